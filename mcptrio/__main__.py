@@ -1,0 +1,5 @@
+"""``python -m mcptrio``."""
+
+from mcptrio.cli import main
+
+main()

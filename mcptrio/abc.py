@@ -1,0 +1,248 @@
+"""The ports: interfaces between the engines, below both who calls them and who implements them.
+
+The one rule: nothing here does anything. Values are frozen; protocols are small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+from attrs import field, frozen
+
+from mcptrio.protocol.messages import Incoming, Message, Notification, Request
+
+__all__ = [
+    "Bus",
+    "Engine",
+    "EventStore",
+    "MessageChannel",
+    "Outlet",
+    "PeerSession",
+    "Principal",
+    "SessionRecord",
+    "SessionStore",
+    "StateSealer",
+    "StoredEvent",
+]
+
+
+@frozen(kw_only=True)
+class Principal:
+    """Who was authenticated. Sessions never authenticate; a session is bound to its principal."""
+
+    subject: str
+    issuer: str | None = None
+    client_id: str | None = None
+    scopes: frozenset[str] = frozenset()
+    claims: Mapping[str, Any] = field(factory=dict, eq=False)
+
+
+class MessageChannel(Protocol):
+    """Messages to and from one peer over one pipe: stdio, a socket, memory."""
+
+    name: str
+    """For logs and the tree: ``stdio``, ``memory``, ``tcp``."""
+
+    async def receive(self) -> Sequence[Incoming]:
+        """Everything that has arrived, at least one item.
+
+        Raises:
+            trio.EndOfChannel: the peer has closed its side.
+            ConnectionClosed: the pipe broke.
+        """
+        ...
+
+    async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
+        """Write all of it in one go; an inner sequence is one JSON-RPC batch. One task calls this at a time.
+
+        Raises:
+            ConnectionClosed: the pipe broke.
+        """
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+class Outlet(Protocol):
+    """Where the messages about one request (or about none) go out."""
+
+    async def send(self, message: Message | Sequence[Message]) -> None:
+        """Hand a message over; waits while the outlet is full.
+
+        Raises:
+            ConnectionClosed: the outlet is closed; the message goes nowhere.
+        """
+        ...
+
+    def offer(self, message: Notification, key: object) -> None:
+        """Hand over a message that only matters while it is the newest with its key. Never waits.
+
+        In a full outlet it takes the place of an earlier one with the same key that is still queued, or is dropped.
+        On a closed outlet nothing happens.
+        """
+        ...
+
+    def close(self) -> None:
+        """Nothing more will be sent. What is queued still goes out."""
+        ...
+
+
+@frozen(kw_only=True)
+class SessionRecord:
+    """A handshake session as every replica sees it. No replica owns it."""
+
+    id: str
+    revision: str
+    principal: Principal | None = None
+    client_info: Mapping[str, Any] = field(factory=dict)
+    """The wire form of Implementation."""
+    client_capabilities: Mapping[str, Any] = field(factory=dict)
+    """The wire form of ClientCapabilities."""
+    initialized: bool = False
+    """Whether ``notifications/initialized`` has arrived."""
+    log_level: str | None = None
+    subscriptions: frozenset[str] = frozenset()
+    """URIs of ``resources/subscribe``."""
+
+
+class SessionStore(Protocol):
+    """Handshake sessions between requests. Expiry is by idle time: ``load`` counts as use."""
+
+    async def save(self, record: SessionRecord) -> None: ...
+    async def load(self, id: str) -> SessionRecord | None: ...
+    async def delete(self, id: str) -> bool:
+        """Whether there was such a session."""
+        ...
+
+    async def expire(self) -> list[str]:
+        """Drop the sessions idle for too long, and tell which."""
+        ...
+
+
+@frozen
+class StoredEvent:
+    id: str
+    """Unique in the session, visible ASCII; names its stream."""
+    data: bytes
+    """An encoded message; empty for a priming event."""
+
+
+class EventStore(Protocol):
+    """Messages of streams that can be resumed. An id is a position in its stream."""
+
+    async def append(self, session: str, stream: str, data: bytes, *, last: bool = False) -> StoredEvent:
+        """Store one event. ``last`` says that nothing will follow on this stream."""
+        ...
+
+    async def after(self, session: str, event_id: str) -> tuple[str, list[StoredEvent], bool] | None:
+        """The stream of ``event_id``, the later events of that stream, and whether it is complete.
+
+        ``None`` when the id is unknown, of another session, or already dropped.
+        """
+        ...
+
+    async def read(self, session: str, stream: str, position: int) -> tuple[list[StoredEvent], bool]:
+        """Events of a stream from ``position`` (0 is the first), and whether it is complete."""
+        ...
+
+    async def drop(self, session: str) -> None:
+        """Forget all streams of a session."""
+        ...
+
+
+class Bus(Protocol):
+    """Small messages between replicas. May lose them; never the only copy of anything."""
+
+    async def publish(self, topic: str, message: bytes) -> None: ...
+
+    def subscribe(self, topic: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Messages published from now on. A slow reader loses the oldest."""
+        ...
+
+
+class StateSealer(Protocol):
+    """Makes values that travel through the client opaque and unforgeable."""
+
+    def seal(self, value: bytes, *, audience: bytes) -> str: ...
+
+    def open(self, sealed: str, *, audience: bytes) -> bytes:
+        """
+        Raises:
+            ValueError: not sealed by us, altered, or for another audience.
+        """
+        ...
+
+
+class PeerSession(Protocol):
+    """The local working part of one handshake session."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def record(self) -> SessionRecord | None:
+        """``None`` until ``initialize`` has been answered with a result."""
+        ...
+
+    def receive(self, incoming: Incoming, outlet: Outlet) -> None:
+        """Take in what a POST brought.
+
+        Requests run in the session's own nursery, so they outlive the POST; all that belongs to them goes to
+        ``outlet``, which is closed when nothing more will come. Never waits, never raises.
+        """
+        ...
+
+    def attach(self, outlet: Outlet) -> None:
+        """From now on, messages that belong to no request go to this outlet (the GET stream)."""
+        ...
+
+    def detach(self, outlet: Outlet) -> None: ...
+
+    @property
+    def busy(self) -> bool:
+        """Whether requests are in flight or an outlet is attached."""
+        ...
+
+    def end(self, reason: str) -> None:
+        """Cancel everything in flight and forget the session here."""
+        ...
+
+
+class Engine(Protocol):
+    """What a transport serves. Implemented by the supervisor."""
+
+    @property
+    def draining(self) -> bool: ...
+
+    async def serve(self, channel: MessageChannel, *, principal: Principal | None = None) -> None:
+        """Serve one peer on one channel until either side ends it. Closes the channel."""
+        ...
+
+    async def answer(self, message: Request | Notification, outlet: Outlet, *, principal: Principal | None = None) -> None:
+        """Serve one self-contained message of a per-request revision.
+
+        Everything about it goes to ``outlet``, which is closed at the end. Cancelling the caller cancels the request
+        (2026-07-28: the client closing the response stream is cancellation).
+
+        Raises:
+            Overloaded: before anything was sent.
+        """
+        ...
+
+    def open_session(self, *, principal: Principal | None = None, record: SessionRecord | None = None) -> PeerSession:
+        """A new session waiting for ``initialize``, or the local working part of a stored one.
+
+        Raises:
+            Overloaded: too many sessions.
+        """
+        ...
+
+    def mirrored_parameters(self, tool: str) -> Mapping[str, tuple[str, ...]]:
+        """Header name (lower case, without ``mcp-param-``) to the path of the argument it mirrors."""
+        ...
+
+    def health(self) -> Mapping[str, Any]:
+        """``{"ready": bool, ...}`` with one entry a plugin; for ``/readyz``."""
+        ...

@@ -1,0 +1,54 @@
+"""Calling an author's function for a request: its context, its channel to the client, its deadline.
+
+Used by tools, resources, prompts and completion.
+The one rule: a function that takes no Context cannot ask, so it runs in the request's own task; one that does runs
+where its input channel puts it, for it may outlive the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mcptrio.capabilities.context import Context
+from mcptrio.capabilities.functions import Function
+from mcptrio.capabilities.host import Host
+from mcptrio.protocol.revisions.revision import Inputs
+from mcptrio.runtime.inputs import BackChannel, InputChannel
+from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.runtime.round_trips import RoundTrips
+
+__all__ = ["call"]
+
+_CHANNELS: dict[Inputs, Callable[[RequestScope], InputChannel]] = {
+    Inputs.BACK_CHANNEL: BackChannel,
+    Inputs.ROUND_TRIPS: RoundTrips,
+}
+
+
+async def call(
+    scope: RequestScope,
+    host: Host,
+    function: Function,
+    values: dict[str, Any],
+    *,
+    label: str,
+    owner: str | None,
+    timeout: float | None,
+) -> Any:
+    """What the function returned, or the InputRequiredResult that has to come first."""
+    scope.label = label
+    scope.owner = owner
+    if timeout is None:
+        timeout = host.timeout_of(owner)
+    if timeout is not None:
+        scope.narrow(timeout)
+    if function.context is None:
+        return await function(values, None, host.threads)
+    channel = _CHANNELS[scope.request.peer.revision.inputs](scope)
+    context = Context(channel, host, host.state_of(owner))
+
+    async def handler() -> Any:
+        return await function(values, context, host.threads)
+
+    return await channel.run(handler)

@@ -1,0 +1,142 @@
+"""Completion: ``completion/complete`` for the arguments of prompts and the variables of templates.
+
+A plugin over the hooks like any other.
+The one rule: whoever offers candidates need not rank them; a function, a list, or the argument's own choices
+(``Literal``, ``Enum``, ``bool``) are all ranked and cut here.
+
+Source: MCP 2026-07-28, server/utilities/completion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from attrs import define
+
+from mcptrio.capabilities.calls import call
+from mcptrio.capabilities.functions import Function
+from mcptrio.capabilities.host import Host
+from mcptrio.capabilities.marks import CompletionMark
+from mcptrio.capabilities.prompts import Prompts
+from mcptrio.capabilities.ranking import rank
+from mcptrio.capabilities.registry import Registry
+from mcptrio.capabilities.resources import Resources
+from mcptrio.errors import InvalidParams, Overloaded
+from mcptrio.protocol.model.completion import CompleteParams, CompleteResult, Completion, PromptReference
+from mcptrio.runtime.dispatch import Handler
+from mcptrio.runtime.rates import TokenBucket
+from mcptrio.runtime.request_scope import RequestScope
+
+__all__ = ["CompletionEntry", "Completions"]
+
+RATE = 50.0
+"""Completions per second of one session; a person types ten."""
+BURST = 100.0
+VALUE_LENGTH = 4096
+
+
+@define(eq=False, slots=True)
+class CompletionEntry:
+    """A registered completion: a function, or a list."""
+
+    key: str
+    owner: str | None
+    candidates: Function | Sequence[str]
+
+
+class Completions:
+    def __init__(self, host: Host, prompts: Prompts, resources: Resources) -> None:
+        self._host = host
+        self._prompts = prompts
+        self._resources = resources
+        self.registry: Registry[CompletionEntry] = Registry("completion", lambda: None)
+        self.handlers: dict[str, Handler] = {"completion/complete": self._complete}
+
+    def register(
+        self, candidates: Callable[..., Any] | Sequence[str], mark: CompletionMark, owner: str | None
+    ) -> str:
+        """Add a completion.
+
+        Raises:
+            TypeError: the function takes something else than ``value``, ``arguments`` and a Context.
+            Duplicate: the argument has a completion.
+        """
+        offered: Function | Sequence[str]
+        if callable(candidates):
+            function = Function(candidates, raw=True)
+            others = function.parameters - {"value", "arguments", function.context}
+            if others:
+                raise TypeError(
+                    f"completion of {mark.ref} {mark.argument}: expected the parameters value, arguments and a Context, "
+                    f"got {sorted(str(name) for name in others)}"
+                )
+            offered = function
+        else:
+            offered = tuple(candidates)
+        key = _key(mark.ref, mark.argument)
+        self.registry.add(CompletionEntry(key=key, owner=owner, candidates=offered))
+        return key
+
+    async def _complete(self, scope: RequestScope, params: CompleteParams) -> CompleteResult:
+        typed = params.argument.value
+        if len(typed) > VALUE_LENGTH:
+            raise InvalidParams(f"expected at most {VALUE_LENGTH} characters @ $.argument.value, got {len(typed)}")
+        bucket = scope.session.buckets.get("completion")
+        if bucket is None:
+            bucket = scope.session.buckets["completion"] = TokenBucket(RATE, BURST)
+        if not bucket.take():
+            raise Overloaded(f"too many completions: more than {RATE:g} a second")
+        ref = params.ref.name if isinstance(params.ref, PromptReference) else params.ref.uri
+        choices = self._choices(params, ref)
+        entry = self.registry.get(_key(ref, params.argument.name))
+        candidates: Iterable[str] = choices
+        if entry is not None:
+            if isinstance(entry.candidates, Function):
+                settled = params.context.arguments if params.context is not None else {}
+                candidates = await self._offered(scope, entry, entry.candidates, typed, settled)
+            else:
+                candidates = entry.candidates
+        ranked = rank(candidates, typed)
+        completion = Completion(values=tuple(ranked.values), total=ranked.total, has_more=ranked.has_more)
+        return CompleteResult(completion=completion)
+
+    async def _offered(
+        self, scope: RequestScope, entry: CompletionEntry, function: Function, typed: str, settled: Mapping[str, str]
+    ) -> Iterable[str]:
+        values: dict[str, Any] = {"value": typed, "arguments": settled}
+        wanted = {name: value for name, value in values.items() if name in function.parameters}
+        label = f"completion of {entry.key}"
+        found = await call(scope, self._host, function, wanted, label=label, owner=entry.owner, timeout=None)
+        return [str(item) for item in found or ()]
+
+    def _choices(self, params: CompleteParams, ref: str) -> Sequence[str]:
+        """What the argument's type allows, where that is a list.
+
+        Raises:
+            InvalidParams: no such prompt, template or argument.
+        """
+        function: Function | None
+        if isinstance(params.ref, PromptReference):
+            prompt = self._prompts.registry.get(ref)
+            if prompt is None:
+                raise InvalidParams(f"no such prompt: {ref} @ $.ref.name")
+            function = prompt.function
+        else:
+            template = self._resources.templates.get(ref)
+            if template is None and self._resources.registry.get(ref) is None:
+                raise InvalidParams(f"no such resource template: {ref} @ $.ref.uri")
+            function = template.function if template is not None else None
+        schema = function.arguments.schema if function is not None and function.arguments is not None else {}
+        facts = schema.get("properties", {}).get(params.argument.name)
+        if facts is None:
+            raise InvalidParams(f"{ref} has no argument {params.argument.name!r} @ $.argument.name")
+        if "$ref" in facts:
+            facts = schema.get("$defs", {}).get(facts["$ref"].rpartition("/")[2], {})
+        if facts.get("type") == "boolean":
+            return ("true", "false")
+        return [str(choice) for choice in facts.get("enum", ()) if choice is not None]
+
+
+def _key(ref: str, argument: str) -> str:
+    return f"{ref} {argument}"

@@ -1,0 +1,125 @@
+"""From what an author's function returned to content: blocks for tools and prompts, contents for resources.
+
+The one rule: a text is text, bytes have a type, content stays what it is, a sequence is flattened, and anything else
+is its JSON.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+from attrs import frozen
+
+from mcptrio.capabilities.annotations import encode_value
+from mcptrio.protocol.model.content import (
+    AudioContent,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    UnknownContent,
+)
+from mcptrio.protocol.model.resource_contents import BlobResourceContents, ResourceContents, TextResourceContents
+
+__all__ = ["BLOCKS", "Blob", "blocks_of", "contents_of", "json_text"]
+
+BLOCKS = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource, UnknownContent)
+"""The classes that are content already."""
+
+
+@frozen
+class Blob:
+    """Bytes with a type: an image, a sound, or any other file.
+
+    Args:
+        data: the bytes themselves, not base64.
+        mime_type: ``image/…`` and ``audio/…`` become blocks of their kind, the others an embedded resource.
+        uri: where the bytes can be read again; a made-up one by default.
+    """
+
+    data: bytes
+    mime_type: str
+    uri: str | None = None
+
+    def block(self) -> ContentBlock:
+        if self.mime_type.startswith("image/"):
+            return ImageContent(data=_base64(self.data), mime_type=self.mime_type)
+        if self.mime_type.startswith("audio/"):
+            return AudioContent(data=_base64(self.data), mime_type=self.mime_type)
+        return EmbeddedResource(resource=self.contents(self.uri or "data:"))
+
+    def contents(self, uri: str) -> ResourceContents:
+        return BlobResourceContents(uri=self.uri or uri, blob=_base64(self.data), mime_type=self.mime_type)
+
+
+def blocks_of(value: Any) -> tuple[ContentBlock, ...]:
+    """
+    Raises:
+        TypeError: something in it has no JSON form.
+    """
+    if type(value) is str:
+        return (TextContent(text=value),)
+    if value is None:
+        return ()
+    if isinstance(value, BLOCKS):
+        return (value,)
+    if isinstance(value, Blob):
+        return (value.block(),)
+    if isinstance(value, TextResourceContents | BlobResourceContents):
+        return (EmbeddedResource(resource=value),)
+    if isinstance(value, bytes | bytearray):
+        return Blob(bytes(value), "application/octet-stream").block(),
+    if isinstance(value, list | tuple) and any(_is_content(item) for item in value):
+        return tuple(block for item in value for block in blocks_of(item))
+    return (TextContent(text=json_text(encode_value(value))),)
+
+
+def contents_of(value: Any, uri: str, mime_type: str | None) -> tuple[ResourceContents, ...]:
+    """
+    Raises:
+        TypeError: something in it has no JSON form.
+    """
+    if isinstance(value, str):
+        return (TextResourceContents(uri=uri, text=value, mime_type=mime_type or "text/plain"),)
+    if isinstance(value, bytes | bytearray):
+        return (Blob(bytes(value), mime_type or "application/octet-stream").contents(uri),)
+    if isinstance(value, Blob):
+        return (value.contents(uri),)
+    if isinstance(value, TextResourceContents | BlobResourceContents):
+        return (value,)
+    if isinstance(value, EmbeddedResource):
+        return (value.resource,)
+    if isinstance(value, list | tuple) and value and all(isinstance(item, _RESOURCES) for item in value):
+        return tuple(contents for item in value for contents in contents_of(item, uri, mime_type))
+    text = json_text(encode_value(value))
+    return (TextResourceContents(uri=uri, text=text, mime_type=mime_type or "application/json"),)
+
+
+_RESOURCES = (str, bytes, bytearray, Blob, TextResourceContents, BlobResourceContents, EmbeddedResource)
+
+
+def json_text(value: Any) -> str:
+    """JSON as a model reads it."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping | list | tuple):
+        return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    return orjson.dumps(value).decode()
+
+
+def _is_content(value: Any) -> bool:
+    return isinstance(value, (str, Blob, *BLOCKS, TextResourceContents, BlobResourceContents)) or (
+        isinstance(value, Iterable) and not isinstance(value, Mapping | bytes | bytearray) and _holds_content(value)
+    )
+
+
+def _holds_content(value: Iterable[Any]) -> bool:
+    return isinstance(value, list | tuple) and any(isinstance(item, (Blob, *BLOCKS)) for item in value)
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

@@ -1,0 +1,322 @@
+"""What a handler holds of its request: report, log, ask, look, tell.
+
+Given to every function with a parameter annotated ``Context``.
+The one rule: a context says what the author wants, never how the revision does it.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import trio
+
+from mcptrio.abc import Principal
+from mcptrio.capabilities.questions import Elicit, Elicited, ElicitURL, ListRoots, Sample
+from mcptrio.errors import URLElicitationRequired
+from mcptrio.protocol.messages import Notification, RequestId
+from mcptrio.protocol.model.elicitation import ElicitationCompleteParams
+from mcptrio.protocol.model.lifecycle import ClientCapabilities, Implementation
+from mcptrio.protocol.model.logging import LoggingLevel
+from mcptrio.protocol.model.roots import Root
+from mcptrio.protocol.model.sampling import (
+    CreateMessageResult,
+    ModelPreferences,
+    SamplingMessage,
+    ToolChoice,
+)
+from mcptrio.protocol.model.tools import Tool
+from mcptrio.runtime.inputs import InputChannel, Question, declares, require
+from mcptrio.runtime.request_scope import RequestScope
+
+if TYPE_CHECKING:
+    from mcptrio.capabilities.host import Host
+
+__all__ = ["Context"]
+
+T = TypeVar("T")
+
+
+class Context:
+    """One request, as its handler sees it.
+
+    Attributes:
+        server: the server's registries, and what a plugin may do to it.
+        state: what the plugin's lifespan yielded; ``None`` without one.
+    """
+
+    def __init__(self, inputs: InputChannel, host: Host, state: Any = None) -> None:
+        self._inputs = inputs
+        self.server = host
+        self.state = state
+
+    # Who asks
+
+    @property
+    def _scope(self) -> RequestScope:
+        return self._inputs.scope
+
+    @property
+    def request_id(self) -> RequestId:
+        """Of the request as it is now; a retry with the client's answers has another."""
+        return self._scope.request.id
+
+    @property
+    def session_id(self) -> str | None:
+        """Of the handshake session, where there is one. Not a credential."""
+        return self._scope.session.id if self._scope.session.connection.peer is not None else None
+
+    @property
+    def principal(self) -> Principal | None:
+        return self._scope.principal
+
+    @property
+    def client_info(self) -> Implementation | None:
+        return self._scope.request.peer.info
+
+    @property
+    def client_capabilities(self) -> ClientCapabilities:
+        return self._scope.request.peer.capabilities
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """The request's ``_meta``."""
+        return self._scope.meta or {}
+
+    def supports(self, capability: str) -> bool:
+        """Whether the client can do something: ``sampling``, ``sampling.tools``, ``elicitation.form``,
+        ``elicitation.url``, ``roots``, or an extension's identifier."""
+        return declares(self._scope.request.peer, capability)
+
+    def require(self, capability: str) -> None:
+        """
+        Raises:
+            MissingClientCapability: the client cannot do it.
+        """
+        require(self._scope.request.peer, capability)
+
+    # How long
+
+    @property
+    def deadline(self) -> float:
+        """Trio time at which the request is given up, as things are now."""
+        return self._scope.deadline
+
+    @property
+    def cancel_reason(self) -> str | None:
+        """Why the request was cancelled, where somebody said; for an ``except trio.Cancelled`` that re-raises."""
+        return self._scope.reason
+
+    def open_nursery(self) -> AbstractAsyncContextManager[trio.Nursery]:
+        """A nursery for child tasks of the request."""
+        return trio.open_nursery()
+
+    # Report
+
+    async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Tell how far the request is, and push its idle deadline. A checkpoint.
+
+        What does not rise is not sent; what comes faster than 20 a second is thinned, the newest wins.
+
+        Raises:
+            ValueError: not a finite number.
+        """
+        self._scope.report(progress, total, message)
+        await trio.lowlevel.checkpoint()
+
+    async def track(self, items: Iterable[T] | AsyncIterator[T], total: float | None = None) -> AsyncIterator[T]:
+        """Iterate, and report progress as one goes: ``async for row in ctx.track(rows)``."""
+        if total is None and hasattr(items, "__len__"):
+            total = float(len(items))  # type: ignore[arg-type]
+        done = 0
+        if isinstance(items, AsyncIterator):
+            async for item in items:
+                yield item
+                done += 1
+                await self.report_progress(done, total)
+            return
+        for item in items:
+            yield item
+            done += 1
+            await self.report_progress(done, total)
+
+    async def log(self, level: LoggingLevel, data: Any, logger: str | None = None) -> None:
+        """Send a log message to the client of this request, if it wants this level. A checkpoint.
+
+        Args:
+            data: a text, or any JSON value; redacted like every log message.
+        """
+        self.server.logging.emit(self._scope, level, data, logger)
+        await trio.lowlevel.checkpoint()
+
+    async def debug(self, data: Any, logger: str | None = None) -> None:
+        await self.log("debug", data, logger)
+
+    async def info(self, data: Any, logger: str | None = None) -> None:
+        await self.log("info", data, logger)
+
+    async def warning(self, data: Any, logger: str | None = None) -> None:
+        await self.log("warning", data, logger)
+
+    async def error(self, data: Any, logger: str | None = None) -> None:
+        await self.log("error", data, logger)
+
+    # Ask
+
+    async def elicit(self, message: str, schema: Any, *, key: str | None = None) -> Elicited[Any]:
+        """Ask the user.
+
+        Args:
+            message: what is asked, and why.
+            schema: a class with flat fields (attrs, dataclass, TypedDict, msgspec, pydantic), ``str``, ``int``,
+                ``float``, ``bool``, a ``Literal``, an ``Enum``, a list of choices, or a JSON Schema.
+            key: names the question on the wire of 2026-07-28; by default its content does.
+
+        Returns:
+            What the user did, with an instance of ``schema`` if accepted.
+
+        Raises:
+            MissingClientCapability: the client has no forms.
+            trio.TooSlowError: no answer within ``timeouts.input``.
+        """
+        answer: Elicited[Any] = (await self._inputs.ask([Elicit(message, schema, key)]))[0]
+        return answer
+
+    async def elicit_url(self, message: str, url: str, *, id: str | None = None, key: str | None = None) -> Elicited[None]:
+        """Have the user open a page, for what must not pass through the client (secrets, payments, sign-in).
+
+        ``accept`` means that the user agreed to open it, not that they are done there.
+
+        Args:
+            url: holds no secret and is no credential; https outside development.
+            id: names the interaction, for :meth:`elicitation_complete`.
+
+        Raises:
+            MissingClientCapability: the client cannot open pages.
+        """
+        question = ElicitURL(message, url, id or secrets.token_urlsafe(12), key)
+        answer: Elicited[None] = (await self._inputs.ask([question]))[0]
+        return answer
+
+    def url_required(self, message: str, url: str, *, id: str | None = None) -> URLElicitationRequired:
+        """The error that says: open this page first, then ask again. ``raise ctx.url_required(...)``.
+
+        2025-11-25 has an error for it (-32042); 2026-07-28 a round trip; before, the client reads the message.
+        """
+        elicitation = {
+            "mode": "url",
+            "message": message,
+            "url": url,
+            "elicitationId": id or secrets.token_urlsafe(12),
+        }
+        return URLElicitationRequired(message, elicitations=[elicitation])
+
+    def elicitation_complete(self, id: str) -> None:
+        """Tell the client that the user is done with a page (2025-11-25; elsewhere nothing is sent)."""
+        self._scope.notify("notifications/elicitation/complete", ElicitationCompleteParams(elicitation_id=id))
+
+    async def sample(
+        self,
+        messages: str | Sequence[SamplingMessage],
+        *,
+        max_tokens: int = 1024,
+        system_prompt: str | None = None,
+        temperature: float | None = None,
+        stop_sequences: Sequence[str] | None = None,
+        model_preferences: ModelPreferences | None = None,
+        include_context: Literal["none", "thisServer", "allServers"] | None = None,
+        tools: Sequence[Tool] | None = None,
+        tool_choice: ToolChoice | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> CreateMessageResult:
+        """Have the client's model say something.
+
+        Args:
+            messages: a text (one user message), or the conversation.
+            max_tokens: the most it may say.
+
+        Raises:
+            MissingClientCapability: the client does no sampling (or none with tools).
+            MCPError: the client, or its user, refused.
+        """
+        question = Sample(
+            messages,
+            max_tokens,
+            system_prompt=system_prompt,
+            temperature=temperature,
+            stop_sequences=tuple(stop_sequences) if stop_sequences is not None else None,
+            model_preferences=model_preferences,
+            include_context=include_context,
+            tools=tuple(tools) if tools is not None else None,
+            tool_choice=tool_choice,
+            metadata=dict(metadata) if metadata is not None else None,
+            key=key,
+        )
+        answer: CreateMessageResult = (await self._inputs.ask([question]))[0]
+        return answer
+
+    async def list_roots(self, *, key: str | None = None) -> tuple[Root, ...]:
+        """Where the client lets the server work.
+
+        Raises:
+            MissingClientCapability: the client has no roots.
+        """
+        answer: tuple[Root, ...] = (await self._inputs.ask([ListRoots(key)]))[0]
+        return answer
+
+    async def ask(self, *questions: Question) -> tuple[Any, ...]:
+        """Several questions in one round trip; the answers in their order."""
+        return tuple(await self._inputs.ask(questions))
+
+    async def once(self, effect: Callable[..., Awaitable[Any]], *args: Any, key: str | None = None) -> Any:
+        """Run a side effect that must not run twice: in 2026-07-28 a handler that asks may be run again.
+
+        Args:
+            effect: an async function; its result must be a JSON value, for it travels with the client.
+            key: names the effect; by default the function's name and arguments do.
+        """
+        if key is None:
+            name = f"{getattr(effect, '__module__', '')}:{getattr(effect, '__qualname__', repr(effect))}"
+            key = f"{name}{json.dumps(args, default=repr)}"
+
+        async def run() -> Any:
+            return await effect(*args)
+
+        return await self._inputs.once(key, run)
+
+    # Tell
+
+    def notify_resource_updated(self, uri: str) -> None:
+        """Tell the subscribers of a resource, in every revision, that it has changed."""
+        self.server.notify_resource_updated(uri)
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send a notification of one's own, in wire form, on this request's stream."""
+        await self._scope.send(Notification(method, dict(params) if params else None))
+
+    async def request(self, method: str, params: Mapping[str, Any] | None = None, *, timeout: float | None = None) -> Any:
+        """Send a request of one's own, in wire form, and wait for its result (handshake revisions).
+
+        Raises:
+            MCPError: the client answered with an error.
+            MethodNotFound: this revision has no requests from a server.
+            trio.TooSlowError: no answer within ``timeout`` seconds (default ``timeouts.input``).
+        """
+        scope = self._scope
+        return await scope.session.outgoing.request(
+            method, dict(params or {}), peer=scope.request.peer, outlet=scope.outlet, timeout=timeout
+        )
+
+    def release_stream(self, retry_ms: int = 1000) -> None:
+        """End the HTTP response early; the rest is delivered when the client resumes the stream (2025-11-25).
+
+        Elsewhere nothing happens. Source: MCP 2025-11-25, basic/transports, "Sending Messages to the Server", 6.
+        """
+        release = getattr(self._scope.outlet, "release", None)
+        if release is not None:
+            release(retry_ms)
+

@@ -1,0 +1,156 @@
+"""Docstrings read for what a model should know: the description, and a sentence for each parameter.
+
+Called when a function is registered. Google, NumPy and reST styles are understood, also mixed; whatever is not
+recognised stays in the description, so no author's sentence is lost without a reason. The one rule: parsing never
+fails, it finds less.
+
+Source: Google Python style guide 3.8.3; numpydoc, "Sections"; Sphinx, "Info field lists".
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+
+from attrs import frozen
+
+__all__ = ["Docstring", "parse_docstring"]
+
+# Sections that speak of parameters; their entries become descriptions.
+_PARAMETER_SECTIONS = frozenset(
+    {"args", "arguments", "parameters", "params", "other parameters", "keyword args", "keyword arguments", "attributes"}
+)
+# Sections for a reader of the code, not for a model that calls the tool.
+_OTHER_SECTIONS = frozenset(
+    {"returns", "return", "yields", "yield", "raises", "raise", "warns", "see also", "references", "todo"}
+)
+_ENTRY = re.compile(r"\*{0,2}(?P<name>[A-Za-z_]\w*)\s*(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?\s*:(?:\s+(?P<text>.*)|$)")
+_NUMPY_ENTRY = re.compile(r"(?P<names>\*{0,2}[A-Za-z_]\w*(?:\s*,\s*\*{0,2}[A-Za-z_]\w*)*)\s*(?::.*)?$")
+_FIELD = re.compile(r":(?P<role>[a-z]+)(?:\s+(?P<argument>[^:]*))?:(?:\s+(?P<text>.*)|$)")
+_PARAMETER_ROLES = frozenset({"param", "parameter", "arg", "argument", "key", "keyword", "ivar", "var", "cvar"})
+_OTHER_ROLES = frozenset({"type", "return", "returns", "rtype", "raise", "raises", "except", "exception", "vartype"})
+
+
+@frozen
+class Docstring:
+    """What a docstring says."""
+
+    description: str
+    """Summary and body, without the sections on parameters, results and exceptions; empty when there is none."""
+    parameters: Mapping[str, str]
+    """Parameter name -> its description, on one line."""
+
+
+def parse_docstring(text: str | None) -> Docstring:
+    """Split a docstring into the description and the parameters' descriptions."""
+    if not text:
+        return Docstring("", {})
+    lines = inspect.cleandoc(text).splitlines()
+    kept: list[str] = []
+    parameters: dict[str, str] = {}
+    index = 0
+    while index < len(lines):
+        if (title := _underlined_title(lines, index)) is not None:
+            end = _end_of_underlined(lines, index + 2)
+            if title in _PARAMETER_SECTIONS:
+                _read_underlined(lines[index + 2 : end], parameters)
+            index = end
+        elif (title := _indented_title(lines, index)) is not None:
+            end = _end_of_block(lines, index + 1)
+            if title in _PARAMETER_SECTIONS:
+                _read_indented(lines[index + 1 : end], parameters)
+            index = end
+        elif (field := _FIELD.match(lines[index])) and field["role"] in _PARAMETER_ROLES | _OTHER_ROLES:
+            end = _end_of_block(lines, index + 1, blank_ends=True)
+            if field["role"] in _PARAMETER_ROLES and field["argument"]:
+                # ":param int after: text": the name is the last word, a type may stand before it.
+                name = field["argument"].split()[-1].lstrip("*")
+                parameters.setdefault(name, _one_line([field["text"] or "", *lines[index + 1 : end]]))
+            index = end
+        else:
+            kept.append(lines[index])
+            index += 1
+    description = re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in kept)).strip()
+    return Docstring(description, {name: sentence for name, sentence in parameters.items() if sentence})
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _one_line(lines: list[str]) -> str:
+    return " ".join(" ".join(lines).split())
+
+
+def _underlined_title(lines: list[str], index: int) -> str | None:
+    """The lower-cased title of a NumPy section that starts here."""
+    title = lines[index].strip().lower()
+    if title not in _PARAMETER_SECTIONS | _OTHER_SECTIONS or index + 1 >= len(lines):
+        return None
+    rule = lines[index + 1].strip()
+    return title if len(rule) >= 3 and set(rule) == {"-"} else None
+
+
+def _end_of_underlined(lines: list[str], start: int) -> int:
+    """A NumPy section reaches to the next underlined title of any name, or to the end."""
+    for index in range(start, len(lines) - 1):
+        rule = lines[index + 1].strip()
+        if lines[index].strip() and not lines[index].startswith(" ") and len(rule) >= 3 and set(rule) == {"-"}:
+            return index
+    return len(lines)
+
+
+def _indented_title(lines: list[str], index: int) -> str | None:
+    """The lower-cased title of a Google section that starts here: a line ``Args:`` with deeper lines below."""
+    line = lines[index]
+    if line.startswith(" ") or not line.rstrip().endswith(":"):
+        return None
+    title = line.strip()[:-1].lower()
+    if title not in _PARAMETER_SECTIONS | _OTHER_SECTIONS:
+        return None
+    following = next((other for other in lines[index + 1 :] if other.strip()), "")
+    return title if _indent(following) > 0 else None
+
+
+def _end_of_block(lines: list[str], start: int, *, blank_ends: bool = False) -> int:
+    """The first line from ``start`` on that is not indented; blank lines belong to the block unless they end it."""
+    for index in range(start, len(lines)):
+        if not lines[index].strip():
+            if blank_ends:
+                return index
+        elif not lines[index].startswith(" "):
+            return index
+    return len(lines)
+
+
+def _read_indented(lines: list[str], parameters: dict[str, str]) -> None:
+    depth = min((_indent(line) for line in lines if line.strip()), default=0)
+    name, collected = "", list[str]()
+    for line in lines:
+        entry = _ENTRY.match(line.strip()) if _indent(line) == depth else None
+        if entry is not None:
+            _store(parameters, name, collected)
+            name, collected = entry["name"], [entry["text"] or ""]
+        else:
+            collected.append(line)
+    _store(parameters, name, collected)
+
+
+def _read_underlined(lines: list[str], parameters: dict[str, str]) -> None:
+    names, collected = list[str](), list[str]()
+    for line in lines:
+        entry = _NUMPY_ENTRY.match(line) if line and not line.startswith(" ") else None
+        if entry is not None:
+            for name in names:
+                _store(parameters, name, collected)
+            names, collected = [part.strip().lstrip("*") for part in entry["names"].split(",")], []
+        else:
+            collected.append(line)
+    for name in names:
+        _store(parameters, name, collected)
+
+
+def _store(parameters: dict[str, str], name: str, collected: list[str]) -> None:
+    if name:
+        parameters.setdefault(name, _one_line(collected))

@@ -1,0 +1,111 @@
+"""An author's function, ready to be called: async or sync, with or without a context, one result or a stream.
+
+Used by tools, resources, prompts, completion and custom methods.
+The one rule: an async function runs where it is called; a sync one runs in a thread under a limiter, and when its
+request is cancelled it is left behind, never waited for.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import trio
+
+from mcptrio.capabilities.context import Context
+from mcptrio.capabilities.schemas import Arguments
+
+__all__ = ["Function"]
+
+MAX_ITEMS = 10_000
+"""Items taken from an iterator of results; the rest is refused, for the answer is one message."""
+
+
+class Function:
+    """
+    Attributes:
+        arguments: what it takes, without the context.
+        context: the name of the parameter that takes the Context, if any.
+
+    Raises:
+        TypeError: the signature cannot be called from outside.
+    """
+
+    def __init__(self, function: Callable[..., Any], *, skip: frozenset[str] = frozenset(), raw: bool = False) -> None:
+        self.function = function
+        self.context = _context_parameter(function)
+        hidden = skip | ({self.context} if self.context else frozenset())
+        self.arguments: Arguments | None = None if raw else Arguments.of(function, skip=hidden)
+        inner = _innermost(function)
+        self._is_async = inspect.iscoroutinefunction(inner)
+        self._is_async_stream = inspect.isasyncgenfunction(inner)
+        self._is_stream = inspect.isgeneratorfunction(inner)
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        return frozenset(inspect.signature(self.function).parameters)
+
+    async def __call__(self, values: dict[str, Any], context: Context | None, limiter: trio.CapacityLimiter) -> Any:
+        """Call it with keyword arguments, already converted."""
+        if self.context is not None:
+            values[self.context] = context
+        if self._is_async:
+            return await self.function(**values)
+        if self._is_async_stream:
+            return await _collect(self.function(**values))
+        work = functools.partial(_drain if self._is_stream else _call, self.function, values)
+        return await trio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=limiter)
+
+
+def _call(function: Callable[..., Any], values: dict[str, Any]) -> Any:
+    return function(**values)
+
+
+def _drain(function: Callable[..., Any], values: dict[str, Any]) -> list[Any]:
+    items: list[Any] = []
+    for item in function(**values):
+        trio.from_thread.check_cancelled()
+        items.append(item)
+        if len(items) > MAX_ITEMS:
+            raise ValueError(f"expected at most {MAX_ITEMS} items from {function}")
+    return items
+
+
+async def _collect(stream: Any) -> list[Any]:
+    items: list[Any] = []
+    try:
+        async for item in stream:
+            items.append(item)  # noqa: PERF401
+            if len(items) > MAX_ITEMS:
+                raise ValueError(f"expected at most {MAX_ITEMS} items from {stream}")
+    finally:
+        with trio.move_on_after(1, shield=True):
+            await stream.aclose()
+    return items
+
+
+def _innermost(function: Callable[..., Any]) -> Callable[..., Any]:
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not inspect.isroutine(function) and not inspect.isclass(function):
+        return type(function).__call__  # type: ignore[no-any-return, operator]
+    return function
+
+
+def _context_parameter(function: Callable[..., Any]) -> str | None:
+    try:
+        hints = typing.get_type_hints(inspect.unwrap(_innermost(function)))
+    except NameError:
+        # A name that is only there for type checkers; the raw annotations still tell.
+        hints = dict(getattr(_innermost(function), "__annotations__", {}))
+    for name, hint in hints.items():
+        if name == "return":
+            continue
+        if hint is Context or hint in ("Context", "mcptrio.Context", "Context | None"):
+            return name
+        if Context in typing.get_args(hint):
+            return name
+    return None

@@ -1,0 +1,160 @@
+"""Log messages for the client of a request: ``logging/setLevel``, and the bridge from Python's ``logging``.
+
+Called by Context.log and by the bridge, which sends a handler's ordinary log calls to the client of its request, and
+only there.
+The one rule: no level asked for, no message sent; and every message passes the redaction first.
+Source: MCP 2025-11-25 and 2026-07-28, server/utilities/logging; RFC 5424 section 6.2.1.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import trio
+
+from mcptrio.protocol.model.base import EmptyResult
+from mcptrio.protocol.model.logging import LEVELS, LoggingLevel, LoggingMessageParams, SetLevelParams
+from mcptrio.runtime.current import CURRENT
+from mcptrio.runtime.dispatch import Failure, Handler, contain_sync
+from mcptrio.runtime.rates import TokenBucket
+from mcptrio.runtime.request_scope import RequestScope
+
+__all__ = ["ClientLogHandler", "LogSink", "Logging", "Redaction"]
+
+_SEVERITY = {level: position for position, level in enumerate(LEVELS)}
+_PYTHON: tuple[tuple[int, LoggingLevel], ...] = ((50, "critical"), (40, "error"), (30, "warning"), (25, "notice"), (20, "info"))
+_LOWEST: LoggingLevel = "debug"
+TEXT_LENGTH = 16 * 1024
+"""Characters of one log text; the rest is cut, and says so."""
+
+Redaction = Callable[[str], str]
+"""Takes secrets out of a text."""
+LogSink = Callable[[str, Any, str | None], None]
+"""Hears every log message of every request: level, data (redacted), logger."""
+
+_SECRETS = (
+    re.compile(r"(?i)\b(bearer|basic|dpop)\s+[A-Za-z0-9._~+/=-]{8,}"),
+    re.compile(
+        r"(?i)\b(pass(?:word|wd|phrase)?|secret|token|api[_-]?key|access[_-]?key|authorization|client[_-]?secret)"
+        r"(\"?\s*[:=]\s*\"?)[^\s\",;&]{3,}"
+    ),
+    re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", re.DOTALL),
+    re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|AKIA[0-9A-Z]{16}|xox[abprs]-[A-Za-z0-9-]{10,})"),
+    re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+"),
+    re.compile(r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"),
+)
+
+
+class Logging:
+    def __init__(self) -> None:
+        self.handlers: dict[str, Handler] = {"logging/setLevel": self._set_level}
+        self.redactions: list[Redaction] = [redact]
+        self.sinks: list[LogSink] = []
+
+    async def _set_level(self, scope: RequestScope, params: SetLevelParams) -> EmptyResult:
+        scope.session.set_log_level(params.level)
+        return EmptyResult()
+
+    def emit(self, scope: RequestScope, level: LoggingLevel, data: Any, logger: str | None) -> None:
+        """Send a log message to the client of a request, if it wants this level. Never waits.
+
+        Raises:
+            ValueError: no such level.
+        """
+        if level not in _SEVERITY:
+            raise ValueError(f"expected one of {', '.join(LEVELS)}, got {level!r}")
+        data = self.redact(data)
+        for sink in self.sinks:
+            contain_sync(lambda sink=sink: sink(level, data, logger))  # type: ignore[misc]
+        wanted = scope.log_level
+        if wanted is None or _SEVERITY[level] < _SEVERITY[wanted]:  # type: ignore[index]
+            return
+        session = scope.session
+        bucket = session.buckets.get("logging")
+        if bucket is None:
+            rate = session.supervisor.settings.limits.logs_per_second
+            bucket = session.buckets["logging"] = TokenBucket(rate, rate)
+        if not bucket.take():
+            session.dropped_logs += 1
+            return
+        if session.dropped_logs:
+            text = f"{session.dropped_logs} log messages were dropped: too many in a second"
+            session.dropped_logs = 0
+            scope.notify(
+                "notifications/message", LoggingMessageParams(level="warning", data=text, logger="mcptrio")
+            )
+        scope.notify("notifications/message", LoggingMessageParams(level=level, data=data, logger=logger))
+
+    def redact(self, data: Any) -> Any:
+        """The data without secrets: texts pass every redaction, containers are walked."""
+        if isinstance(data, str):
+            for redaction in self.redactions:
+                outcome = contain_sync(lambda text=data, r=redaction: r(text))  # type: ignore[misc]
+                # What could not be checked is not sent.
+                data = "[redaction failed]" if isinstance(outcome, Failure) else outcome.value
+            return data if len(data) <= TEXT_LENGTH else f"{data[:TEXT_LENGTH]}… ({len(data) - TEXT_LENGTH} more)"
+        if isinstance(data, dict):
+            return {str(key): self.redact_member(str(key), value) for key, value in data.items()}
+        if isinstance(data, list | tuple):
+            return [self.redact(item) for item in data]
+        if data is None or isinstance(data, bool | int | float):
+            return data
+        return self.redact(str(data))
+
+    def redact_member(self, key: str, value: Any) -> Any:
+        if isinstance(value, str) and _SECRET_NAME.search(key):
+            return "[redacted]"
+        return self.redact(value)
+
+
+_SECRET_NAME = re.compile(r"(?i)pass(word|wd|phrase)|secret|token|api[_-]?key|authorization|cookie|credential")
+
+
+def redact(text: str) -> str:
+    """What looks like a secret, taken out: bearer tokens, passwords, keys, JSON Web Tokens, credentials in URLs."""
+    text = _SECRETS[0].sub(lambda match: f"{match[1]} [redacted]", text)
+    text = _SECRETS[1].sub(lambda match: f"{match[1]}{match[2]}[redacted]", text)
+    for pattern in _SECRETS[2:]:
+        text = pattern.sub("[redacted]", text)
+    return text
+
+
+class ClientLogHandler(logging.Handler):
+    """Sends what a request's handler logs with Python's ``logging`` to the client of that request.
+
+    Put on the root logger while a server is open. mcptrio's own records are not for clients and are left out.
+    """
+
+    def __init__(self, sink: Logging) -> None:
+        super().__init__()
+        self._sink = sink
+
+    def emit(self, record: logging.LogRecord) -> None:
+        working = CURRENT.get()
+        if working is None or record.name.partition(".")[0] == "mcptrio":
+            return
+        scope = working.scope
+        token = scope.session.supervisor.trio_token
+        level = next((name for number, name in _PYTHON if record.levelno >= number), _LOWEST)
+        outcome = contain_sync(record.getMessage)
+        if isinstance(outcome, Failure):
+            return
+        send = partial(self._sink.emit, scope, level, outcome.value, record.name)
+        if _in_trio_thread(token):
+            send()
+        else:
+            try:
+                token.run_sync_soon(send)
+            except trio.RunFinishedError:
+                pass
+
+
+def _in_trio_thread(token: trio.lowlevel.TrioToken) -> bool:
+    try:
+        return trio.lowlevel.current_trio_token() is token
+    except RuntimeError:
+        return False

@@ -1,0 +1,331 @@
+"""The decorators: they only mark. The function stays itself, and a test calls it without any framework.
+
+Used by plugin authors; read by the plugin manager, which turns the marks of a module or object into hooks.
+The one rule: a mark is a value that says what the author said; what follows from the signature is found out later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from inspect import getattr_static, ismodule
+from typing import Any, TypeAlias, TypeVar, overload
+
+from attrs import frozen
+
+from mcptrio.protocol.model.base import CacheScope
+from mcptrio.protocol.model.content import Annotations
+from mcptrio.protocol.model.icons import Icon
+
+__all__ = [
+    "CompletionMark",
+    "Header",
+    "Mark",
+    "MethodMark",
+    "PromptMark",
+    "ResourceMark",
+    "ToolMark",
+    "completion",
+    "marks_of",
+    "method",
+    "notification",
+    "prompt",
+    "resource",
+    "tool",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_MARKS = "__mcptrio_marks__"
+
+
+@frozen
+class Header:
+    """Put into ``Annotated``: the argument is mirrored in the HTTP header ``Mcp-Param-<name>`` (2026-07-28).
+
+    Not for secrets. Source: MCP 2026-07-28, basic/transports/streamable-http, "Custom headers".
+    """
+
+    name: str
+
+
+@frozen(kw_only=True)
+class ToolMark:
+    name: str | None = None
+    title: str | None = None
+    description: str | None = None
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+    timeout: float | None = None
+    concurrency: int | None = None
+    input_schema: Mapping[str, Any] | None = None
+    output_schema: Mapping[str, Any] | None = None
+    icons: tuple[Icon, ...] | None = None
+    meta: Mapping[str, Any] | None = None
+
+
+@frozen(kw_only=True)
+class ResourceMark:
+    uri: str
+    name: str | None = None
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    size: int | None = None
+    annotations: Annotations | None = None
+    icons: tuple[Icon, ...] | None = None
+    meta: Mapping[str, Any] | None = None
+    timeout: float | None = None
+    ttl_ms: int = 0
+    cache_scope: CacheScope = "private"
+
+
+@frozen(kw_only=True)
+class PromptMark:
+    name: str | None = None
+    title: str | None = None
+    description: str | None = None
+    icons: tuple[Icon, ...] | None = None
+    meta: Mapping[str, Any] | None = None
+    timeout: float | None = None
+
+
+@frozen(kw_only=True)
+class CompletionMark:
+    ref: str
+    """A prompt's name, or a resource template."""
+    argument: str
+
+
+@frozen(kw_only=True)
+class MethodMark:
+    name: str
+    notification: bool
+    capability: str | None = None
+
+
+Mark: TypeAlias = ToolMark | ResourceMark | PromptMark | CompletionMark | MethodMark
+
+
+@overload
+def tool(function: F, /) -> F: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    title: str | None = None,
+    description: str | None = None,
+    read_only: bool | None = None,
+    destructive: bool | None = None,
+    idempotent: bool | None = None,
+    open_world: bool | None = None,
+    timeout: float | None = None,
+    concurrency: int | None = None,
+    input_schema: Mapping[str, Any] | None = None,
+    output_schema: Mapping[str, Any] | None = None,
+    icons: Sequence[Icon] | None = None,
+    meta: Mapping[str, Any] | None = None,
+) -> Callable[[F], F]: ...
+def tool(
+    function: F | None = None,
+    /,
+    *,
+    name: str | None = None,
+    title: str | None = None,
+    description: str | None = None,
+    read_only: bool | None = None,
+    destructive: bool | None = None,
+    idempotent: bool | None = None,
+    open_world: bool | None = None,
+    timeout: float | None = None,
+    concurrency: int | None = None,
+    input_schema: Mapping[str, Any] | None = None,
+    output_schema: Mapping[str, Any] | None = None,
+    icons: Sequence[Icon] | None = None,
+    meta: Mapping[str, Any] | None = None,
+) -> F | Callable[[F], F]:
+    """Mark a function as a tool: something a model can have done.
+
+    Args:
+        name: 1 to 128 of ``A-Za-z0-9_.-``; by default the function's.
+        title: for people.
+        description: for the model; by default the docstring without its parameters.
+        read_only, destructive, idempotent, open_world: hints; ``None`` leaves them unsaid.
+        timeout: seconds from the call's start, whatever it reports; ``math.inf`` for none.
+        concurrency: how many calls may run at the same time; more wait.
+        input_schema: used instead of the signature's; the function then takes one ``dict`` or keyword arguments.
+        output_schema: used instead of the return annotation's.
+        icons: to be shown.
+        meta: the tool's ``_meta``.
+
+    Source: MCP 2026-07-28, server/tools.
+    """
+    mark = ToolMark(
+        name=name,
+        title=title,
+        description=description,
+        read_only=read_only,
+        destructive=destructive,
+        idempotent=idempotent,
+        open_world=open_world,
+        timeout=timeout,
+        concurrency=concurrency,
+        input_schema=input_schema,
+        output_schema=output_schema,
+        icons=tuple(icons) if icons is not None else None,
+        meta=meta,
+    )
+    return _put(mark, function)
+
+
+def resource(
+    uri: str,
+    /,
+    *,
+    name: str | None = None,
+    title: str | None = None,
+    description: str | None = None,
+    mime_type: str | None = None,
+    size: int | None = None,
+    annotations: Annotations | None = None,
+    icons: Sequence[Icon] | None = None,
+    meta: Mapping[str, Any] | None = None,
+    timeout: float | None = None,
+    ttl_ms: int = 0,
+    cache_scope: CacheScope = "private",
+) -> Callable[[F], F]:
+    """Mark a function as a resource, or as a family of resources where the URI is a template (RFC 6570).
+
+    Args:
+        uri: ``scheme:…``; ``{variables}`` become the function's arguments.
+        name: by default the function's.
+        mime_type: of what is read; by default ``text/plain`` for text and ``application/octet-stream`` for bytes.
+        size: in bytes, where it is known beforehand.
+        timeout: seconds for one read.
+        ttl_ms: milliseconds for which a client may keep what it read (2026-07-28).
+        cache_scope: ``public`` only where every user reads the same.
+
+    Source: MCP 2026-07-28, server/resources and server/utilities/caching.
+    """
+    return _put(
+        ResourceMark(
+            uri=uri,
+            name=name,
+            title=title,
+            description=description,
+            mime_type=mime_type,
+            size=size,
+            annotations=annotations,
+            icons=tuple(icons) if icons is not None else None,
+            meta=meta,
+            timeout=timeout,
+            ttl_ms=ttl_ms,
+            cache_scope=cache_scope,
+        ),
+        None,
+    )
+
+
+@overload
+def prompt(function: F, /) -> F: ...
+@overload
+def prompt(
+    *,
+    name: str | None = None,
+    title: str | None = None,
+    description: str | None = None,
+    icons: Sequence[Icon] | None = None,
+    meta: Mapping[str, Any] | None = None,
+    timeout: float | None = None,
+) -> Callable[[F], F]: ...
+def prompt(
+    function: F | None = None,
+    /,
+    *,
+    name: str | None = None,
+    title: str | None = None,
+    description: str | None = None,
+    icons: Sequence[Icon] | None = None,
+    meta: Mapping[str, Any] | None = None,
+    timeout: float | None = None,
+) -> F | Callable[[F], F]:
+    """Mark a function as a prompt: something a user can pick.
+
+    The parameters are the prompt's arguments. The wire has only strings, so a parameter of another type is read from
+    its text form (``3``, ``true``, ``[1, 2]``).
+
+    Args:
+        timeout: seconds for filling it in.
+
+    Source: MCP 2026-07-28, server/prompts.
+    """
+    mark = PromptMark(
+        name=name,
+        title=title,
+        description=description,
+        icons=tuple(icons) if icons is not None else None,
+        meta=meta,
+        timeout=timeout,
+    )
+    return _put(mark, function)
+
+
+def completion(ref: str, argument: str, /) -> Callable[[F], F]:
+    """Mark a function as the completion of an argument.
+
+    The function may take ``value`` (what has been typed), ``arguments`` (those that are settled) and a Context, and
+    returns strings in any order: they are ranked and cut to 100.
+
+    Args:
+        ref: a prompt's name, or a resource template.
+        argument: the prompt's argument, or the template's variable.
+
+    Source: MCP 2026-07-28, server/utilities/completion.
+    """
+    return _put(CompletionMark(ref=ref, argument=argument), None)
+
+
+def method(name: str, /, *, capability: str | None = None) -> Callable[[F], F]:
+    """Mark a function as the handler of a request outside the specification.
+
+    The function takes a Context and the params (a dict in wire form), either or both, and returns a dict.
+
+    Args:
+        capability: an extension's identifier; without the extension being advertised the method does not exist.
+    """
+    return _put(MethodMark(name=name, notification=False, capability=capability), None)
+
+
+def notification(name: str, /) -> Callable[[F], F]:
+    """Mark a function as the handler of a notification: one of one's own, or one of the specification's."""
+    return _put(MethodMark(name=name, notification=True), None)
+
+
+def marks_of(plugin: object) -> Iterator[tuple[Callable[..., Any], Mark]]:
+    """The marked functions of a module, or the marked methods of an object, bound; in the order of definition."""
+    seen: set[str] = set()
+    scopes = [plugin] if ismodule(plugin) else [plugin, *type(plugin).__mro__]
+    for scope in scopes:
+        for name in list(getattr(scope, "__dict__", ())):
+            if name in seen:
+                continue
+            seen.add(name)
+            # Properties are not run to find out whether they are marked.
+            static = getattr_static(plugin, name, None)
+            inner = getattr(static, "__func__", static)
+            marks = getattr_static(inner, _MARKS, ()) if inner is not None else ()
+            if isinstance(marks, tuple) and marks:
+                function = getattr(plugin, name)
+                for mark in marks:
+                    yield function, mark
+
+
+def _put(mark: Mark, function: F | None) -> Any:
+    def put(function: F) -> F:
+        if not callable(function):
+            raise TypeError(f"expected a function below the decorator, got {type(function).__name__}")
+        setattr(function, _MARKS, (mark, *getattr(function, _MARKS, ())))
+        return function
+
+    return put if function is None else put(function)

@@ -1,0 +1,80 @@
+"""Methods outside the specification: requests and notifications of plugins and embedders, supervised like any other.
+
+The one rule: a name of the specification cannot be taken, but its notifications can be heard.
+
+Source: MCP 2026-07-28, basic/versioning, "Extensions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mcptrio.capabilities.calls import call
+from mcptrio.capabilities.functions import Function
+from mcptrio.capabilities.host import Host
+from mcptrio.capabilities.marks import MethodMark
+from mcptrio.capabilities.registry import Duplicate
+from mcptrio.protocol.model.base import Result
+from mcptrio.protocol.model.methods import METHODS, Method, Side
+from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.runtime.session import Session
+from mcptrio.runtime.supervisor import Listener
+
+__all__ = ["Methods"]
+
+_SPECIFIED = frozenset(row.name for row in METHODS)
+
+
+class Methods:
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._owners: dict[str, str | None] = {}
+        self.rows: dict[str, Method] = {}
+        """Read by every connection."""
+        self.listeners: dict[str, list[Listener]] = {}
+        """Notification to those who hear it; read by every session."""
+
+    def register(self, function: Callable[..., Any], mark: MethodMark, owner: str | None) -> str:
+        """
+        Raises:
+            ValueError: the name is the specification's.
+            Duplicate: the name is taken.
+            TypeError: the function takes something else than a Context and the params.
+        """
+        called = Function(function, raw=True)
+        free = sorted(name for name in called.parameters if name != called.context)
+        if len(free) > 1:
+            raise TypeError(f"{mark.name}: expected a function of a Context and the params, got the parameters {free}")
+        if mark.notification:
+            self._listen(called, mark, free, owner)
+            return mark.name
+        if mark.name in _SPECIFIED:
+            raise ValueError(f"{mark.name} belongs to the specification")
+        if mark.name in self.rows:
+            raise Duplicate("method", mark.name, self._owners.get(mark.name))
+        self.rows[mark.name] = Method(mark.name, None, Result, Side.SERVER, capability=mark.capability)
+        self._owners[mark.name] = owner
+
+        async def handle(scope: RequestScope, params: dict[str, Any]) -> Any:
+            values = {name: params for name in free}
+            result = await call(scope, self._host, called, values, label=mark.name, owner=owner, timeout=None)
+            return result if result is not None else {}
+
+        self._host.supervisor.handlers[mark.name] = handle
+        return mark.name
+
+    def withdraw(self, owner: str) -> None:
+        """Forget what a plugin handles."""
+        for name in [name for name, who in self._owners.items() if who == owner]:
+            del self.rows[name], self._owners[name]
+            del self._host.supervisor.handlers[name]
+
+    def _listen(self, function: Function, mark: MethodMark, free: list[str], owner: str | None) -> None:
+        if mark.name not in _SPECIFIED:
+            self.rows.setdefault(mark.name, Method(mark.name, None, None, Side.SERVER))
+
+        async def hear(session: Session, params: Any) -> None:
+            await function({name: params for name in free}, None, self._host.threads)
+
+        self.listeners.setdefault(mark.name, []).append(hear)

@@ -1,0 +1,130 @@
+"""Prompts: ``prompts/list`` and ``prompts/get``.
+
+A plugin over the hooks like any other.
+
+Source: MCP 2026-07-28, server/prompts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from inspect import getdoc
+from typing import Any
+
+from attrs import define
+
+from mcptrio.capabilities.calls import call
+from mcptrio.capabilities.contents import blocks_of
+from mcptrio.capabilities.docstrings import parse_docstring
+from mcptrio.capabilities.functions import Function
+from mcptrio.capabilities.host import Host
+from mcptrio.capabilities.marks import PromptMark
+from mcptrio.capabilities.registry import Registry
+from mcptrio.capabilities.text_arguments import convert_text
+from mcptrio.errors import InvalidParams, ToolError
+from mcptrio.protocol.model.input_required import InputRequiredResult
+from mcptrio.protocol.model.prompts import (
+    GetPromptParams,
+    GetPromptResult,
+    ListPromptsParams,
+    ListPromptsResult,
+    Prompt,
+    PromptArgument,
+    PromptMessage,
+)
+from mcptrio.runtime.dispatch import Done, Handler, contain
+from mcptrio.runtime.request_scope import RequestScope
+
+__all__ = ["PromptEntry", "Prompts"]
+
+
+@define(eq=False, slots=True)
+class PromptEntry:
+    """A registered prompt."""
+
+    key: str
+    owner: str | None
+    prompt: Prompt
+    function: Function
+    mark: PromptMark
+
+
+class Prompts:
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self.registry: Registry[PromptEntry] = Registry("prompt", lambda: host.subscriptions.changed("prompts"))
+        self.handlers: dict[str, Handler] = {"prompts/list": self._list, "prompts/get": self._get}
+
+    def register(self, function: Callable[..., Any], mark: PromptMark, owner: str | None) -> str:
+        """Add a prompt. Returns its name.
+
+        Raises:
+            TypeError, ValueError: the mark or the signature is wrong.
+            Duplicate: the name is taken.
+        """
+        entry = _entry(function, mark, owner)
+        self.registry.add(entry)
+        return entry.key
+
+    async def _list(self, scope: RequestScope, params: ListPromptsParams) -> ListPromptsResult:
+        entries, cursor = self.registry.page(params.cursor, self._host.page_size)
+        return ListPromptsResult(
+            prompts=tuple(entry.prompt for entry in entries), next_cursor=cursor, ttl_ms=self._host.list_ttl_ms
+        )
+
+    async def _get(self, scope: RequestScope, params: GetPromptParams) -> GetPromptResult | InputRequiredResult:
+        entry = self.registry.get(params.name)
+        if entry is None:
+            raise InvalidParams(f"no such prompt: {params.name}")
+        assert entry.function.arguments is not None
+        values = convert_text(entry.function.arguments, params.arguments)
+        work = partial(
+            call,
+            scope,
+            self._host,
+            entry.function,
+            values,
+            label=entry.key,
+            owner=entry.owner,
+            timeout=entry.mark.timeout,
+        )
+        outcome = await contain(work)
+        if not isinstance(outcome, Done):
+            if isinstance(outcome.error, ToolError):
+                raise InvalidParams(str(outcome.error)) from outcome.error
+            raise outcome.error
+        if isinstance(outcome.value, GetPromptResult | InputRequiredResult):
+            return outcome.value
+        return GetPromptResult(messages=_messages(outcome.value), description=entry.prompt.description)
+
+
+def _messages(value: Any) -> tuple[PromptMessage, ...]:
+    """What the author returned as messages: ready ones as they are, anything else said by the user."""
+    if isinstance(value, PromptMessage):
+        return (value,)
+    if isinstance(value, list | tuple):
+        return tuple(message for item in value for message in _messages(item))
+    return tuple(PromptMessage(role="user", content=block) for block in blocks_of(value))
+
+
+def _entry(function: Callable[..., Any], mark: PromptMark, owner: str | None) -> PromptEntry:
+    name = mark.name or getattr(function, "__name__", "")
+    if not name:
+        raise ValueError(f"expected a name for the prompt {function!r}")
+    called = Function(function)
+    assert called.arguments is not None
+    schema = called.arguments.schema
+    required = schema.get("required", ())
+    prompt = Prompt(
+        name=name,
+        title=mark.title,
+        description=mark.description or parse_docstring(getdoc(function)).description or None,
+        arguments=tuple(
+            PromptArgument(name=argument, description=facts.get("description"), required=argument in required)
+            for argument, facts in schema.get("properties", {}).items()
+        ),
+        icons=mark.icons,
+        meta=dict(mark.meta) if mark.meta is not None else None,
+    )
+    return PromptEntry(key=name, owner=owner, prompt=prompt, function=called, mark=mark)

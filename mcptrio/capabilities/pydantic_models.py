@@ -1,0 +1,81 @@
+"""pydantic models as JSON Schema and as values, without importing pydantic.
+
+Used by annotations. The one rule: a class can only be a model where somebody imported pydantic, so nobody else pays.
+
+Source: pydantic 2, ``BaseModel.model_json_schema``, ``model_validate_json``, ``model_dump``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orjson
+
+__all__ = ["dump_model", "is_model", "make_model", "model_definitions", "name_models"]
+
+
+def is_model(cls: Any) -> bool:
+    """Whether this is a pydantic model."""
+    pydantic = sys.modules.get("pydantic")
+    return pydantic is not None and isinstance(cls, type) and issubclass(cls, pydantic.BaseModel)
+
+
+def name_models(models: Sequence[type]) -> dict[type, str]:
+    """Names for ``$defs``, no two alike."""
+    names: dict[type, str] = {}
+    for cls in models:
+        taken = set(names.values())
+        name = cls.__name__ if cls.__name__ not in taken else f"{cls.__module__}.{cls.__qualname__}"
+        names[cls] = name
+    return names
+
+
+def model_definitions(cls: Any, name: str, *, output: bool) -> dict[str, Any]:
+    """A model's schema and those it refers to, all named below ``name``, so that two models never mix theirs."""
+    template = f"#/$defs/{name}.{{model}}"
+    mode = "serialization" if output else "validation"
+    schema = _without_titles(cls.model_json_schema(mode=mode, ref_template=template))
+    inner = schema.pop("$defs", {})
+    return {name: schema, **{f"{name}.{key}": value for key, value in inner.items()}}
+
+
+def make_model(cls: type, value: Any) -> Any:
+    """msgspec's hook for a class it does not know: a pydantic model, validated strictly as from JSON."""
+    if not is_model(cls):
+        raise TypeError(f"{cls.__qualname__} has no JSON form")
+    pydantic = sys.modules["pydantic"]
+    validate: Callable[..., Any] = cls.model_validate_json  # type: ignore[attr-defined]
+    try:
+        return validate(orjson.dumps(value), strict=True)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
+        raise ValueError(f"{first['msg']}{f' (in {place})' if place else ''}") from None
+    except orjson.JSONEncodeError as error:
+        raise ValueError("expected a JSON value that is not nested this deeply") from error
+
+
+def dump_model(value: Any) -> Any:
+    """msgspec's hook for a value it does not know."""
+    if is_model(type(value)):
+        return value.model_dump(mode="json", by_alias=True)
+    raise TypeError(f"{type(value).__qualname__} has no JSON form")
+
+
+def _without_titles(schema: Any) -> Any:
+    """Drop the ``title`` pydantic makes of every name; a property that is called title stays."""
+    if isinstance(schema, list):
+        return [_without_titles(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in ("properties", "$defs", "patternProperties"):
+            kept[key] = {name: _without_titles(inner) for name, inner in value.items()}
+        elif key in ("default", "const", "enum", "examples"):
+            kept[key] = value
+        elif key != "title":
+            kept[key] = _without_titles(value)
+    return kept

@@ -1,0 +1,191 @@
+"""What a server may ask a client, and how the answer is read.
+
+Given to ``ctx.ask`` (and made by ``ctx.elicit`` and its siblings); carried by an input channel of the runtime.
+The one rule: a question knows its method, its params, the capability it needs and its answer, and nothing of how it
+travels.
+
+Source: MCP 2025-11-25 and 2026-07-28, client/elicitation, client/sampling, client/roots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic, Literal, TypeVar
+
+from attrs import field, frozen
+
+from mcptrio.capabilities.elicitation_forms import Form
+from mcptrio.errors import ToolError
+from mcptrio.protocol.model.base import Result
+from mcptrio.protocol.model.content import TextContent
+from mcptrio.protocol.model.elicitation import ElicitFormParams, ElicitResult, ElicitURLParams
+from mcptrio.protocol.model.input_required import CreateMessageRequest, ElicitRequest, InputRequest, ListRootsRequest
+from mcptrio.protocol.model.roots import ListRootsParams, ListRootsResult, Root
+from mcptrio.protocol.model.sampling import (
+    CreateMessageParams,
+    CreateMessageResult,
+    ModelPreferences,
+    SamplingMessage,
+    ToolChoice,
+)
+from mcptrio.protocol.model.tools import Tool
+
+__all__ = ["Elicit", "ElicitURL", "Elicited", "ListRoots", "Sample"]
+
+T = TypeVar("T")
+
+
+@frozen
+class Elicited(Generic[T]):
+    """What the user did with a question.
+
+    Attributes:
+        action: ``accept``, ``decline`` (an explicit no) or ``cancel`` (no answer).
+        content: the answer, as the type that was asked for; ``None`` unless accepted.
+    """
+
+    action: Literal["accept", "decline", "cancel"]
+    content: T | None = None
+
+    @property
+    def accepted(self) -> bool:
+        return self.action == "accept"
+
+    def unwrap(self) -> T:
+        """The content.
+
+        Raises:
+            ToolError: the user did not accept.
+        """
+        if self.action != "accept":
+            raise ToolError(f"the user chose to {self.action}")
+        return self.content  # type: ignore[return-value]
+
+
+@frozen
+class Elicit:
+    """Have the user fill in a form."""
+
+    message: str
+    schema: Any
+    """A class with flat fields, a scalar type, choices, or a JSON Schema; see :class:`Form`."""
+    key: str | None = None
+    form: Form = field(init=False, repr=False)
+
+    @form.default
+    def _form(self) -> Form:
+        return Form.of(self.schema)
+
+    @property
+    def capability(self) -> str:
+        return "elicitation.form"
+
+    def request(self) -> InputRequest:
+        return ElicitRequest(params=ElicitFormParams(message=self.message, requested_schema=self.form.schema))
+
+    def result_type(self) -> type[Result]:
+        return ElicitResult
+
+    def read(self, result: ElicitResult) -> Elicited[Any]:
+        if result.action != "accept":
+            return Elicited(result.action)
+        return Elicited("accept", self.form.convert(result.content or {}))
+
+
+@frozen
+class ElicitURL:
+    """Have the user open a page, for what must not pass through the client.
+
+    Args:
+        id: names the interaction, for ``ctx.elicitation_complete``; 2025-11-25 puts it on the wire.
+    """
+
+    message: str
+    url: str
+    id: str
+    key: str | None = None
+
+    @property
+    def capability(self) -> str:
+        return "elicitation.url"
+
+    def request(self) -> InputRequest:
+        return ElicitRequest(params=ElicitURLParams(message=self.message, url=self.url, elicitation_id=self.id))
+
+    def result_type(self) -> type[Result]:
+        return ElicitResult
+
+    def read(self, result: ElicitResult) -> Elicited[None]:
+        return Elicited(result.action)
+
+
+@frozen
+class Sample:
+    """Have the client's model say something.
+
+    Args:
+        messages: a text (one user message), or the conversation.
+        max_tokens: the most it may say.
+    """
+
+    messages: str | Sequence[SamplingMessage]
+    max_tokens: int = 1024
+    system_prompt: str | None = field(default=None, kw_only=True)
+    temperature: float | None = field(default=None, kw_only=True)
+    stop_sequences: tuple[str, ...] | None = field(default=None, kw_only=True)
+    model_preferences: ModelPreferences | None = field(default=None, kw_only=True)
+    include_context: Literal["none", "thisServer", "allServers"] | None = field(default=None, kw_only=True)
+    tools: tuple[Tool, ...] | None = field(default=None, kw_only=True)
+    tool_choice: ToolChoice | None = field(default=None, kw_only=True)
+    metadata: dict[str, Any] | None = field(default=None, kw_only=True)
+    key: str | None = field(default=None, kw_only=True)
+
+    @property
+    def capability(self) -> str:
+        return "sampling.tools" if self.tools is not None or self.tool_choice is not None else "sampling"
+
+    def request(self) -> InputRequest:
+        messages = self.messages
+        if isinstance(messages, str):
+            messages = (SamplingMessage(role="user", content=(TextContent(text=messages),)),)
+        return CreateMessageRequest(
+            params=CreateMessageParams(
+                messages=tuple(messages),
+                max_tokens=self.max_tokens,
+                system_prompt=self.system_prompt,
+                temperature=self.temperature,
+                stop_sequences=self.stop_sequences,
+                model_preferences=self.model_preferences,
+                include_context=self.include_context,
+                tools=self.tools,
+                tool_choice=self.tool_choice,
+                metadata=self.metadata,
+            )
+        )
+
+    def result_type(self) -> type[Result]:
+        return CreateMessageResult
+
+    def read(self, result: CreateMessageResult) -> CreateMessageResult:
+        return result
+
+
+@frozen
+class ListRoots:
+    """Where the client lets the server work."""
+
+    key: str | None = None
+
+    @property
+    def capability(self) -> str:
+        return "roots"
+
+    def request(self) -> InputRequest:
+        return ListRootsRequest(params=ListRootsParams())
+
+    def result_type(self) -> type[Result]:
+        return ListRootsResult
+
+    def read(self, result: ListRootsResult) -> tuple[Root, ...]:
+        return result.roots
+

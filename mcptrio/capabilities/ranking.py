@@ -1,0 +1,89 @@
+"""Completion candidates in the order a person expects, at most a hundred of them.
+
+Used by completion/complete when a completer only lists what there is. The one rule: the work is bounded; the first
+10 000 candidates are looked at, and of each the first 1 000 characters.
+
+Source: MCP 2026-07-28, server/utilities/completion, "Completion Results" (at most 100 values, sorted by relevance).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+from attrs import frozen
+
+__all__ = ["Ranked", "rank"]
+
+_MOST_CANDIDATES = 10_000
+_MOST_VALUES = 100
+_LONGEST = 1_000
+_NO_MATCH = 99
+
+
+@frozen
+class Ranked:
+    """The best candidates."""
+
+    values: tuple[str, ...]
+    total: int
+    """How many of the candidates looked at match."""
+    has_more: bool
+    """Whether some that match, or were not looked at, are left out."""
+
+
+def rank(candidates: Iterable[str], typed: str, *, limit: int = _MOST_VALUES) -> Ranked:
+    """Choose and order the candidates for what was typed so far.
+
+    First what is equal, then what begins with it (in the same case, then in any), then where a word begins with it,
+    then where it is contained, then where its characters appear in order; equals keep the candidates' order. Nothing
+    typed matches everything.
+
+    Args:
+        candidates: at most the first 10 000 are looked at; repetitions count once.
+        limit: values returned, 0 to 100.
+    """
+    limit = max(0, min(limit, _MOST_VALUES))
+    source = iter(candidates)
+    seen = dict.fromkeys(itertools.islice(source, _MOST_CANDIDATES))
+    unseen = next(source, None) is not None
+    folded = typed.casefold()
+    matching: list[tuple[int, str]] = []
+    for candidate in seen:
+        kind = _closeness(candidate, typed, folded)
+        if kind != _NO_MATCH:
+            matching.append((kind, candidate))
+    matching.sort(key=lambda pair: pair[0])  # stable
+    values = tuple(candidate for _, candidate in matching[:limit])
+    return Ranked(values, len(matching), unseen or len(matching) > len(values))
+
+
+def _closeness(candidate: str, typed: str, folded: str) -> int:
+    """The lower the better."""
+    if not typed:
+        return 0
+    if candidate == typed:
+        return 0
+    text = candidate[:_LONGEST]
+    if text.startswith(typed):
+        return 1
+    lowered = text.casefold()
+    if lowered.startswith(folded):
+        return 2
+    position = lowered.find(folded)
+    if position >= 0:
+        return 3 if _begins_a_word(text, lowered, folded, position) else 4
+    remaining = iter(lowered)
+    return 5 if all(character in remaining for character in folded) else _NO_MATCH
+
+
+def _begins_a_word(text: str, lowered: str, folded: str, position: int) -> bool:
+    """Whether what was typed is found after something that is no letter or digit, or where camelCase goes up."""
+    same_length = len(text) == len(lowered)  # folding may change it: the German sharp s
+    while position >= 0:
+        if not lowered[position - 1].isalnum() or (
+            same_length and text[position].isupper() and text[position - 1].islower()
+        ):
+            return True
+        position = lowered.find(folded, position + 1)
+    return False

@@ -1,0 +1,138 @@
+"""What there is of one kind, by name: tools, resources, templates, prompts.
+
+Filled at registration and at run time; listed and looked up by the capabilities.
+The one rule: a name belongs to whoever offered it first; the order is that of registration, on every replica the same.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterator
+from typing import Generic, Protocol, TypeVar
+
+from mcptrio.errors import InvalidParams
+
+__all__ = ["Duplicate", "Registry"]
+
+CURSOR_BYTES = 4096
+
+
+class Entry(Protocol):
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def owner(self) -> str | None:
+        """The plugin that offered it."""
+        ...
+
+
+E = TypeVar("E", bound=Entry)
+
+
+class Duplicate(ValueError):
+    """The name is taken; ``owner`` has it."""
+
+    def __init__(self, kind: str, name: str, owner: str | None) -> None:
+        super().__init__(f"{kind} {name!r} is already offered by {owner or 'the server itself'}")
+        self.name = name
+        self.owner = owner
+
+
+class Registry(Generic[E]):
+    """
+    Args:
+        kind: for messages: ``tool``.
+        changed: called after every change.
+    """
+
+    def __init__(self, kind: str, changed: Callable[[], None]) -> None:
+        self._kind = kind
+        self._changed = changed
+        self._entries: dict[str, E] = {}
+        self.version = 0
+        """Rises with every change."""
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[E]:
+        return iter(self._entries.values())
+
+    def get(self, name: str) -> E | None:
+        return self._entries.get(name)
+
+    def add(self, entry: E) -> None:
+        """
+        Raises:
+            Duplicate: the name is taken.
+        """
+        taken = self._entries.get(entry.key)
+        if taken is not None:
+            raise Duplicate(self._kind, entry.key, taken.owner)
+        self._entries[entry.key] = entry
+        self._touch()
+
+    def remove(self, name: str) -> bool:
+        """Whether there was one."""
+        if self._entries.pop(name, None) is None:
+            return False
+        self._touch()
+        return True
+
+    def withdraw(self, owner: str) -> int:
+        """Remove everything a plugin offered. Returns how many."""
+        names = [name for name, entry in self._entries.items() if entry.owner == owner]
+        for name in names:
+            del self._entries[name]
+        if names:
+            self._touch()
+        return len(names)
+
+    def page(self, cursor: str | None, size: int) -> tuple[list[E], str | None]:
+        """One page of the list, and the cursor of the next.
+
+        A cursor holds the last name shown, so it means the same on every replica and after a change of the list.
+
+        Raises:
+            InvalidParams: not a cursor of this list.
+
+        Source: MCP 2026-07-28, server/utilities/pagination.
+        """
+        names = list(self._entries)
+        start = 0 if cursor is None else self._after(cursor, names)
+        end = start + size
+        entries = [self._entries[name] for name in names[start:end]]
+        return entries, _encode(self._kind, end, names[end - 1]) if end < len(names) else None
+
+    def _after(self, cursor: str, names: list[str]) -> int:
+        position, name = _decode(self._kind, cursor)
+        try:
+            return names.index(name) + 1
+        except ValueError:
+            # What was shown last is gone: go on where it was.
+            return min(max(position - 1, 0), len(names))
+
+    def _touch(self) -> None:
+        self.version += 1
+        self._changed()
+
+
+def _encode(kind: str, position: int, name: str) -> str:
+    return base64.urlsafe_b64encode(f"{kind}\0{position}\0{name}".encode()).decode().rstrip("=")
+
+
+def _decode(kind: str, cursor: str) -> tuple[int, str]:
+    error = InvalidParams("expected a cursor given by this list @ $.cursor")
+    if len(cursor) > CURSOR_BYTES:
+        raise error
+    try:
+        text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
+        found, position, name = text.split("\0", 2)
+        place = int(position)
+    except (binascii.Error, ValueError):
+        raise error from None
+    if found != kind:
+        raise error
+    return place, name

@@ -1,0 +1,275 @@
+"""What a foreign schema may cost: its size, and how many evaluations an instance of some depth can cause.
+
+Used by validation before a schema reaches the validator. The one rule: every number is found by walking the schema;
+nothing is evaluated, nothing is fetched.
+
+Why counting subschemas is not enough: twenty definitions that each refer twice to the next make a million evaluations
+(2 ** 20), and a recursive ``anyOf`` multiplies with every level of the instance. ``SchemaCost.at_depth`` counts both.
+
+Source: MCP 2026-07-28, basic/index, "JSON Schema Usage" (bound depth, subschemas and time; never fetch a ``$ref``);
+JSON Schema 2020-12 core, sections 8.2 and 10; draft-07 core, section 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote, urldefrag, urljoin
+
+import orjson
+from attrs import define, field, frozen
+
+__all__ = ["SchemaCost", "SchemaLimits"]
+
+# Keywords by what their subschemas apply to: the same instance, a member of an object, an item of an array.
+_HERE_ONE = frozenset({"not", "if", "then", "else", "contentSchema"})
+_HERE_MANY = frozenset({"allOf", "anyOf", "oneOf"})
+_HERE_MAP = frozenset({"dependentSchemas", "dependencies"})
+_MEMBER_ONE = frozenset({"additionalProperties", "unevaluatedProperties", "propertyNames"})
+_MEMBER_MAP = frozenset({"properties", "patternProperties"})
+_ITEM_ONE = frozenset({"items", "additionalItems", "unevaluatedItems", "contains"})
+_ITEM_MANY = frozenset({"prefixItems", "items"})
+_STORES = frozenset({"$defs", "definitions"})
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_DEEPEST_CHAIN = 256
+"""References and combinators that may lead from one to the next at one place of the instance."""
+
+
+@frozen(kw_only=True)
+class SchemaLimits:
+    """How much of a foreign schema, and of an instance, is put up with."""
+
+    depth: int = 64
+    """Levels of nesting in the schema as JSON."""
+    subschemas: int = 2_000
+    bytes: int = 256 * 1024
+    """Of the schema as JSON."""
+    instance_depth: int = 128
+    """Levels of nesting in an instance; the validator itself gives up at 255."""
+    evaluations: int = 20_000_000
+    """Estimated evaluations for one instance; about a quarter of a second at most."""
+
+
+@define(eq=False)
+class _Node:
+    """One subschema and where it sends the validator."""
+
+    here: list[_Node] = field(factory=list)
+    members: list[_Node] = field(factory=list)
+    items: list[_Node] = field(factory=list)
+    references: list[str] = field(factory=list)
+
+
+class _Weighing:
+    """How often each node is evaluated for one value at one depth: itself, or its children one level less deep.
+
+    Two sums are kept apart, for the members of an object and the items of an array, since a value is one of the two.
+    """
+
+    def __init__(self, most: int, previous: dict[int, int] | None) -> None:
+        self._most = most
+        self._previous = previous
+        self._pairs: dict[int, tuple[int, int]] = {}
+        self._chain: set[int] = set()
+
+    def weigh(self, node: _Node) -> tuple[int, int]:
+        key = id(node)
+        if key in self._pairs:
+            return self._pairs[key]
+        if key in self._chain:
+            return 0, 0  # a loop of references; the validator breaks it off as well
+        if len(self._chain) >= _DEEPEST_CHAIN:
+            raise ValueError(f"schema: more than {_DEEPEST_CHAIN} references and combinators lead from one to the next")
+        if self._previous is None:
+            members = items = 1
+        else:
+            members = max((self._previous[id(child)] for child in node.members), default=0)
+            items = max((self._previous[id(child)] for child in node.items), default=0)
+        self._chain.add(key)
+        for other in node.here:
+            more_members, more_items = self.weigh(other)
+            members, items = members + more_members, items + more_items
+        self._chain.discard(key)
+        self._pairs[key] = min(members, self._most), min(items, self._most)
+        return self._pairs[key]
+
+
+class SchemaCost:
+    """A schema within its limits, with the number of evaluations it can cause.
+
+    Args:
+        schema: any JSON object.
+        old_references: whether ``$ref`` hides the keywords beside it, as up to draft-07.
+
+    Raises:
+        ValueError: the schema is over a limit, not JSON, or refers to something outside itself.
+    """
+
+    def __init__(self, schema: Mapping[str, Any], limits: SchemaLimits, *, old_references: bool = False) -> None:
+        self._subschemas = limits.subschemas
+        self._most = limits.evaluations + 1
+        self._old_references = old_references
+        _check_size(schema, limits)
+        self._document = schema
+        self._nodes: dict[int, _Node] = {}
+        self._resources: dict[str, Any] = {}
+        self._anchors: dict[str, list[Any]] = {}
+        self._bases: dict[int, str] = {}
+        self._index(schema)
+        self._root = self._build(schema)
+        self._levels: list[int] = []
+        self._costs: dict[int, int] | None = None
+        self.at_depth(0)  # a chain that is too long shows now and not in a call
+
+    def at_depth(self, depth: int) -> int:
+        """The most evaluations one value at ``depth`` levels below the root can cause; capped at the limit plus one."""
+        while len(self._levels) <= depth:
+            weighing = _Weighing(self._most, self._costs)
+            self._costs = {id(node): max(weighing.weigh(node)) for node in self._nodes.values()}
+            self._levels.append(self._costs[id(self._root)])
+        return self._levels[depth]
+
+    def _index(self, schema: Any) -> None:
+        """Find every ``$id`` and anchor, and the base URI of every subschema."""
+        dialect = schema.get("$schema")
+        queue: list[tuple[Any, str]] = [(schema, "")]
+        self._resources[""] = schema
+        while queue:
+            subschema, base = queue.pop()
+            if not isinstance(subschema, Mapping):
+                continue
+            identifier = subschema.get("$id")
+            if isinstance(identifier, str) and not (self._old_references and "$ref" in subschema):
+                if identifier.startswith("#"):  # draft-07's way to write an anchor
+                    self._anchors.setdefault(f"{base}{identifier}", []).append(subschema)
+                else:
+                    base = urldefrag(urljoin(base, identifier)).url
+                    self._resources[base] = subschema
+            if subschema.get("$schema", dialect) != dialect:
+                raise ValueError("schema: a subschema in another dialect than the whole is not supported")
+            self._bases[id(subschema)] = base
+            for keyword in ("$anchor", "$dynamicAnchor"):
+                if isinstance(name := subschema.get(keyword), str):
+                    self._anchors.setdefault(f"{base}#{name}", []).append(subschema)
+                    if keyword == "$dynamicAnchor":
+                        self._anchors.setdefault(f"dynamic#{name}", []).append(subschema)
+            queue.extend((child, base) for _, child in _children(subschema))
+
+    def _build(self, schema: Any) -> _Node:
+        root = self._nodes[id(schema)] = _Node()
+        queue = [(schema, root)]
+        while queue:
+            subschema, node = queue.pop()
+            if len(self._nodes) > self._subschemas:
+                raise ValueError(f"schema: expected at most {self._subschemas} subschemas, got more")
+            if not isinstance(subschema, Mapping):
+                continue
+            edges = [(place, child) for place, child in _children(subschema)]
+            if self._old_references and "$ref" in subschema:
+                edges = [(place, child) for place, child in edges if place == "store"]
+            edges.extend(("here", target) for target in self._targets(subschema))
+            for place, child in edges:
+                # Parsed JSON has one object for each place; a schema written in Python may share some, and then the
+                # same object is the same subschema.
+                key = id(child)
+                if isinstance(child, Mapping) and key in self._nodes:
+                    other = self._nodes[key]
+                else:
+                    other = _Node()
+                    # True and False are shared by everybody; each use is a subschema of its own.
+                    self._nodes[key if isinstance(child, Mapping) else id(other)] = other
+                    queue.append((child, other))
+                if place == "here":
+                    node.here.append(other)
+                elif place == "member":
+                    node.members.append(other)
+                elif place == "item":
+                    node.items.append(other)
+        return root
+
+    def _targets(self, subschema: Mapping[str, Any]) -> Iterator[Any]:
+        base = self._bases.get(id(subschema), "")
+        for keyword in _REFERENCES:
+            reference = subschema.get(keyword)
+            if not isinstance(reference, str):
+                continue
+            target = self._resolve(base, reference)
+            if target is _MISSING:
+                raise ValueError(
+                    f"schema: {keyword} {reference[:200]!r} leads out of the schema; nothing is ever fetched"
+                )
+            yield target
+            if keyword == "$dynamicRef":
+                # Which of them is meant is only known on the way; all are counted.
+                yield from self._anchors.get(f"dynamic#{urldefrag(reference).fragment}", ())
+
+    def _resolve(self, base: str, reference: str) -> Any:
+        url, fragment = urldefrag(urljoin(base, reference)) if not reference.startswith("#") else (base, reference[1:])
+        resource = self._resources.get(url, _MISSING)
+        if resource is _MISSING:
+            return _MISSING
+        if fragment and not fragment.startswith("/"):
+            return next(iter(self._anchors.get(f"{url}#{fragment}", ())), _MISSING)
+        target = resource
+        for token in unquote(fragment).split("/")[1:]:
+            token = token.replace("~1", "/").replace("~0", "~")
+            if isinstance(target, Mapping) and token in target:
+                target = target[token]
+            elif isinstance(target, list) and token.isdecimal() and int(token) < len(target):
+                target = target[int(token)]
+            else:
+                return _MISSING
+            if isinstance(target, Mapping) and id(target) not in self._bases:
+                self._bases[id(target)] = url
+        return target
+
+
+_MISSING: Any = object()
+
+
+def _children(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The subschemas of a schema with what they apply to: here, member, item, or store (nothing, until referred to)."""
+    for keyword, value in schema.items():
+        if keyword in _HERE_ONE:
+            yield "here", value
+        elif keyword in _MEMBER_ONE:
+            yield "member", value
+        elif isinstance(value, list):
+            if keyword in _HERE_MANY:
+                yield from (("here", item) for item in value)
+            elif keyword in _ITEM_MANY:
+                yield from (("item", item) for item in value)
+        elif keyword in _ITEM_ONE:
+            yield "item", value
+        elif isinstance(value, Mapping):
+            if keyword in _HERE_MAP:
+                yield from (("here", item) for item in value.values())
+            elif keyword in _MEMBER_MAP:
+                yield from (("member", item) for item in value.values())
+            elif keyword in _STORES:
+                yield from (("store", item) for item in value.values())
+
+
+def _check_size(schema: Any, limits: SchemaLimits) -> None:
+    level: list[Any] = [schema]
+    for _ in range(limits.depth):
+        # A list of one level at a time, never deeper than the limit, so that a schema that contains itself ends too.
+        following: list[Any] = []
+        for item in level:
+            if isinstance(item, Mapping):
+                following.extend(value for value in item.values() if isinstance(value, (Mapping, list)))
+            elif isinstance(item, list):
+                following.extend(value for value in item if isinstance(value, (Mapping, list)))
+        if len(following) > limits.bytes:
+            raise ValueError(f"schema: expected at most {limits.bytes} bytes, got more")
+        if not following:
+            break
+        level = following
+    else:
+        raise ValueError(f"schema: expected at most {limits.depth} levels of nesting, got more")
+    try:
+        size = len(orjson.dumps(schema))
+    except orjson.JSONEncodeError as error:
+        raise ValueError(f"schema: expected JSON, got something else: {error}") from error
+    if size > limits.bytes:
+        raise ValueError(f"schema: expected at most {limits.bytes} bytes, got {size}")

@@ -1,0 +1,208 @@
+"""Who is told of what: one call reaches the subscribers of every revision.
+
+``subscriptions/listen`` streams (2026-07-28), ``resources/subscribe`` and unsolicited list changes (handshake
+revisions) are all fed from here; between replicas the bus carries the news.
+The one rule: a change is told once to each stream that asked for it, the newest news replaces the same news still
+waiting, and nobody is told what was not asked for.
+
+Source: MCP 2026-07-28, basic/patterns/subscriptions; MCP 2025-11-25, server/resources, "Subscriptions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
+import trio
+from attrs import define, evolve
+
+from mcptrio.abc import Bus
+from mcptrio.capabilities.host import Host
+from mcptrio.errors import InvalidParams, Overloaded
+from mcptrio.protocol.envelope import SUBSCRIPTION_ID
+from mcptrio.protocol.model.base import EmptyParams, EmptyResult
+from mcptrio.protocol.model.resources import ResourceUpdatedParams, SubscribeParams, UnsubscribeParams
+from mcptrio.protocol.model.subscriptions import AcknowledgedParams, ListenParams, ListenResult, SubscriptionFilter
+from mcptrio.protocol.revisions.revision import Changes
+from mcptrio.runtime.dispatch import Handler
+from mcptrio.runtime.request_scope import RequestScope
+
+__all__ = ["TOPIC", "Subscriptions"]
+
+TOPIC: Final = "changes"
+"""Of the bus."""
+_LISTS = {"tools": "tools_list_changed", "prompts": "prompts_list_changed", "resources": "resources_list_changed"}
+
+
+@define(eq=False, slots=True)
+class _Listen:
+    """One open ``subscriptions/listen``."""
+
+    scope: RequestScope
+    wanted: SubscriptionFilter
+    uris: frozenset[str]
+
+
+class Subscriptions:
+    """
+    Args:
+        bus: between replicas; ``None`` while there is only this process.
+    """
+
+    def __init__(self, host: Host, bus: Bus | None) -> None:
+        self._host = host
+        self._bus = bus
+        self._listens: set[_Listen] = set()
+        self._watched_changed = trio.Event()
+        self._news: set[bytes] = set()
+        self._waiting = trio.Event()
+        self._open = False
+        self.handlers: dict[str, Handler] = {
+            "resources/subscribe": self._subscribe,
+            "resources/unsubscribe": self._unsubscribe,
+            "subscriptions/listen": self._listen,
+        }
+
+    # Telling
+
+    def changed(self, what: str) -> None:
+        """A list has changed: ``tools``, ``prompts`` or ``resources``."""
+        self._publish({"list": what})
+
+    def updated(self, uri: str) -> None:
+        """A resource has changed."""
+        self._publish({"uri": uri})
+
+    def _publish(self, news: dict[str, str]) -> None:
+        if not self._open:
+            return
+        self._deliver(news)
+        if self._bus is not None:
+            # A set, so the same news waits once however often it happens.
+            self._news.add(orjson.dumps({**news, "from": id(self)}))
+            self._waiting.set()
+
+    async def run(self) -> None:
+        """Exchange news with the other replicas. Runs while the server is open."""
+        self._open = True
+        try:
+            if self._bus is None:
+                await trio.sleep_forever()
+            else:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._send_news, self._bus)
+                    await self._hear_news(self._bus)
+        finally:
+            self._open = False
+
+    async def _send_news(self, bus: Bus) -> None:
+        while True:
+            await self._waiting.wait()
+            self._waiting = trio.Event()
+            while self._news:
+                await bus.publish(TOPIC, self._news.pop())
+
+    async def _hear_news(self, bus: Bus) -> None:
+        async with bus.subscribe(TOPIC) as messages:
+            async for message in messages:
+                news = orjson.loads(message)
+                if news.pop("from", None) != id(self):
+                    self._deliver(news)
+
+    def _deliver(self, news: dict[str, Any]) -> None:
+        what, uri = news.get("list"), news.get("uri")
+        if what in _LISTS:
+            method = f"notifications/{what}/list_changed"
+            self._tell(method, EmptyParams, what, lambda listen: bool(getattr(listen.wanted, _LISTS[what])))
+        elif isinstance(uri, str):
+            self._tell_updated(uri)
+
+    def _tell(self, method: str, params: Callable[..., Any], key: str, wants: Callable[[_Listen], bool]) -> None:
+        for listen in self._listens:
+            if wants(listen):
+                meta = {SUBSCRIPTION_ID: listen.scope.request.id}
+                listen.scope.notify(method, params(meta=meta), key=(method, key, listen))
+        for session in self._host.supervisor.sessions:
+            peer = session.connection.peer
+            if peer is not None and peer.revision.changes is Changes.UNSOLICITED:
+                session.notify(method, params(), key=(method, key))
+
+    def _tell_updated(self, uri: str) -> None:
+        method = "notifications/resources/updated"
+        for listen in self._listens:
+            if uri in listen.uris:
+                meta = {SUBSCRIPTION_ID: listen.scope.request.id}
+                listen.scope.notify(method, ResourceUpdatedParams(uri=uri, meta=meta), key=(method, uri, listen))
+        for session in self._host.supervisor.sessions:
+            if uri in session.subscriptions:
+                session.notify(method, ResourceUpdatedParams(uri=uri), key=(method, uri))
+
+    # Being asked
+
+    def watched(self) -> frozenset[str]:
+        """The URIs that somebody subscribes to, on this process."""
+        uris: set[str] = set()
+        for listen in self._listens:
+            uris |= listen.uris
+        for session in self._host.supervisor.sessions:
+            uris |= session.subscriptions
+        return frozenset(uris)
+
+    async def wait_changed(self) -> None:
+        """Wait until somebody subscribes or unsubscribes."""
+        await self._watched_changed.wait()
+
+    def touched(self) -> None:
+        """Somebody has subscribed, unsubscribed or gone."""
+        self._watched_changed.set()
+        self._watched_changed = trio.Event()
+
+    async def _subscribe(self, scope: RequestScope, params: SubscribeParams) -> EmptyResult:
+        limit = scope.session.supervisor.settings.limits.subscriptions
+        subscriptions = scope.session.subscriptions
+        if params.uri not in subscriptions and len(subscriptions) >= limit:
+            raise InvalidParams(f"expected at most {limit} subscriptions in one session")
+        scope.session.set_subscriptions(subscriptions | {params.uri})
+        self.touched()
+        return EmptyResult()
+
+    async def _unsubscribe(self, scope: RequestScope, params: UnsubscribeParams) -> EmptyResult:
+        scope.session.set_subscriptions(scope.session.subscriptions - {params.uri})
+        self.touched()
+        return EmptyResult()
+
+    async def _listen(self, scope: RequestScope, params: ListenParams) -> ListenResult:
+        limits = scope.session.supervisor.settings.limits
+        if len(self._listens) >= limits.listen_streams:
+            raise Overloaded(f"too many subscriptions: {limits.listen_streams} streams are open", retry_after=10.0)
+        wanted = params.notifications
+        if len(wanted.resource_subscriptions) > limits.subscriptions:
+            raise InvalidParams(
+                f"expected at most {limits.subscriptions} URIs @ $.notifications.resourceSubscriptions, "
+                f"got {len(wanted.resource_subscriptions)}"
+            )
+        honoured = self._honoured(wanted)
+        meta = {SUBSCRIPTION_ID: scope.request.id}
+        scope.unbounded()
+        scope.notify("notifications/subscriptions/acknowledged", AcknowledgedParams(notifications=honoured, meta=meta))
+        listen = _Listen(scope, honoured, frozenset(honoured.resource_subscriptions))
+        self._listens.add(listen)
+        self.touched()
+        try:
+            await scope.session.closing.wait()
+        finally:
+            self._listens.discard(listen)
+            self.touched()
+        return ListenResult(meta=meta)
+
+    def _honoured(self, wanted: SubscriptionFilter) -> SubscriptionFilter:
+        """What of it this server will tell; the rest is left out, which is no error."""
+        can = self._host.capabilities
+        return evolve(
+            wanted,
+            tools_list_changed=wanted.tools_list_changed and can.tools is not None,
+            prompts_list_changed=wanted.prompts_list_changed and can.prompts is not None,
+            resources_list_changed=wanted.resources_list_changed and can.resources is not None,
+            resource_subscriptions=wanted.resource_subscriptions if can.resources is not None else (),
+        )

@@ -1,0 +1,270 @@
+"""Tools: ``tools/list`` and ``tools/call``.
+
+A plugin over the hooks like any other; its registry is filled from the marks of the others.
+The one rule: what a tool raises for the model (ToolError) becomes a result with ``isError``; what it raises otherwise
+is logged in full, and the model learns only that it failed.
+
+Source: MCP 2026-07-28, server/tools; 2025-11-25, server/tools, "Error Handling".
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import typing
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
+from inspect import getdoc
+from typing import Any
+
+import trio
+from attrs import define
+
+from mcptrio.capabilities.calls import call
+from mcptrio.capabilities.contents import BLOCKS, Blob, blocks_of, json_text
+from mcptrio.capabilities.docstrings import parse_docstring
+from mcptrio.capabilities.functions import Function
+from mcptrio.capabilities.host import Host
+from mcptrio.capabilities.marks import Header, ToolMark
+from mcptrio.capabilities.registry import Registry
+from mcptrio.capabilities.schemas import OutputSchema
+from mcptrio.capabilities.validation import Validator, check_header_annotations
+from mcptrio.errors import InvalidParams, MCPError, ToolError, URLElicitationRequired
+from mcptrio.protocol.model.content import TextContent
+from mcptrio.protocol.model.fields import ABSENT
+from mcptrio.protocol.model.input_required import InputRequiredResult
+from mcptrio.protocol.model.resource_contents import BlobResourceContents, TextResourceContents
+from mcptrio.protocol.model.tools import (
+    CallToolParams,
+    CallToolResult,
+    ListToolsParams,
+    ListToolsResult,
+    Tool,
+    ToolAnnotations,
+)
+from mcptrio.protocol.revisions.revision import BadArguments
+from mcptrio.runtime.dispatch import Done, Handler, contain
+from mcptrio.runtime.request_scope import RequestScope
+
+__all__ = ["ToolEntry", "Tools"]
+
+_log = logging.getLogger("mcptrio.tools")
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_CONTENT = (*BLOCKS, Blob, CallToolResult, TextResourceContents, BlobResourceContents)
+
+
+@define(eq=False, slots=True)
+class ToolEntry:
+    """A registered tool."""
+
+    key: str
+    owner: str | None
+    tool: Tool
+    function: Function
+    mark: ToolMark
+    output: OutputSchema
+    input_validator: Validator | None
+    output_validator: Validator | None
+    mirrored: Mapping[str, tuple[str, ...]]
+    limiter: AbstractAsyncContextManager[Any]
+    takes_dict: str | None
+    """The one parameter that takes all arguments of a hand-written schema."""
+
+    def values(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Keyword arguments for the function.
+
+        Raises:
+            InvalidParams: the arguments do not fit.
+        """
+        if self.input_validator is None:
+            assert self.function.arguments is not None
+            return self.function.arguments.convert(arguments)
+        self.input_validator.validate(arguments)
+        if self.takes_dict is not None:
+            return {self.takes_dict: arguments}
+        return {name: value for name, value in arguments.items() if name in self.function.parameters}
+
+
+class Tools:
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self.registry: Registry[ToolEntry] = Registry("tool", lambda: host.subscriptions.changed("tools"))
+        self.handlers: dict[str, Handler] = {"tools/list": self._list, "tools/call": self._call}
+
+    def register(self, function: Callable[..., Any], mark: ToolMark, owner: str | None) -> str:
+        """Add a tool. Returns its name.
+
+        Raises:
+            TypeError, ValueError: the mark, the signature or a schema is wrong.
+            Duplicate: the name is taken.
+        """
+        entry = _entry(function, mark, owner)
+        self.registry.add(entry)
+        return entry.key
+
+    def mirrored(self, name: str) -> Mapping[str, tuple[str, ...]]:
+        entry = self.registry.get(name)
+        return entry.mirrored if entry is not None else {}
+
+    async def _list(self, scope: RequestScope, params: ListToolsParams) -> ListToolsResult:
+        entries, cursor = self.registry.page(params.cursor, self._host.page_size)
+        return ListToolsResult(
+            tools=tuple(entry.tool for entry in entries),
+            next_cursor=cursor,
+            ttl_ms=self._host.list_ttl_ms,
+            cache_scope="private",
+        )
+
+    async def _call(self, scope: RequestScope, params: CallToolParams) -> CallToolResult | InputRequiredResult:
+        entry = self.registry.get(params.name)
+        if entry is None:
+            raise InvalidParams(f"no such tool: {params.name}")
+        try:
+            values = entry.values(params.arguments)
+        except InvalidParams as error:
+            if scope.request.peer.revision.bad_arguments is BadArguments.TOOL_ERROR:
+                return _failed(f"invalid arguments: {error.message}")
+            raise
+        work = partial(
+            call,
+            scope,
+            self._host,
+            entry.function,
+            values,
+            label=entry.key,
+            owner=entry.owner,
+            timeout=entry.mark.timeout,
+        )
+        async with entry.limiter:
+            outcome = await contain(work)
+        if isinstance(outcome, Done):
+            return _result(entry, outcome.value)
+        return _failure(scope, entry, outcome.error)
+
+
+def _result(entry: ToolEntry, value: Any) -> CallToolResult | InputRequiredResult:
+    if isinstance(value, CallToolResult | InputRequiredResult):
+        if isinstance(value, CallToolResult) and entry.output_validator is not None and not value.is_error:
+            _check(entry, value.structured_content)
+        return value
+    try:
+        if entry.output_validator is not None:
+            _check(entry, value)
+            return CallToolResult(content=(TextContent(text=json_text(value)),), structured_content=value)
+        if entry.output.is_structured:
+            encoded = entry.output.encode(value)
+            return CallToolResult(content=(TextContent(text=json_text(encoded)),), structured_content=encoded)
+        return CallToolResult(content=blocks_of(value))
+    except TypeError:
+        _log.exception("%s returned something it did not promise", entry.key)
+        return _failed(f"error executing tool {entry.key}")
+
+
+def _check(entry: ToolEntry, value: Any) -> None:
+    assert entry.output_validator is not None
+    try:
+        if value is ABSENT:
+            raise InvalidParams("expected structured content, got none")
+        entry.output_validator.validate(value)
+    except InvalidParams as error:
+        _log.error("%s: the result does not fit its output schema: %s", entry.key, error.message)
+        raise MCPError(f"the result of {entry.key} does not fit its output schema") from error
+
+
+def _failure(scope: RequestScope, entry: ToolEntry, error: BaseException) -> CallToolResult:
+    if isinstance(error, ToolError):
+        return _failed(str(error))
+    if isinstance(error, URLElicitationRequired) and not scope.request.peer.revision.url_elicitation_error:
+        urls = ", ".join(elicitation["url"] for elicitation in error.data["elicitations"])
+        return _failed(f"{error.message}: {urls}")
+    if isinstance(error, MCPError):
+        raise error
+    if isinstance(error, trio.TooSlowError):
+        _log.warning("%s took too long", entry.key, exc_info=error)
+        return _failed(f"tool {entry.key} timed out")
+    _log.error("tool %s failed", entry.key, exc_info=error)
+    return _failed(f"error executing tool {entry.key}")
+
+
+def _failed(text: str) -> CallToolResult:
+    return CallToolResult(content=(TextContent(text=text),), is_error=True)
+
+
+def _entry(function: Callable[..., Any], mark: ToolMark, owner: str | None) -> ToolEntry:
+    name = mark.name or getattr(function, "__name__", "")
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"expected a tool name of 1 to 128 characters A-Za-z0-9_.-, got {name!r}")
+    if mark.concurrency is not None and mark.concurrency < 1:
+        raise ValueError(f"tool {name}: expected a concurrency of at least 1, got {mark.concurrency}")
+    called = Function(function, raw=mark.input_schema is not None)
+    if mark.input_schema is not None:
+        input_schema = dict(mark.input_schema)
+        if input_schema.get("type") != "object":
+            raise ValueError(f"tool {name}: expected an input schema of type object, got {input_schema.get('type')!r}")
+        input_validator = Validator(input_schema)
+        takes_dict = _takes_dict(called, input_schema)
+    else:
+        assert called.arguments is not None
+        input_schema, input_validator, takes_dict = called.arguments.schema, None, None
+        _put_headers(function, input_schema)
+    output = OutputSchema.of_function(function, content=_CONTENT) if mark.output_schema is None else _UNSTRUCTURED
+    output_schema = dict(mark.output_schema) if mark.output_schema is not None else output.schema
+    tool = Tool(
+        name=name,
+        title=mark.title,
+        description=mark.description or parse_docstring(getdoc(function)).description or None,
+        input_schema=input_schema,
+        output_schema=output_schema,
+        annotations=_annotations(mark),
+        icons=mark.icons,
+        meta=dict(mark.meta) if mark.meta is not None else None,
+    )
+    return ToolEntry(
+        key=name,
+        owner=owner,
+        tool=tool,
+        function=called,
+        mark=mark,
+        output=output,
+        input_validator=input_validator,
+        output_validator=Validator(output_schema) if mark.output_schema is not None and output_schema else None,
+        mirrored=check_header_annotations(input_schema),
+        limiter=trio.CapacityLimiter(mark.concurrency) if mark.concurrency is not None else nullcontext(),
+        takes_dict=takes_dict,
+    )
+
+
+_UNSTRUCTURED = OutputSchema.of(None)
+
+
+def _annotations(mark: ToolMark) -> ToolAnnotations | None:
+    hints = (mark.read_only, mark.destructive, mark.idempotent, mark.open_world)
+    if all(hint is None for hint in hints):
+        return None
+    return ToolAnnotations(
+        title=mark.title,
+        read_only_hint=mark.read_only,
+        destructive_hint=mark.destructive,
+        idempotent_hint=mark.idempotent,
+        open_world_hint=mark.open_world,
+    )
+
+
+def _takes_dict(function: Function, schema: Mapping[str, Any]) -> str | None:
+    free = [name for name in function.parameters if name != function.context]
+    if len(free) == 1 and free[0] not in schema.get("properties", {}):
+        return free[0]
+    return None
+
+
+def _put_headers(function: Callable[..., Any], schema: dict[str, Any]) -> None:
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError):
+        return
+    for name, hint in hints.items():
+        for item in getattr(hint, "__metadata__", ()):
+            if isinstance(item, Header):
+                schema["properties"][name]["x-mcp-header"] = item.name

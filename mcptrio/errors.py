@@ -1,0 +1,228 @@
+"""The exceptions of mcptrio, and the JSON-RPC error codes by name.
+
+Everything an embedder or a plugin may catch is here; everything derives from :class:`MCPTrioError`.
+The one rule: an exception that crosses the wire is an :class:`MCPError`; anything else reaches the peer as a plain
+internal error, and the log in full.
+
+Source: JSON-RPC 2.0 section 5.1; MCP 2026-07-28, basic/index, "Error Codes"; MCP 2025-11-25, client/elicitation.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+__all__ = [
+    "AuthorizationError",
+    "Code",
+    "ConfigError",
+    "ConnectionClosed",
+    "HeaderMismatch",
+    "InternalError",
+    "InvalidParams",
+    "InvalidRequest",
+    "LocalProtocolError",
+    "MCPError",
+    "MCPTrioError",
+    "MethodNotFound",
+    "MissingClientCapability",
+    "Overloaded",
+    "ParseError",
+    "PluginError",
+    "ProtocolError",
+    "RemoteProtocolError",
+    "ResourceNotFound",
+    "ToolError",
+    "URLElicitationRequired",
+    "UnsupportedProtocolVersion",
+]
+
+
+class Code(IntEnum):
+    """JSON-RPC error codes by name."""
+
+    PARSE_ERROR = -32700
+    INVALID_REQUEST = -32600
+    METHOD_NOT_FOUND = -32601
+    INVALID_PARAMS = -32602
+    INTERNAL_ERROR = -32603
+    RESOURCE_NOT_FOUND = -32002
+    """Handshake revisions only; 2026-07-28 uses INVALID_PARAMS."""
+    HEADER_MISMATCH = -32020
+    MISSING_CLIENT_CAPABILITY = -32021
+    UNSUPPORTED_PROTOCOL_VERSION = -32022
+    URL_ELICITATION_REQUIRED = -32042
+    """2025-11-25 only."""
+
+
+class MCPTrioError(Exception):
+    """The root of every exception raised by mcptrio itself."""
+
+
+class MCPError(MCPTrioError):
+    """An error that crosses the wire as a JSON-RPC error object.
+
+    Args:
+        message: one line; the peer reads it.
+        code: the JSON-RPC code; subclasses fix it.
+        data: any JSON value, sent as ``error.data``; ``None`` leaves the member out.
+    """
+
+    code: int = Code.INTERNAL_ERROR
+
+    def __init__(self, message: str, *, code: int | None = None, data: Any = None) -> None:
+        super().__init__(message)
+        self.message = message
+        if code is not None:
+            self.code = code
+        self.data = data
+
+
+class ParseError(MCPError):
+    """The bytes are not JSON."""
+
+    code = Code.PARSE_ERROR
+
+
+class InvalidRequest(MCPError):
+    """The JSON is not a JSON-RPC message that is legal here."""
+
+    code = Code.INVALID_REQUEST
+
+
+class MethodNotFound(MCPError):
+    """No such method in this revision, or its capability was not advertised."""
+
+    code = Code.METHOD_NOT_FOUND
+
+
+class InvalidParams(MCPError):
+    """The parameters do not fit; the message says what was expected, what came, and where."""
+
+    code = Code.INVALID_PARAMS
+
+
+class InternalError(MCPError):
+    """Something failed on our side; the message gives nothing away."""
+
+    code = Code.INTERNAL_ERROR
+
+
+class Overloaded(MCPError):
+    """A limit is reached; try again later.
+
+    Args:
+        retry_after: seconds after which a retry is worth while; HTTP sends it as ``Retry-After`` beside status 503.
+    """
+
+    code = Code.INTERNAL_ERROR
+
+    def __init__(self, message: str, *, retry_after: float = 1.0) -> None:
+        super().__init__(message, data={"retryAfter": retry_after})
+        self.retry_after = retry_after
+
+
+class ResourceNotFound(MCPError):
+    """No resource at this URI. The revision turns the code into -32002 or -32602."""
+
+    code = Code.RESOURCE_NOT_FOUND
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(f"resource not found: {uri}", data={"uri": uri})
+        self.uri = uri
+
+
+class HeaderMismatch(MCPError):
+    """An HTTP header is missing, malformed, or says something else than the body (2026-07-28)."""
+
+    code = Code.HEADER_MISMATCH
+
+
+class MissingClientCapability(MCPError):
+    """The request cannot go on without a capability the client did not declare.
+
+    Args:
+        required: a ClientCapabilities object in wire form, e.g. ``{"sampling": {}}``.
+    """
+
+    code = Code.MISSING_CLIENT_CAPABILITY
+
+    def __init__(self, message: str, *, required: dict[str, Any]) -> None:
+        super().__init__(message, data={"requiredCapabilities": required})
+        self.required = required
+
+
+class UnsupportedProtocolVersion(MCPError):
+    """The revision asked for is not spoken here."""
+
+    code = Code.UNSUPPORTED_PROTOCOL_VERSION
+
+    def __init__(self, requested: str, supported: list[str]) -> None:
+        super().__init__(
+            f"unsupported protocol version: expected one of {', '.join(supported)}, got {requested!r}",
+            data={"supported": supported, "requested": requested},
+        )
+
+
+class URLElicitationRequired(MCPError):
+    """The request waits for the user to open one or more URLs first (2025-11-25).
+
+    Args:
+        elicitations: URL-mode elicitation parameters in wire form, each with an ``elicitationId``.
+    """
+
+    code = Code.URL_ELICITATION_REQUIRED
+
+    def __init__(self, message: str, *, elicitations: list[dict[str, Any]]) -> None:
+        super().__init__(message, data={"elicitations": elicitations})
+
+
+class ToolError(MCPTrioError):
+    """A tool failed in a way the model may read: the message becomes the result's text, with ``isError``."""
+
+
+class ProtocolError(MCPTrioError):
+    """The protocol was violated."""
+
+
+class LocalProtocolError(ProtocolError):
+    """We were about to violate the protocol; a bug on this side."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer violated the protocol in a way that cannot be answered by a JSON-RPC error."""
+
+
+class ConnectionClosed(MCPTrioError):
+    """The channel or stream has ended; nothing more will be received or sent."""
+
+
+class PluginError(MCPTrioError):
+    """A plugin could not be imported, registered or started.
+
+    Args:
+        plugin: the entry point's name, or the path of a file.
+        distribution: the installed distribution it came from, where there is one.
+    """
+
+    def __init__(self, message: str, *, plugin: str, distribution: str | None = None) -> None:
+        where = f"{plugin} (from {distribution})" if distribution else plugin
+        super().__init__(f"plugin {where}: {message}")
+        self.plugin = plugin
+        self.distribution = distribution
+
+
+class ConfigError(MCPTrioError):
+    """The configuration is wrong; the message names file, line and key."""
+
+
+class AuthorizationError(MCPTrioError):
+    """The principal may not do this.
+
+    Args:
+        challenge: the value of ``WWW-Authenticate``, where HTTP carries the refusal.
+    """
+
+    def __init__(self, message: str, *, challenge: str | None = None) -> None:
+        super().__init__(message)
+        self.challenge = challenge

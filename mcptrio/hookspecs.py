@@ -1,0 +1,99 @@
+"""The hooks. A plugin implements any of them, with ``@mcptrio.hookimpl``; most need none, for marks become hooks.
+
+Hooks are called by the server, one plugin at a time, so that each plugin's faults stay its own. They are plain
+functions; what they contribute may be async.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+if TYPE_CHECKING:
+    from mcptrio.server import Server
+
+__all__ = ["HOOKS", "hookimpl", "hookspec"]
+
+hookspec = pluggy.HookspecMarker("mcptrio")
+hookimpl = pluggy.HookimplMarker("mcptrio")
+
+HOOKS = (
+    "register_objects",
+    "register_tools",
+    "register_resources",
+    "register_prompts",
+    "register_completions",
+    "register_methods",
+    "register_extensions",
+    "register_redactions",
+    "register_log_sinks",
+    "lifespan",
+    "background",
+)
+
+
+@hookspec
+def register_objects(register: Callable[[object], None], config: Mapping[str, Any]) -> None:
+    """Offer objects whose marked methods are capabilities: ``register(Notes(config["path"]))``.
+
+    ``config`` is the plugin's table of the configuration file, ``[plugins.NAME]``.
+    """
+
+
+@hookspec
+def register_tools(register: Callable[..., str]) -> None:
+    """Offer tools: ``register(function, name=..., read_only=True, ...)`` with the arguments of ``@tool``."""
+
+
+@hookspec
+def register_resources(register: Callable[..., str]) -> None:
+    """Offer resources and templates: ``register(function, "notes://{name}", ...)`` with the arguments of ``@resource``."""
+
+
+@hookspec
+def register_prompts(register: Callable[..., str]) -> None:
+    """Offer prompts: ``register(function, name=..., ...)`` with the arguments of ``@prompt``."""
+
+
+@hookspec
+def register_completions(register: Callable[..., str]) -> None:
+    """Offer completions: ``register(function_or_list, ref, argument)``."""
+
+
+@hookspec
+def register_methods(register: Callable[..., None]) -> None:
+    """Handle requests or notifications outside the specification: ``register(function, "acme/reindex")``.
+
+    With ``notification=True`` the function hears a notification, one of the specification's included.
+    """
+
+
+@hookspec
+def register_extensions(register: Callable[[str, Mapping[str, Any]], None]) -> None:
+    """Advertise an extension: ``register("com.example/acme", {"level": 2})``."""
+
+
+@hookspec
+def register_redactions(register: Callable[[Callable[[str], str]], None]) -> None:
+    """Take more secrets out of what clients are sent as log messages: ``register(function)``, text to text."""
+
+
+@hookspec
+def register_log_sinks(register: Callable[[Callable[[str, Any, str | None], None]], None]) -> None:
+    """Hear every log message of every request: ``register(function)``, called with level, data (redacted), logger."""
+
+
+@hookspec
+def lifespan(server: Server) -> AbstractAsyncContextManager[Any]:  # type: ignore[empty-body]
+    """What has to be open while the server is: returns an async context manager.
+
+    What it yields is ``ctx.state`` in the plugin's handlers. If entering fails, the plugin is quarantined.
+    """
+
+
+@hookspec
+def background(server: Server) -> Iterable[Callable[[], Awaitable[None]]]:  # type: ignore[empty-body]
+    """Async functions to run while the server is open. One that fails is started again, later each time."""

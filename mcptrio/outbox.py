@@ -1,0 +1,170 @@
+"""The queue between those who send to a peer and the one task that writes.
+
+Filled by sessions and requests through :class:`mcptrio.abc.Outlet`; drained by one writer per channel or stream.
+The one rule: what comes out is in the order in which it went in, so a result never overtakes what was sent before it.
+The bound is on messages, not bytes: a full outbox makes :meth:`Outbox.send` wait, and :meth:`Outbox.offer` give up.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import outcome
+import trio
+
+from mcptrio.errors import ConnectionClosed
+from mcptrio.protocol.messages import Message, Notification
+
+__all__ = ["Item", "Outbox"]
+
+Item: TypeAlias = Message | Sequence[Message]
+"""A message, or a sequence of messages that becomes one JSON-RPC batch."""
+
+
+class Outbox:
+    """A bounded queue of outgoing messages in which the newest of a kind can replace the one still queued.
+
+    Args:
+        max_messages: how many may be queued, at least 1; a batch counts as one.
+    """
+
+    def __init__(self, max_messages: int = 1000) -> None:
+        if max_messages < 1:
+            raise ValueError(f"max_messages: expected at least 1, got {max_messages}")
+        self._max = max_messages
+        self._queue: list[Item] = []
+        self._offers: dict[object, int] = {}
+        """Key of an offer to its place in the queue; forgotten when the queue is taken."""
+        self._senders: OrderedDict[trio.lowlevel.Task, Item] = OrderedDict()
+        """Who waits for room, in order. Not empty only while the queue is full."""
+        self._takers = trio.lowlevel.ParkingLot()
+        self._room = trio.lowlevel.ParkingLot()
+        self._readers = trio.lowlevel.ParkingLot()
+        self._closed = False
+        self._aborted = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more is accepted; something may still be queued."""
+        return self._closed
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    async def send(self, message: Item) -> None:
+        """Queue a message; waits while the outbox is full, first come first served.
+
+        While there is room this is neither a checkpoint nor a point of cancellation: it is on the path of every
+        message, and a sender that loops ends up waiting for the writer when the outbox is full. A send cancelled
+        while it waits has queued nothing.
+
+        Raises:
+            ConnectionClosed: the outbox is closed, or was closed while this waited.
+        """
+        if self._closed:
+            raise ConnectionClosed("the message cannot be sent: the outlet is closed")
+        if len(self._queue) < self._max:
+            self._queue.append(message)
+            if self._takers:
+                self._takers.unpark()
+            return
+        task = trio.lowlevel.current_task()
+        self._senders[task] = message
+
+        def leave(_: object) -> trio.lowlevel.Abort:
+            del self._senders[task]
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(leave)
+
+    async def wait_for_room(self) -> None:
+        """Return when a send would not have to wait. For who reads from the peer: whoever floods us waits with us.
+
+        A checkpoint only where it has to wait.
+
+        Raises:
+            ConnectionClosed: the outbox is closed, or was closed while this waited.
+        """
+        while not self._closed:
+            if len(self._queue) < self._max:
+                return
+            await self._room.park()
+        raise ConnectionClosed("the outlet is closed")
+
+    def offer(self, message: Notification, key: object) -> None:
+        """Queue a message that only matters while it is the newest with its key. Never waits.
+
+        While there is room it is queued like any other. In a full outbox it takes the place of the one with the same
+        key that is still queued; without such a one it is dropped: whoever offers will have something newer to offer
+        later. On a closed outbox nothing happens.
+        """
+        if self._closed:
+            return
+        if len(self._queue) < self._max:
+            self._offers[key] = len(self._queue)
+            self._queue.append(message)
+            if self._takers:
+                self._takers.unpark()
+        elif (place := self._offers.get(key)) is not None:
+            self._queue[place] = message
+
+    async def take(self) -> list[Item]:
+        """Everything queued, at least one message. For the one writer.
+
+        A checkpoint only where it has to wait; cancelled, it leaves everything queued.
+
+        Raises:
+            trio.EndOfChannel: closed, and everything has been taken.
+            ConnectionClosed: aborted.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        while not self._queue:
+            if self._aborted:
+                raise ConnectionClosed("the outlet was aborted")
+            if self._closed:
+                raise trio.EndOfChannel
+            await self._takers.park()
+        return self.try_take()
+
+    async def wait_for_room(self) -> None:
+        """Wait until a message could be queued, or the outbox is closed; returns at once while there is room.
+
+        For a receiver, so that a peer that asks without reading is not read from either.
+        """
+        while len(self._queue) >= self._max and not self._closed:
+            await self._readers.park()
+
+    def try_take(self) -> list[Item]:
+        """Everything queued, possibly nothing. Never waits."""
+        taken = self._queue
+        self._queue = []
+        self._offers.clear()
+        while self._senders and len(self._queue) < self._max:
+            task, message = self._senders.popitem(last=False)
+            self._queue.append(message)
+            trio.lowlevel.reschedule(task)
+        if len(self._queue) < self._max:
+            self._room.unpark_all()
+        return taken
+
+    def close(self) -> None:
+        """Accept nothing more. What is queued can still be taken; who waits for room gets ConnectionClosed."""
+        if self._closed:
+            return
+        self._closed = True
+        while self._senders:
+            task, _ = self._senders.popitem(last=False)
+            closed = ConnectionClosed("the message was not sent: the outlet was closed")
+            trio.lowlevel.reschedule(task, outcome.Error(closed))
+        self._takers.unpark_all()
+        self._readers.unpark_all()
+        self._room.unpark_all()
+
+    def abort(self) -> None:
+        """Drop everything that is queued; everybody who waits gets ConnectionClosed."""
+        self.close()
+        self._aborted = True
+        self._queue.clear()
+        self._offers.clear()

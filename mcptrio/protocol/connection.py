@@ -1,0 +1,321 @@
+"""The sans-IO peer: messages in, events out; results and errors in, messages out.
+
+One connection is one conversation: a stdio process, a handshake session, or a single HTTP request of a per-request
+revision. Driven by the session; knows neither tasks nor clocks.
+The one rule: every message is read in its own revision, chosen by its envelope or by the handshake, and nothing above
+this file has to ask which.
+
+Source: MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, basic/index and basic/versioning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from attrs import evolve
+
+from mcptrio.errors import (
+    InternalError,
+    InvalidParams,
+    InvalidRequest,
+    LocalProtocolError,
+    MCPError,
+    MethodNotFound,
+    UnsupportedProtocolVersion,
+)
+from mcptrio.protocol.envelope import SERVER_INFO, Envelope
+from mcptrio.protocol.events import (
+    CancelReceived,
+    Event,
+    NotificationReceived,
+    Peer,
+    Refused,
+    RequestReceived,
+    ResponseReceived,
+    Unexpected,
+)
+from mcptrio.protocol.messages import (
+    ErrorResponse,
+    Malformed,
+    Message,
+    Notification,
+    Request,
+    RequestId,
+    Response,
+)
+from mcptrio.protocol.model.lifecycle import ClientCapabilities, Implementation, InitializeParams
+from mcptrio.protocol.model.logging import LEVELS
+from mcptrio.protocol.model.methods import Method, Side
+from mcptrio.protocol.revisions.registry import LATEST_HANDSHAKE, MODERN_VERSIONS, REVISIONS, negotiate
+from mcptrio.protocol.revisions.revision import Lifecycle, Revision
+from mcptrio.protocol.state import Phase, may_receive, may_send
+
+__all__ = ["Connection"]
+
+_INITIALIZE = "initialize"
+_INITIALIZED = "notifications/initialized"
+_CANCELLED = "notifications/cancelled"
+_NO_METHODS: Mapping[str, Method] = MappingProxyType({})
+
+
+class Connection:
+    """The server's end of one conversation.
+
+    Args:
+        serves: whether a capability such as ``"tools"`` or ``"resources.subscribe"`` is advertised; methods behind any
+            other do not exist (-32601).
+        server_info: stamped on results of revisions that identify the server per result.
+        peer: what an earlier handshake settled, for a session continued on this replica.
+        custom: methods outside the specification, by name; their parameters and results stay in wire form.
+        handshake: whether ``initialize`` may open a session here; an HTTP request of a per-request revision has none.
+        id_prefix: makes the ids of our own requests unique in a session that several replicas work for.
+    """
+
+    __slots__ = ("_custom", "_handshake", "_id_prefix", "_last_id", "_serves", "_stamp", "in_flight", "peer", "pending", "phase")
+
+    def __init__(
+        self,
+        *,
+        serves: Callable[[str], bool],
+        server_info: dict[str, Any] | None = None,
+        custom: Mapping[str, Method] = _NO_METHODS,
+        peer: Peer | None = None,
+        initialized: bool = False,
+        handshake: bool = True,
+        id_prefix: str = "",
+    ) -> None:
+        self._serves = serves
+        self._stamp = {SERVER_INFO: server_info} if server_info else None
+        self._custom = custom
+        self._handshake = handshake
+        self._id_prefix = id_prefix
+        self._last_id = 0
+        self.peer = peer
+        self.phase = Phase.NEW if peer is None else Phase.READY if initialized else Phase.NEGOTIATED
+        self.in_flight: dict[RequestId, RequestReceived] = {}
+        self.pending: dict[RequestId, str] = {}
+
+    # Receiving
+
+    def receive(self, message: Message | Malformed) -> Event:
+        """Take in one message. Batches are taken apart by the caller, after :meth:`batch_refusal`."""
+        kind = type(message)
+        if kind is Request:
+            return self._request(message)  # type: ignore[arg-type]
+        if kind is Notification:
+            return self._notification(message)  # type: ignore[arg-type]
+        if kind is Response:
+            return self._response(message)  # type: ignore[arg-type]
+        if kind is ErrorResponse:
+            return self._error(message)  # type: ignore[arg-type]
+        assert isinstance(message, Malformed)
+        return Refused(message.reply)
+
+    def batch_refusal(self, messages: tuple[Message | Malformed, ...]) -> ErrorResponse | None:
+        """Why this JSON-RPC array is not legal here, or ``None`` when it is.
+
+        Source: MCP 2025-03-26, basic/index, "Batching"; basic/lifecycle: ``initialize`` is never in a batch.
+        """
+        if self.peer is None or not self.peer.revision.batches:
+            text = "expected one JSON-RPC message, got an array: batches exist in no revision spoken here"
+            return ErrorResponse.of(None, InvalidRequest(text))
+        for message in messages:
+            if isinstance(message, Request | Notification):
+                if message.method == _INITIALIZE:
+                    return ErrorResponse.of(None, InvalidRequest("initialize must not be part of a batch"))
+                if Envelope.present(message.params):
+                    return ErrorResponse.of(None, InvalidRequest("a request with its own envelope must not be part of a batch"))
+        return None
+
+    def _request(self, message: Request) -> Event:
+        try:
+            if message.id in self.in_flight:
+                raise InvalidRequest(f"expected a new id, got {message.id!r}: a request with this id is in flight")
+            event = self._modern_request(message) if Envelope.present(message.params) else self._handshake_request(message)
+        except MCPError as error:
+            return Refused(self._error_response(message.id, error, self.peer.revision if self.peer else None))
+        self.in_flight[message.id] = event
+        return event
+
+    def _modern_request(self, message: Request) -> RequestReceived:
+        envelope = Envelope.read(message.params)
+        revision = REVISIONS.get(envelope.version)
+        if revision is None or envelope.version not in MODERN_VERSIONS:
+            raise UnsupportedProtocolVersion(envelope.version, list(MODERN_VERSIONS))
+        method = self._method(message.method, revision)
+        if envelope.log_level is not None and envelope.log_level not in LEVELS:
+            raise InvalidParams(f"expected one of {', '.join(LEVELS)} as log level, got {envelope.log_level!r}")
+        info = envelope.client_info
+        peer = Peer(
+            revision=revision,
+            info=revision.structure(info, Implementation) if info is not None else None,
+            capabilities=revision.structure(envelope.capabilities, ClientCapabilities),
+        )
+        return RequestReceived(message.id, method, _params(message.params, method, revision), peer, envelope.log_level)
+
+    def _handshake_request(self, message: Request) -> RequestReceived:
+        if not self._handshake:
+            Envelope.read(message.params)  # says what is missing
+        if not may_receive(self.phase, message.method):
+            raise InvalidRequest(
+                f"expected initialize first, or a request with its own envelope in params._meta, got {message.method}"
+                if self.peer is None
+                else f"{message.method} is not legal while initialize is being answered"
+            )
+        if message.method == _INITIALIZE:
+            return self._initialize(message)
+        peer = self.peer or Peer(revision=LATEST_HANDSHAKE)
+        revision = peer.revision
+        method = self._method(message.method, revision)
+        return RequestReceived(message.id, method, _params(message.params, method, revision), peer)
+
+    def _method(self, name: str, revision: Revision) -> Method:
+        method = revision.method(name, Side.SERVER) or self._custom.get(name)
+        if (
+            method is None
+            or method.result is None
+            or (method.capability is not None and not self._serves(method.capability))
+        ):
+            raise MethodNotFound(f"no such method: {name}")
+        return method
+
+    def _initialize(self, message: Request) -> RequestReceived:
+        raw = message.params or {}
+        requested = raw.get("protocolVersion")
+        if not isinstance(requested, str):
+            raise InvalidParams(f"expected a string, got {type(requested).__name__} @ $.protocolVersion")
+        revision = negotiate(requested)
+        params: InitializeParams = revision.structure(raw, InitializeParams)
+        method = revision.method(_INITIALIZE, Side.SERVER)
+        assert method is not None
+        peer = Peer(revision=revision, info=params.client_info, capabilities=params.capabilities)
+        self.phase = Phase.INITIALIZING
+        return RequestReceived(message.id, method, params, peer)
+
+    def _notification(self, message: Notification) -> Event:
+        modern = Envelope.present(message.params)
+        if message.method == _CANCELLED:
+            params = message.params or {}
+            id = params.get("requestId")
+            reason = params.get("reason")
+            if type(id) not in (str, int):
+                return Unexpected("a cancellation without a usable requestId")
+            return CancelReceived(id, reason if isinstance(reason, str) else None)
+        if modern:
+            version = (message.params or {})["_meta"].get("io.modelcontextprotocol/protocolVersion")
+            revision = REVISIONS.get(version) if isinstance(version, str) else None
+            peer = None if revision is None else Peer(revision=revision)
+        else:
+            peer = self.peer
+        if peer is None or (not modern and not may_receive(self.phase, message.method)):
+            return Unexpected(f"{message.method} before initialize")
+        method = peer.revision.method(message.method, Side.SERVER) or self._custom.get(message.method)
+        if method is None or method.result is not None:
+            return Unexpected(f"no such notification: {message.method}")
+        try:
+            params = _params(message.params, method, peer.revision)
+        except MCPError as error:
+            return Unexpected(f"{message.method}: {error.message}")
+        if message.method == _INITIALIZED and self.phase is Phase.NEGOTIATED:
+            self.phase = Phase.READY
+        return NotificationReceived(method, params, peer)
+
+    def _response(self, message: Response) -> Event:
+        if self.pending.pop(message.id, None) is None:
+            return Unexpected(f"a response to {message.id!r}, which nobody asked")
+        return ResponseReceived(message.id, result=message.result)
+
+    def _error(self, message: ErrorResponse) -> Event:
+        if message.id is None or self.pending.pop(message.id, None) is None:
+            return Unexpected(f"an error for {message.id!r}, which nobody asked: {message.message}")
+        return ResponseReceived(message.id, error=MCPError(message.message, code=message.code, data=message.data))
+
+    # Sending
+
+    def result(self, request: RequestReceived, result: Any) -> Response | ErrorResponse:
+        """The response that carries ``result``, an instance of ``request.method.result`` or of InputRequiredResult.
+
+        A result the revision cannot express becomes an error response.
+        """
+        self.in_flight.pop(request.id, None)
+        revision = request.peer.revision
+        try:
+            value = result if type(result) is dict else revision.unstructure(result)
+        except (MCPError, LocalProtocolError) as error:
+            failed = InternalError(str(error))
+            return self._settle(request, self._error_response(request.id, failed, revision))
+        if revision.lifecycle is Lifecycle.PER_REQUEST and self._stamp is not None:
+            value["_meta"] = {**value.get("_meta", {}), **self._stamp}
+        return self._settle(request, Response(request.id, value))
+
+    def error(self, request: RequestReceived, error: MCPError) -> ErrorResponse:
+        """The response that carries ``error``, with the revision's number for it."""
+        self.in_flight.pop(request.id, None)
+        response = self._error_response(request.id, error, request.peer.revision)
+        self._settle(request, response)
+        return response
+
+    def silence(self, request: RequestReceived) -> None:
+        """The request was cancelled: nothing more is sent for it."""
+        self.in_flight.pop(request.id, None)
+        if request.method.name == _INITIALIZE and self.phase is Phase.INITIALIZING:
+            self.phase = Phase.NEW
+
+    def request(self, method: str, params: Any, *, peer: Peer) -> Request:
+        """A request of ours to the peer.
+
+        Raises:
+            MethodNotFound: the revision has no such method towards a client.
+            LocalProtocolError: it is not legal in this phase.
+        """
+        row = peer.revision.method(method, Side.CLIENT)
+        if row is None or row.result is None:
+            raise MethodNotFound(f"{peer.revision.version} has no request {method} from a server to a client")
+        if self.phase is not Phase.READY and not may_send(self.phase, method) and not self.in_flight:
+            raise LocalProtocolError(f"{method} must not be sent before the client has said it is initialized")
+        return self.own_request(method, peer.revision.unstructure(params) if params is not None else None)
+
+    def own_request(self, method: str, params: dict[str, Any] | None) -> Request:
+        """A request with parameters in wire form; for methods outside the specification."""
+        self._last_id += 1
+        id: RequestId = f"{self._id_prefix}{self._last_id}" if self._id_prefix else self._last_id
+        self.pending[id] = method
+        return Request(id, method, params or None)
+
+    def give_up(self, id: RequestId) -> None:
+        """Nobody waits for the answer to our request any more."""
+        self.pending.pop(id, None)
+
+    def notification(self, method: str, params: Any, *, peer: Peer) -> Notification | None:
+        """A notification of ours, or ``None`` where the revision has none or the phase forbids it."""
+        row = peer.revision.method(method, Side.CLIENT)
+        if row is None or row.result is not None:
+            return None
+        if peer is self.peer and self.phase is not Phase.READY and not self.in_flight and not may_send(self.phase, method):
+            return None
+        value = peer.revision.unstructure(params) if params is not None else None
+        return Notification(method, value or None)
+
+    # Private
+
+    def _settle(self, request: RequestReceived, response: Response | ErrorResponse) -> Response | ErrorResponse:
+        if request.method.name == _INITIALIZE and self.phase is Phase.INITIALIZING:
+            if isinstance(response, Response):
+                self.phase = Phase.NEGOTIATED
+                self.peer = evolve(request.peer)
+            else:
+                self.phase = Phase.NEW
+        return response
+
+    @staticmethod
+    def _error_response(id: RequestId | None, error: MCPError, revision: Revision | None) -> ErrorResponse:
+        response = ErrorResponse.of(id, error)
+        if revision is not None:
+            response.code = revision.codes.get(response.code, response.code)
+        return response
+
+
+def _params(raw: dict[str, Any] | None, method: Method, revision: Revision) -> Any:
+    return (raw or {}) if method.params is None else revision.structure(raw or {}, method.params)

@@ -1,0 +1,72 @@
+"""The envelope of a per-request revision: who asks, in which revision, with which capabilities.
+
+It travels in ``params._meta``. Read by the connection for every message, and by HTTP before it compares headers.
+The one rule: the envelope alone decides the era of a message; a method's name never does.
+
+Source: MCP 2026-07-28, basic/index, "_meta"; basic/versioning.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import frozen
+
+from mcptrio.errors import InvalidParams
+
+__all__ = [
+    "CLIENT_CAPABILITIES",
+    "CLIENT_INFO",
+    "LOG_LEVEL",
+    "PROTOCOL_VERSION",
+    "SERVER_INFO",
+    "SUBSCRIPTION_ID",
+    "Envelope",
+]
+
+_PREFIX = "io.modelcontextprotocol/"
+
+PROTOCOL_VERSION = _PREFIX + "protocolVersion"
+CLIENT_CAPABILITIES = _PREFIX + "clientCapabilities"
+CLIENT_INFO = _PREFIX + "clientInfo"
+LOG_LEVEL = _PREFIX + "logLevel"
+SERVER_INFO = _PREFIX + "serverInfo"
+SUBSCRIPTION_ID = _PREFIX + "subscriptionId"
+
+
+@frozen(kw_only=True)
+class Envelope:
+    version: str
+    capabilities: dict[str, Any]
+    client_info: dict[str, Any] | None = None
+    log_level: str | None = None
+
+    @staticmethod
+    def present(params: dict[str, Any] | None) -> bool:
+        """Whether the message claims to belong to a per-request revision."""
+        meta = params.get("_meta") if params else None
+        return type(meta) is dict and (PROTOCOL_VERSION in meta or CLIENT_CAPABILITIES in meta)
+
+    @classmethod
+    def read(cls, params: dict[str, Any] | None) -> Envelope:
+        """
+        Raises:
+            InvalidParams: a required member is missing or has another type.
+        """
+        meta = params.get("_meta") if params else None
+        if type(meta) is not dict:
+            raise InvalidParams(f"expected an object with {PROTOCOL_VERSION} and {CLIENT_CAPABILITIES} @ $.params._meta")
+        version = _member(meta, PROTOCOL_VERSION, str, "a string")
+        capabilities = _member(meta, CLIENT_CAPABILITIES, dict, "an object")
+        info = _member(meta, CLIENT_INFO, dict, "an object") if CLIENT_INFO in meta else None
+        level = _member(meta, LOG_LEVEL, str, "a string") if LOG_LEVEL in meta else None
+        return cls(version=version, capabilities=capabilities, client_info=info, log_level=level)
+
+
+def _member(meta: dict[str, Any], key: str, kind: type, expected: str) -> Any:
+    if key not in meta:
+        raise InvalidParams(f"expected {expected}, got nothing @ $.params._meta[{key!r}]")
+    value = meta[key]
+    if type(value) is not kind:
+        raise InvalidParams(f"expected {expected}, got {type(value).__name__} @ $.params._meta[{key!r}]")
+    return value

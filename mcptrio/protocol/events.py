@@ -1,0 +1,86 @@
+"""What a connection makes of a message.
+
+Yielded by :meth:`mcptrio.protocol.connection.Connection.receive`, consumed by the session.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from attrs import define, field, frozen
+
+from mcptrio.errors import MCPError
+from mcptrio.protocol.messages import ErrorResponse, RequestId
+from mcptrio.protocol.model.lifecycle import ClientCapabilities, Implementation
+from mcptrio.protocol.model.methods import Method
+from mcptrio.protocol.revisions.revision import Revision
+
+__all__ = [
+    "CancelReceived",
+    "Event",
+    "NotificationReceived",
+    "Peer",
+    "Refused",
+    "RequestReceived",
+    "ResponseReceived",
+    "Unexpected",
+]
+
+
+@frozen(kw_only=True)
+class Peer:
+    """Who is on the other side: what it said of itself, and the revision spoken with it."""
+
+    revision: Revision
+    info: Implementation | None = None
+    capabilities: ClientCapabilities = field(factory=ClientCapabilities)
+
+
+@define(slots=True)
+class RequestReceived:
+    id: RequestId
+    method: Method
+    params: Any
+    """An instance of ``method.params``."""
+    peer: Peer
+    log_level: str | None = None
+    """The level this request asks for, where the revision sets it per request."""
+
+
+@define(slots=True)
+class NotificationReceived:
+    method: Method
+    params: Any
+    peer: Peer
+
+
+@define(slots=True)
+class ResponseReceived:
+    """The answer to a request of ours: a result in wire form, or the peer's error."""
+
+    id: RequestId
+    result: dict[str, Any] | None = None
+    error: MCPError | None = None
+
+
+@define(slots=True)
+class CancelReceived:
+    id: RequestId
+    reason: str | None = None
+
+
+@define(slots=True)
+class Refused:
+    """Not served; the reply says why."""
+
+    reply: ErrorResponse
+
+
+@define(slots=True)
+class Unexpected:
+    """Nobody waits for this message: an answer to nothing of ours, or a notification with no meaning here."""
+
+    what: str
+
+
+Event: TypeAlias = RequestReceived | NotificationReceived | ResponseReceived | CancelReceived | Refused | Unexpected

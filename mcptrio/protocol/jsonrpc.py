@@ -1,0 +1,282 @@
+"""Bytes to JSON-RPC messages and back.
+
+Called by every transport: :func:`decode` for what a peer wrote, :func:`encode` for what we write.
+The one rule: both are total. Whatever arrives becomes a message or a :class:`Malformed` that says why it is none, and
+a message that cannot be written becomes one that can, so that neither a hostile peer nor a careless handler ends the
+task that reads or writes.
+
+What is read: UTF-8 JSON without a byte order mark. Of a repeated member the last one counts. An integer beyond 64 bits
+becomes the nearest float, as in most JSON implementations (RFC 8259 section 6), so it is refused as an id. ``params``
+that are null count as absent. Unknown members are ignored, but ``method`` beside ``result`` or ``error`` is refused:
+two readers could disagree about what such a message is.
+
+Source: JSON-RPC 2.0 sections 4-6; MCP 2026-07-28, basic/index, "Messages"; MCP 2025-03-26, basic, "Batching".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+from attrs import frozen
+
+from mcptrio.errors import Code, LocalProtocolError
+from mcptrio.protocol.messages import (
+    Batch,
+    ErrorResponse,
+    Incoming,
+    Malformed,
+    Message,
+    Notification,
+    Request,
+    RequestId,
+    Response,
+)
+
+__all__ = ["DEFAULT", "Limits", "decode", "encode"]
+
+
+@frozen(kw_only=True)
+class Limits:
+    """How much of a peer's input is looked at."""
+
+    message_bytes: int = 4 * 1024 * 1024
+    """Bytes of one message, or of one batch. The parsed form can take about 25 times as much."""
+    depth: int = 64
+    """Arrays and objects inside each other, the message itself included."""
+    batch: int = 100
+    """Messages in one batch."""
+
+
+DEFAULT = Limits()
+
+_PARSE_ERROR = int(Code.PARSE_ERROR)
+_INVALID = int(Code.INVALID_REQUEST)
+_INTERNAL = int(Code.INTERNAL_ERROR)
+_MESSAGES = (Response, Notification, Request, ErrorResponse)
+
+
+def decode(data: bytes | bytearray | memoryview, limits: Limits = DEFAULT) -> Incoming:
+    """The message in ``data``. Never raises.
+
+    Returns:
+        A message; a :class:`Batch` where ``data`` is an array; or :class:`Malformed` with the reply that says why:
+        -32700 where ``data`` is not JSON, -32600 where it is too large, too deep, or not a message. The reply has
+        the request's id where there is a request and its id can be read.
+    """
+    size = data.nbytes if type(data) is memoryview else len(data)
+    if size > limits.message_bytes:
+        return _malformed(f"message of {size} bytes: the limit is {limits.message_bytes} bytes")
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        if "depth limit" in error.msg:  # orjson's own, 1024
+            return _too_deep(limits)
+        return Malformed(ErrorResponse(None, _PARSE_ERROR, f"not JSON: {error}"))
+    # Two cheap tests come first: a level takes two bytes at least, and an opening bracket.
+    if size > 2 * limits.depth and _brackets(data) > limits.depth and _is_deeper(value, limits.depth):
+        return _too_deep(limits)
+    if type(value) is list:
+        return _decode_batch(value, limits)
+    return _decode_object(value)
+
+
+def encode(message: Message | Sequence[Message]) -> bytes:
+    """One line of JSON, without a line end; a sequence becomes a batch.
+
+    NaN and infinity are written as null. What JSON or the 64-bit readers out there cannot take (a lone surrogate, an
+    integer beyond 64 bits, a key that is no string, more than 254 levels, an arbitrary object) is handled so that the
+    rest of the conversation goes on:
+
+    - a Response becomes an ErrorResponse -32603 with the same id, which says what could not be written;
+    - an ErrorResponse loses its ``data``;
+    - in a Request or Notification the offending values are replaced: lone surrogates by U+FFFD, keys by their
+      ``str()``, everything else by null.
+
+    Raises:
+        LocalProtocolError: the sequence is empty; an empty batch is not a message.
+    """
+    if isinstance(message, _MESSAGES):
+        return _encode_one(message)
+    if not message:
+        raise LocalProtocolError("a batch needs at least one message, got none")
+    return b"[" + b",".join([_encode_one(each) for each in message]) + b"]"
+
+
+def _decode_object(value: Any) -> Message | Malformed:
+    if type(value) is not dict:
+        return _malformed(f"expected an object, got {_kind(value)}")
+    if value.get("jsonrpc") != "2.0":
+        return _malformed('expected "jsonrpc": "2.0"', _readable_id(value))
+    if "method" in value:
+        return _decode_call(value)
+    if "result" in value or "error" in value:
+        return _decode_response(value)
+    return _malformed("expected one of method, result, error; got none of them", _readable_id(value))
+
+
+def _decode_call(value: dict[str, Any]) -> Request | Notification | Malformed:
+    method = value["method"]
+    params = value.get("params")
+    if type(method) is not str:
+        return _malformed(f"method: expected a string, got {_kind(method)}", _readable_id(value))
+    if params is not None and type(params) is not dict:
+        # JSON-RPC allows positional params, MCP does not.
+        return _malformed(f"params: expected an object, got {_kind(params)}", _readable_id(value))
+    if "result" in value or "error" in value:
+        return _malformed("expected one of method, result, error; got more than one of them", _readable_id(value))
+    id = value.get("id")
+    if type(id) is int or type(id) is str:
+        return Request(id, method, params)
+    if "id" not in value:
+        return Notification(method, params)
+    return _malformed(f"id: expected a string or an integer of 64 bits, got {_kind(id)}")
+
+
+def _decode_response(value: dict[str, Any]) -> Response | ErrorResponse | Malformed:
+    """A malformed response is answered without an id: ids of responses are ours, not the peer's."""
+    id = value.get("id")
+    has_id = type(id) is str or type(id) is int
+    if "result" in value:
+        result = value["result"]
+        if "error" in value:
+            return _malformed("response: expected one of result, error; got both")
+        if type(result) is not dict:
+            return _malformed(f"result: expected an object, got {_kind(result)}")
+        if not has_id:
+            return _malformed(f"response: id: expected a string or an integer, got {_kind(id)}")
+        return Response(id, result)  # type: ignore[arg-type]  # has_id is the check
+    error = value["error"]
+    if type(error) is not dict:
+        return _malformed(f"error: expected an object, got {_kind(error)}")
+    code, message = error.get("code"), error.get("message")
+    if type(code) is not int:
+        return _malformed(f"error.code: expected an integer, got {_kind(code)}")
+    if type(message) is not str:
+        return _malformed(f"error.message: expected a string, got {_kind(message)}")
+    if not has_id and id is not None:
+        return _malformed(f"response: id: expected a string or an integer, got {_kind(id)}")
+    return ErrorResponse(id, code, message, error.get("data"))
+
+
+def _decode_batch(values: list[Any], limits: Limits) -> Batch | Malformed:
+    if not values:
+        return _malformed("empty batch: expected at least one message")
+    if len(values) > limits.batch:
+        return _malformed(f"batch of {len(values)} messages: the limit is {limits.batch}")
+    return Batch(tuple([_decode_object(value) for value in values]))
+
+
+def _readable_id(value: dict[str, Any]) -> RequestId | None:
+    """The id to answer with. Only a call has one that is the peer's."""
+    if "method" not in value and ("result" in value or "error" in value):
+        return None
+    id = value.get("id")
+    return id if type(id) is str or type(id) is int else None
+
+
+def _malformed(message: str, id: RequestId | None = None) -> Malformed:
+    return Malformed(ErrorResponse(id, _INVALID, message))
+
+
+def _too_deep(limits: Limits) -> Malformed:
+    return _malformed(f"message nested more than {limits.depth} levels deep: the limit is {limits.depth}")
+
+
+def _brackets(data: bytes | bytearray | memoryview) -> int:
+    """Never less than the depth; more where there are siblings, or brackets inside strings."""
+    text = bytes(data) if isinstance(data, memoryview) else data
+    return text.count(b"{") + text.count(b"[")
+
+
+def _is_deeper(value: Any, limit: int) -> bool:
+    """Level by level, so that the peer's nesting never becomes ours on the stack."""
+    level = [value] if type(value) is dict or type(value) is list else []
+    for _ in range(limit):
+        level = [
+            child
+            for item in level
+            for child in (item.values() if type(item) is dict else item)
+            if type(child) is dict or type(child) is list
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _kind(value: Any) -> str:
+    """A JSON type's name for error messages; never the value, which may be large."""
+    if value is None:
+        return "null"
+    return _KINDS.get(type(value), type(value).__name__)
+
+
+_KINDS = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", int: "an integer", float: "a number"}
+
+
+def _encode_one(message: Message) -> bytes:
+    try:
+        return orjson.dumps(_as_object(message))
+    except TypeError as error:  # orjson.JSONEncodeError is one
+        return orjson.dumps(_as_object(_writable(message, str(error))))
+
+
+def _as_object(message: Message) -> dict[str, Any]:
+    if isinstance(message, Response):
+        return {"jsonrpc": "2.0", "id": message.id, "result": message.result}
+    if isinstance(message, ErrorResponse):
+        return _error_as_object(message)
+    value: dict[str, Any] = {"jsonrpc": "2.0"}
+    if isinstance(message, Request):
+        value["id"] = message.id
+    value["method"] = message.method
+    if message.params is not None:
+        value["params"] = message.params
+    return value
+
+
+def _error_as_object(message: ErrorResponse) -> dict[str, Any]:
+    error: dict[str, Any] = {"code": message.code, "message": message.message}
+    if message.data is not None:
+        error["data"] = message.data
+    if message.id is None:
+        return {"jsonrpc": "2.0", "error": error}
+    return {"jsonrpc": "2.0", "id": message.id, "error": error}
+
+
+def _writable(message: Message, problem: str) -> Message:
+    match message:
+        case Response(id=id):
+            return ErrorResponse(_cleaned(id), _INTERNAL, f"the result cannot be written as JSON: {problem}")
+        case ErrorResponse(id=id, code=code, message=text):
+            return ErrorResponse(_cleaned(id), _cleaned(code), _cleaned(text))
+        case Request(id=id, method=method, params=params):
+            return Request(_cleaned(id), _cleaned(method), _cleaned(params))
+        case Notification(method=method, params=params):
+            return Notification(_cleaned(method), _cleaned(params))
+
+
+def _cleaned(value: Any, above: tuple[int, ...] = ()) -> Any:
+    """The nearest value that can be written.
+
+    Args:
+        above: the ids of the containers around ``value``; a circle, and what lies too deep, ends in null.
+    """
+    match value:
+        case None | bool():
+            return value
+        case str():
+            # Through UTF-16, so that a pair of surrogates becomes the character it stands for.
+            return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        case int():
+            return int(value) if -(2**63) <= value < 2**64 else None
+        case float():
+            return float(value)
+        case dict() | list() | tuple() if id(value) not in above and len(above) < DEFAULT.depth - 1:
+            above = (*above, id(value))
+            if isinstance(value, dict):
+                return {_cleaned(str(key)): _cleaned(item, above) for key, item in value.items()}
+            return [_cleaned(item, above) for item in value]
+        case _:
+            return None

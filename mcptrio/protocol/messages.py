@@ -1,0 +1,73 @@
+"""The four JSON-RPC messages as values.
+
+Everything that moves between layers as "a message" is one of these. The codec is :mod:`mcptrio.protocol.jsonrpc`.
+The one rule: ``params`` and ``result`` are JSON values here (dicts as decoded); only a revision's converter makes
+models of them.
+
+Source: JSON-RPC 2.0 sections 4 and 5; MCP 2026-07-28, basic/index, "Messages".
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from attrs import define
+
+from mcptrio.errors import MCPError
+
+__all__ = ["Batch", "ErrorResponse", "Incoming", "Malformed", "Message", "Notification", "Request", "RequestId", "Response"]
+
+RequestId: TypeAlias = "str | int"
+"""Never null, never a bool; ``1`` and ``"1"`` are two ids."""
+
+
+@define(slots=True)
+class Request:
+    id: RequestId
+    method: str
+    params: dict[str, Any] | None = None
+
+
+@define(slots=True)
+class Notification:
+    method: str
+    params: dict[str, Any] | None = None
+
+
+@define(slots=True)
+class Response:
+    id: RequestId
+    result: dict[str, Any]
+
+
+@define(slots=True)
+class ErrorResponse:
+    id: RequestId | None
+    """``None`` where the id of the request could not be read; the member is then left out."""
+    code: int
+    message: str
+    data: Any = None
+
+    @classmethod
+    def of(cls, id: RequestId | None, error: MCPError) -> ErrorResponse:
+        return cls(id, int(error.code), error.message, error.data)
+
+
+@define(slots=True)
+class Malformed:
+    """What arrived instead of a message: the reply says why (-32700, -32600, or the size limit)."""
+
+    reply: ErrorResponse
+
+
+Message: TypeAlias = Request | Notification | Response | ErrorResponse
+
+
+@define(slots=True)
+class Batch:
+    """A JSON-RPC array. Legal in 2025-03-26 only; whether it is legal here is the connection's decision."""
+
+    messages: tuple[Message | Malformed, ...]
+
+
+Incoming: TypeAlias = Message | Batch | Malformed

@@ -1,0 +1,143 @@
+"""Content blocks: what a model reads, in tool results, prompts and sampling messages.
+
+Built by the capabilities and by plugins; read by the client.
+The one rule: a block is told by its ``type``; a type this revision does not have is kept as it came, never lost.
+
+Source: MCP 2026-07-28, server/tools, "Tool Result"; schema.ts, "ContentBlock", "SamplingMessageContentBlock".
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from mcptrio.protocol.model.base import Role
+from mcptrio.protocol.model.fields import ABSENT, Meta, field, model
+from mcptrio.protocol.model.icons import Icon
+from mcptrio.protocol.model.resource_contents import ResourceContents
+
+__all__ = [
+    "Annotations",
+    "AudioContent",
+    "ContentBlock",
+    "EmbeddedResource",
+    "ImageContent",
+    "ResourceLink",
+    "SamplingContentBlock",
+    "TextContent",
+    "ToolResultContent",
+    "ToolUseContent",
+    "UnknownContent",
+]
+
+
+@model
+class Annotations:
+    """Hints for the reader of a block or a resource."""
+
+    audience: tuple[Role, ...] | None = field(default=None)
+    priority: float | None = field(default=None)
+    """0 (may be left out) to 1 (effectively required)."""
+    last_modified: str | None = field(default=None, since="2025-06-18")
+    """ISO 8601."""
+
+
+@model(tag="type")
+class TextContent:
+    """Text."""
+
+    type: ClassVar[Literal["text"]] = "text"
+    text: str = field()
+    annotations: Annotations | None = field(default=None)
+    meta: Meta | None = field(default=None, name="_meta", since="2025-06-18")
+
+
+@model(tag="type")
+class ImageContent:
+    """An image."""
+
+    type: ClassVar[Literal["image"]] = "image"
+    data: str = field()
+    """Base64."""
+    mime_type: str = field()
+    annotations: Annotations | None = field(default=None)
+    meta: Meta | None = field(default=None, name="_meta", since="2025-06-18")
+
+
+@model(tag="type", since="2025-03-26")
+class AudioContent:
+    """Sound."""
+
+    type: ClassVar[Literal["audio"]] = "audio"
+    data: str = field()
+    """Base64."""
+    mime_type: str = field()
+    annotations: Annotations | None = field(default=None)
+    meta: Meta | None = field(default=None, name="_meta", since="2025-06-18")
+
+
+@model(tag="type")
+class EmbeddedResource:
+    """The contents of a resource."""
+
+    type: ClassVar[Literal["resource"]] = "resource"
+    resource: ResourceContents = field()
+    annotations: Annotations | None = field(default=None)
+    meta: Meta | None = field(default=None, name="_meta", since="2025-06-18")
+
+
+@model(tag="type", since="2025-06-18")
+class ResourceLink:
+    """A resource the client may read; it need not be listed by ``resources/list``."""
+
+    type: ClassVar[Literal["resource_link"]] = "resource_link"
+    uri: str = field()
+    name: str = field()
+    title: str | None = field(default=None)
+    description: str | None = field(default=None)
+    mime_type: str | None = field(default=None)
+    annotations: Annotations | None = field(default=None)
+    size: int | None = field(default=None)
+    """Bytes, before any encoding."""
+    icons: tuple[Icon, ...] | None = field(default=None, since="2025-11-25")
+    meta: Meta | None = field(default=None, name="_meta")
+
+
+@model(tag="type", since="2025-11-25")
+class ToolUseContent:
+    """The model asks for a tool; in a sampling message of the assistant."""
+
+    type: ClassVar[Literal["tool_use"]] = "tool_use"
+    id: str = field()
+    name: str = field()
+    input: dict[str, Any] = field()
+    meta: Meta | None = field(default=None, name="_meta")
+
+
+@model(tag="type", since="2025-11-25")
+class ToolResultContent:
+    """What the tool answered; in a sampling message of the user."""
+
+    type: ClassVar[Literal["tool_result"]] = "tool_result"
+    tool_use_id: str = field()
+    content: tuple[ContentBlock, ...] = field(default=(), always=True)
+    structured_content: Any = field(default=ABSENT)
+    is_error: bool = field(default=False)
+    meta: Meta | None = field(default=None, name="_meta")
+
+
+@model
+class UnknownContent:
+    """A block of a type the revision does not have, kept as it came so that a reader can show it."""
+
+    type: str = field()
+    raw: dict[str, Any] = field()
+    """The whole block, ``type`` included; it is written back unchanged."""
+
+
+ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource | UnknownContent
+"""In tool results and prompt messages."""
+
+SamplingContentBlock: TypeAlias = (
+    TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent | UnknownContent
+)
+"""In sampling messages and their results."""

@@ -1,0 +1,60 @@
+"""Elicitation: a server asks the user something.
+
+The one rule: ``mode`` tells the two kinds of questions apart, and absent means form; so a form never writes it, which
+is right in every revision.
+
+Source: MCP 2025-11-25, client/elicitation; MCP 2026-07-28, client/elicitation.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from mcptrio.protocol.model.base import Params, Result
+from mcptrio.protocol.model.fields import Meta, field, model
+
+__all__ = ["ElicitFormParams", "ElicitParams", "ElicitResult", "ElicitURLParams", "ElicitationCompleteParams"]
+
+
+@model
+class ElicitFormParams(Params):
+    """Ask the user to fill in a form."""
+
+    mode: ClassVar[Literal["form"]] = "form"
+    meta: Meta | None = field(default=None, name="_meta", until="2026-07-28")
+    message: str = field()
+    requested_schema: dict[str, Any] = field()
+    """A flat JSON Schema object of primitives, in the words of the newest revision."""
+
+
+@model(tag="mode", since="2025-11-25")
+class ElicitURLParams(Params):
+    """Ask the user to open a page, for what must not pass through the client."""
+
+    mode: ClassVar[Literal["url"]] = "url"
+    meta: Meta | None = field(default=None, name="_meta", until="2026-07-28")
+    message: str = field()
+    url: str = field()
+    elicitation_id: str | None = field(default=None, until="2026-07-28")
+    """Required in 2025-11-25, where a notification tells that the user is done."""
+
+
+ElicitParams: TypeAlias = ElicitFormParams | ElicitURLParams
+
+
+@model
+class ElicitResult(Result):
+    """What the user did."""
+
+    result_type: ClassVar[None] = None
+    meta: Meta | None = field(default=None, name="_meta", until="2026-07-28")
+    action: Literal["accept", "decline", "cancel"] = field()
+    content: dict[str, Any] | None = field(default=None)
+    """The form's values, unchecked; None for a page, and where the user did not accept."""
+
+
+@model
+class ElicitationCompleteParams(Params):
+    """The user is done with a page (2025-11-25)."""
+
+    elicitation_id: str = field()

@@ -1,0 +1,215 @@
+"""How a protocol class is written: a frozen value whose fields state their own history.
+
+Used by every module of this package, and read by ``mcptrio.protocol.revisions.converter``.
+The one rule: a class describes the newest protocol; ``since`` and ``until`` say which revisions lack a part of it, so
+that nothing else has to ask for a revision. Names are snake_case here and camelCase on the wire; ``name=`` states the
+irregular ones.
+
+Source: MCP ``schema/<revision>/schema.ts`` of all five revisions, compared field by field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Final, Literal, TypeAlias, TypeVar, cast, dataclass_transform, overload
+
+import attrs
+
+__all__ = [
+    "ABSENT",
+    "Absent",
+    "ClassHistory",
+    "FieldHistory",
+    "Meta",
+    "class_history",
+    "evolve",
+    "field",
+    "field_history",
+    "model",
+    "spoken",
+]
+
+C = TypeVar("C", bound=type)
+T = TypeVar("T")
+
+Meta: TypeAlias = dict[str, Any]
+"""A ``_meta`` object, kept as it came; the progress token and the envelope of 2026-07-28 are members of it."""
+
+
+class Absent(Enum):
+    """The type of :data:`ABSENT`."""
+
+    ABSENT = "absent"
+
+    def __bool__(self) -> Literal[False]:
+        return False
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Final = Absent.ABSENT
+"""No such member, where JSON null would be a value of its own."""
+
+
+@attrs.frozen(kw_only=True)
+class FieldHistory:
+    """Which revisions have a field, and how it is written."""
+
+    since: str | None = None
+    until: str | None = None
+    name: str | None = None
+    """The wire name, where it is not the camelCase of the field's name."""
+    always: bool = False
+    """Written even if it equals the default (the wire requires it, a reader forgives its absence)."""
+
+
+@attrs.frozen(kw_only=True)
+class ClassHistory:
+    """Which revisions have a class, and the constant member that names it on the wire."""
+
+    since: str | None = None
+    tag: str | None = None
+    """The class variable that holds the constant, e.g. ``type``; where its value is None nothing is written."""
+    tag_since: str | None = None
+    """The first revision that writes the constant."""
+
+
+@overload
+def field(
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    name: str | None = None,
+) -> Any: ...
+@overload
+def field(
+    *,
+    default: T,
+    since: str | None = None,
+    until: str | None = None,
+    name: str | None = None,
+    always: bool = False,
+) -> T: ...
+@overload
+def field(
+    *,
+    factory: Callable[[], T],
+    since: str | None = None,
+    until: str | None = None,
+    name: str | None = None,
+    always: bool = False,
+) -> T: ...
+def field(
+    *,
+    default: Any = attrs.NOTHING,
+    factory: Callable[[], Any] | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    name: str | None = None,
+    always: bool = False,
+) -> Any:
+    """A field; without ``default`` and ``factory`` it is required.
+
+    Args:
+        since: the first revision that has the field.
+        until: the first revision without it.
+        name: the wire name, where it is not the camelCase of the field's name.
+        always: write it even if it equals the default.
+    """
+    history = FieldHistory(since=since, until=until, name=name, always=always)
+    return attrs.field(default=default, factory=factory, metadata={FieldHistory: history})
+
+
+@overload
+def model(cls: C, /) -> C: ...
+@overload
+def model(*, tag: str | None = None, tag_since: str | None = None, since: str | None = None) -> Callable[[C], C]: ...
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
+def model(
+    cls: C | None = None, /, *, tag: str | None = None, tag_since: str | None = None, since: str | None = None
+) -> C | Callable[[C], C]:
+    """Make a class a protocol class: frozen, slotted, keyword-only.
+
+    Args:
+        tag: the class variable whose value names the class on the wire (``type``, ``method``, ``mode``).
+        tag_since: the first revision that writes the tag; a class inherits both from its base.
+        since: the first revision that has the class.
+    """
+
+    def decorate(cls: C) -> C:
+        inherited = class_history(cls)
+        shared: dict[str, Any] = {
+            "__eq__": _equal,
+            "__hash__": _hash,
+            "__repr__": _represent,
+            "__history__": ClassHistory(
+                since=since, tag=tag or inherited.tag, tag_since=tag_since or inherited.tag_since
+            ),
+        }
+        for name, value in shared.items():
+            setattr(cls, name, value)
+        return attrs.frozen(cls, kw_only=True, slots=True, eq=False, repr=False)
+
+    return decorate if cls is None else decorate(cls)
+
+
+def class_history(cls: type) -> ClassHistory:
+    """The history of a protocol class."""
+    history = getattr(cls, "__history__", _NO_CLASS_HISTORY)
+    assert isinstance(history, ClassHistory)
+    return history
+
+
+def spoken(version: str, *, since: str | None = None, until: str | None = None) -> bool:
+    """Whether a part of the protocol belongs to a revision.
+
+    Args:
+        since: the first revision that has the part; ``None``: all from the beginning.
+        until: the first revision without it; ``None``: it is still there.
+    """
+    return (since is None or since <= version) and (until is None or version < until)
+
+
+def evolve(instance: T, /, **changes: Any) -> T:
+    """A copy of a protocol value with some fields changed (``attrs.evolve``, typed for these classes)."""
+    evolved: T = attrs.evolve(cast("Any", instance), **changes)
+    return evolved
+
+
+def field_history(attribute: attrs.Attribute[Any]) -> FieldHistory:
+    """The history of a field of a protocol class."""
+    history = attribute.metadata.get(FieldHistory, _NO_FIELD_HISTORY)
+    assert isinstance(history, FieldHistory)
+    return history
+
+
+# Shared by all classes: attrs would compile the three anew for each of a hundred of them, which is more than half of
+# what importing this package costs, and none of them is on the way of a message.
+
+
+def _equal(self: Any, other: object) -> bool:
+    return _values(self) == _values(other) if other.__class__ is self.__class__ else NotImplemented
+
+
+def _hash(self: Any) -> int:
+    return hash((self.__class__, *_values(self)))
+
+
+def _represent(self: Any) -> str:
+    shown = ", ".join(f"{a.name}={getattr(self, a.name)!r}" for a in self.__attrs_attrs__ if _says_something(self, a))
+    return f"{self.__class__.__name__}({shown})"
+
+
+def _says_something(self: Any, attribute: attrs.Attribute[Any]) -> bool:
+    default = attribute.default
+    return default is attrs.NOTHING or bool(getattr(self, attribute.name) != default)
+
+
+def _values(self: Any) -> tuple[Any, ...]:
+    return tuple([getattr(self, attribute.name) for attribute in self.__attrs_attrs__])
+
+
+_NO_CLASS_HISTORY = ClassHistory()
+_NO_FIELD_HISTORY = FieldHistory()

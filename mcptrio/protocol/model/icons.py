@@ -1,0 +1,25 @@
+"""Icons of servers, tools, resources and prompts.
+
+The one rule: an icon is a URL somebody else wrote; who shows it checks scheme (https, data) and origin first.
+
+Source: MCP 2026-07-28, basic/index, "Icons".
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from mcptrio.protocol.model.fields import field, model
+
+__all__ = ["Icon"]
+
+
+@model
+class Icon:
+    """An image that stands for a thing in a user interface."""
+
+    src: str = field()
+    mime_type: str | None = field(default=None)
+    sizes: tuple[str, ...] | None = field(default=None)
+    """``48x48``, or ``any`` for scalable formats."""
+    theme: Literal["light", "dark"] | None = field(default=None)

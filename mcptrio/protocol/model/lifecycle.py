@@ -1,0 +1,162 @@
+"""Who is there and what each side can do: initialize, discover, ping, capabilities.
+
+Sent by the connection and answered by the lifecycle capability.
+The one rule: a capability object that is present, even empty, is a promise; ``None`` is none.
+
+Source: MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, server/discover and basic/versioning.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from mcptrio.protocol.model.base import CacheableResult, Params, Result
+from mcptrio.protocol.model.fields import field, model
+from mcptrio.protocol.model.icons import Icon
+
+__all__ = [
+    "ClientCapabilities",
+    "DiscoverParams",
+    "DiscoverResult",
+    "ElicitationCapability",
+    "Implementation",
+    "InitializeParams",
+    "InitializeResult",
+    "InitializedParams",
+    "PingParams",
+    "PromptsCapability",
+    "ResourcesCapability",
+    "RootsCapability",
+    "SamplingCapability",
+    "ServerCapabilities",
+    "Settings",
+    "ToolsCapability",
+]
+
+Settings: TypeAlias = dict[str, Any]
+"""An open object: the settings of a capability or an extension, kept as they came."""
+
+
+@model
+class Implementation:
+    """The name and version of a client or a server."""
+
+    name: str = field()
+    version: str = field()
+    title: str | None = field(default=None, since="2025-06-18")
+    description: str | None = field(default=None, since="2025-11-25")
+    website_url: str | None = field(default=None, since="2025-11-25")
+    icons: tuple[Icon, ...] | None = field(default=None, since="2025-11-25")
+
+
+@model
+class RootsCapability:
+    """The client answers ``roots/list``."""
+
+    list_changed: bool = field(default=False, until="2026-07-28")
+
+
+@model
+class SamplingCapability:
+    """The client answers ``sampling/createMessage``."""
+
+    context: Settings | None = field(default=None, since="2025-11-25")
+    tools: Settings | None = field(default=None, since="2025-11-25")
+
+
+@model
+class ElicitationCapability:
+    """The client asks its user; with neither mode stated, by form."""
+
+    form: Settings | None = field(default=None, since="2025-11-25")
+    url: Settings | None = field(default=None, since="2025-11-25")
+
+
+@model
+class ClientCapabilities:
+    """What a client can do."""
+
+    roots: RootsCapability | None = field(default=None)
+    sampling: SamplingCapability | None = field(default=None)
+    elicitation: ElicitationCapability | None = field(default=None, since="2025-06-18")
+    experimental: dict[str, Settings] | None = field(default=None)
+    extensions: dict[str, Settings] | None = field(default=None)
+    """By identifier. In the schema from 2026-07-28 on, and tolerated by the older ones, whose objects are open."""
+
+
+@model
+class PromptsCapability:
+    """The server has prompts."""
+
+    list_changed: bool = field(default=False)
+
+
+@model
+class ResourcesCapability:
+    """The server has resources."""
+
+    subscribe: bool = field(default=False)
+    list_changed: bool = field(default=False)
+
+
+@model
+class ToolsCapability:
+    """The server has tools."""
+
+    list_changed: bool = field(default=False)
+
+
+@model
+class ServerCapabilities:
+    """What a server can do."""
+
+    tools: ToolsCapability | None = field(default=None)
+    resources: ResourcesCapability | None = field(default=None)
+    prompts: PromptsCapability | None = field(default=None)
+    completions: Settings | None = field(default=None, since="2025-03-26")
+    logging: Settings | None = field(default=None)
+    experimental: dict[str, Settings] | None = field(default=None)
+    extensions: dict[str, Settings] | None = field(default=None)
+
+
+@model
+class InitializeParams(Params):
+    """The first request of a handshake revision."""
+
+    protocol_version: str = field()
+    capabilities: ClientCapabilities = field()
+    client_info: Implementation = field()
+
+
+@model
+class InitializeResult(Result):
+    """The answer to ``initialize``: the revision that will be spoken."""
+
+    protocol_version: str = field()
+    capabilities: ServerCapabilities = field()
+    server_info: Implementation = field()
+    instructions: str | None = field(default=None)
+
+
+@model
+class InitializedParams(Params):
+    """The client has read the answer to ``initialize``."""
+
+
+@model
+class PingParams(Params):
+    """Is anybody there?"""
+
+
+@model
+class DiscoverParams(Params):
+    """What does this server speak, and what can it do?"""
+
+
+@model
+class DiscoverResult(CacheableResult):
+    """The answer to ``server/discover``; the server's name and version are in its ``_meta``."""
+
+    supported_versions: tuple[str, ...] = field()
+    capabilities: ServerCapabilities = field()
+    instructions: str | None = field(default=None)

@@ -1,0 +1,44 @@
+"""Log messages for the client.
+
+Source: MCP 2025-11-25, server/utilities/logging; MCP 2026-07-28, server/utilities/logging (levels: RFC 5424).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, TypeAlias
+
+from mcptrio.protocol.model.base import Params
+from mcptrio.protocol.model.fields import field, model
+
+__all__ = ["LEVELS", "LoggingLevel", "LoggingMessageParams", "SetLevelParams"]
+
+LoggingLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+
+LEVELS: Final[tuple[LoggingLevel, ...]] = (
+    "debug",
+    "info",
+    "notice",
+    "warning",
+    "error",
+    "critical",
+    "alert",
+    "emergency",
+)
+"""From the least to the most severe."""
+
+
+@model
+class SetLevelParams(Params):
+    """Send log messages of this level and above (handshake revisions)."""
+
+    level: LoggingLevel = field()
+
+
+@model
+class LoggingMessageParams(Params):
+    """A log message."""
+
+    level: LoggingLevel = field()
+    data: Any = field()
+    """Any JSON value."""
+    logger: str | None = field(default=None)

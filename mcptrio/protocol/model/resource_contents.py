@@ -1,0 +1,39 @@
+"""What a resource holds: text, or bytes in base64.
+
+Answers ``resources/read``, and is embedded in content blocks.
+The one rule: ``text`` or ``blob`` tells which it is; there is no tag.
+
+Source: MCP 2026-07-28, server/resources, "Resource Contents".
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from mcptrio.protocol.model.fields import Meta, field, model
+
+__all__ = ["BlobResourceContents", "ResourceContents", "TextResourceContents"]
+
+
+@model
+class TextResourceContents:
+    """A resource that is text."""
+
+    uri: str = field()
+    text: str = field()
+    mime_type: str | None = field(default=None)
+    meta: Meta | None = field(default=None, name="_meta", since="2025-06-18")
+
+
+@model
+class BlobResourceContents:
+    """A resource that is bytes."""
+
+    uri: str = field()
+    blob: str = field()
+    """Base64."""
+    mime_type: str | None = field(default=None)
+    meta: Meta | None = field(default=None, name="_meta", since="2025-06-18")
+
+
+ResourceContents: TypeAlias = TextResourceContents | BlobResourceContents

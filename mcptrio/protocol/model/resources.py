@@ -1,0 +1,131 @@
+"""Resources: what an application can read.
+
+Source: MCP 2026-07-28, server/resources; MCP 2025-11-25, server/resources, "Subscriptions".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcptrio.protocol.model.base import CacheableResult, Params
+from mcptrio.protocol.model.content import Annotations
+from mcptrio.protocol.model.fields import Meta, field, model
+from mcptrio.protocol.model.icons import Icon
+from mcptrio.protocol.model.resource_contents import BlobResourceContents, ResourceContents, TextResourceContents
+
+__all__ = [
+    "BlobResourceContents",
+    "ListResourceTemplatesParams",
+    "ListResourceTemplatesResult",
+    "ListResourcesParams",
+    "ListResourcesResult",
+    "ReadResourceParams",
+    "ReadResourceResult",
+    "Resource",
+    "ResourceContents",
+    "ResourceTemplate",
+    "ResourceUpdatedParams",
+    "SubscribeParams",
+    "TextResourceContents",
+    "UnsubscribeParams",
+]
+
+
+@model
+class Resource:
+    """A resource as it is listed."""
+
+    uri: str = field()
+    name: str = field()
+    title: str | None = field(default=None, since="2025-06-18")
+    description: str | None = field(default=None)
+    mime_type: str | None = field(default=None)
+    annotations: Annotations | None = field(default=None)
+    size: int | None = field(default=None)
+    """Bytes, before any encoding."""
+    icons: tuple[Icon, ...] | None = field(default=None, since="2025-11-25")
+    meta: Meta | None = field(default=None, name="_meta", since="2025-06-18")
+
+
+@model
+class ResourceTemplate:
+    """A family of resources, by URI template (RFC 6570)."""
+
+    uri_template: str = field()
+    name: str = field()
+    title: str | None = field(default=None, since="2025-06-18")
+    description: str | None = field(default=None)
+    mime_type: str | None = field(default=None)
+    """Only where every resource of the family has it."""
+    annotations: Annotations | None = field(default=None)
+    icons: tuple[Icon, ...] | None = field(default=None, since="2025-11-25")
+    meta: Meta | None = field(default=None, name="_meta", since="2025-06-18")
+
+
+@model
+class ListResourcesParams(Params):
+    """Which resources are there?"""
+
+    cursor: str | None = field(default=None)
+
+
+@model
+class ListResourcesResult(CacheableResult):
+    """One page of the answer to ``resources/list``."""
+
+    resources: tuple[Resource, ...] = field()
+    next_cursor: str | None = field(default=None)
+    """``None`` is the end; the empty string is a cursor like any other."""
+
+
+@model
+class ListResourceTemplatesParams(Params):
+    """Which families of resources are there?"""
+
+    cursor: str | None = field(default=None)
+
+
+@model
+class ListResourceTemplatesResult(CacheableResult):
+    """One page of the answer to ``resources/templates/list``."""
+
+    resource_templates: tuple[ResourceTemplate, ...] = field()
+    next_cursor: str | None = field(default=None)
+    """``None`` is the end; the empty string is a cursor like any other."""
+
+
+@model
+class ReadResourceParams(Params):
+    """Read a resource."""
+
+    uri: str = field()
+    input_responses: dict[str, Any] | None = field(default=None, since="2026-07-28")
+    request_state: str | None = field(default=None, since="2026-07-28")
+
+
+@model
+class ReadResourceResult(CacheableResult):
+    """The answer to ``resources/read``; several where the resource is a collection."""
+
+    contents: tuple[ResourceContents, ...] = field()
+
+
+@model
+class SubscribeParams(Params):
+    """Tell me when this resource changes (handshake revisions)."""
+
+    uri: str = field()
+
+
+@model
+class UnsubscribeParams(Params):
+    """Tell me no longer (handshake revisions)."""
+
+    uri: str = field()
+
+
+@model
+class ResourceUpdatedParams(Params):
+    """A resource has changed; its URI may lie below the one subscribed to."""
+
+    uri: str = field()

@@ -1,0 +1,97 @@
+"""Sampling: a server has the client's model say something.
+
+Source: MCP 2025-11-25, client/sampling; MCP 2026-07-28, client/sampling.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from mcptrio.protocol.model.base import Params, Result, Role
+from mcptrio.protocol.model.content import SamplingContentBlock, ToolResultContent, ToolUseContent
+from mcptrio.protocol.model.fields import Meta, field, model
+from mcptrio.protocol.model.tools import Tool
+
+__all__ = [
+    "CreateMessageParams",
+    "CreateMessageResult",
+    "IncludeContext",
+    "ModelHint",
+    "ModelPreferences",
+    "SamplingContent",
+    "SamplingContentBlock",
+    "SamplingMessage",
+    "ToolChoice",
+    "ToolResultContent",
+    "ToolUseContent",
+]
+
+IncludeContext: TypeAlias = Literal["none", "thisServer", "allServers"]
+
+SamplingContent: TypeAlias = tuple[SamplingContentBlock, ...]
+"""The blocks of one message. The wire has one block or an array of them; a tuple stands for both, and one block is
+written without the array (before 2025-11-25 there is no array)."""
+
+
+@model
+class SamplingMessage:
+    """One message of the conversation."""
+
+    role: Role = field()
+    content: SamplingContent = field()
+    meta: Meta | None = field(default=None, name="_meta", since="2025-11-25")
+
+
+@model
+class ModelHint:
+    """A part of a model's name."""
+
+    name: str | None = field(default=None)
+
+
+@model
+class ModelPreferences:
+    """What matters in choosing a model; each from 0 to 1."""
+
+    hints: tuple[ModelHint, ...] | None = field(default=None)
+    """The first that fits wins."""
+    cost_priority: float | None = field(default=None)
+    speed_priority: float | None = field(default=None)
+    intelligence_priority: float | None = field(default=None)
+
+
+@model
+class ToolChoice:
+    """Whether the model may, must or must not use a tool."""
+
+    mode: Literal["auto", "required", "none"] | None = field(default=None)
+
+
+@model
+class CreateMessageParams(Params):
+    """Have the model continue a conversation."""
+
+    meta: Meta | None = field(default=None, name="_meta", until="2026-07-28")
+    messages: tuple[SamplingMessage, ...] = field()
+    max_tokens: int = field()
+    model_preferences: ModelPreferences | None = field(default=None)
+    system_prompt: str | None = field(default=None)
+    include_context: IncludeContext | None = field(default=None)
+    temperature: float | None = field(default=None)
+    stop_sequences: tuple[str, ...] | None = field(default=None)
+    metadata: dict[str, Any] | None = field(default=None)
+    """For the provider of the model; kept as it came."""
+    tools: tuple[Tool, ...] | None = field(default=None, since="2025-11-25")
+    tool_choice: ToolChoice | None = field(default=None, since="2025-11-25")
+
+
+@model
+class CreateMessageResult(Result):
+    """What the model said."""
+
+    result_type: ClassVar[None] = None
+    role: Role = field()
+    content: SamplingContent = field()
+    model: str = field()
+    stop_reason: str | None = field(default=None)
+    """``endTurn``, ``stopSequence``, ``maxTokens``, ``toolUse``, or the provider's own word."""

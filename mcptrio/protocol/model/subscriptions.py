@@ -1,0 +1,43 @@
+"""Subscriptions: one request that stays open and brings changes (2026-07-28).
+
+The one rule: every message of a subscription carries its id in ``_meta``.
+
+Source: MCP 2026-07-28, basic/patterns/subscriptions.
+"""
+
+from __future__ import annotations
+
+from mcptrio.protocol.model.base import Params, Result
+from mcptrio.protocol.model.fields import field, model
+
+__all__ = ["AcknowledgedParams", "ListenParams", "ListenResult", "SubscriptionFilter"]
+
+
+@model
+class SubscriptionFilter:
+    """Which changes are wanted, or honoured."""
+
+    tools_list_changed: bool = field(default=False)
+    prompts_list_changed: bool = field(default=False)
+    resources_list_changed: bool = field(default=False)
+    resource_subscriptions: tuple[str, ...] = field(default=())
+    """URIs."""
+
+
+@model
+class ListenParams(Params):
+    """Tell me of these changes until I hang up."""
+
+    notifications: SubscriptionFilter = field()
+
+
+@model
+class ListenResult(Result):
+    """The subscription has ended; its id is in ``_meta``."""
+
+
+@model
+class AcknowledgedParams(Params):
+    """The changes that will be told, before the first of them is."""
+
+    notifications: SubscriptionFilter = field()

@@ -1,0 +1,143 @@
+"""Output schemas and structured content for revisions that know objects only.
+
+Called by the lowerings of the revisions before 2026-07-28, where the root of an output schema has ``type: object``
+and structured content is an object.
+The one rule: schema and content are lowered apart, so the two must agree for every value: a schema that admits
+objects only is kept, one that admits none is wrapped as ``{"result": …}`` like every value that is no object, and one
+that admits both is left out, for no wrapping would fit both.
+
+Source: MCP 2025-11-25, server/tools, "Output Schema"; SEP-2106; JSON Schema 2020-12, Core 8.2 (references).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from mcptrio.protocol.model.fields import ABSENT
+
+__all__ = ["lower_output_schema", "lower_structured_content"]
+
+_WRAPPED: Final = "result"
+
+_TYPES: Final = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
+
+_DEEPEST: Final = 100
+"""Levels of a schema that are looked at. A schema may come from another server; a deeper one is left out."""
+
+_DATA: Final = frozenset({"const", "enum", "default", "examples"})
+"""Keywords whose values are data, not schemas."""
+
+_NAMED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+"""Keywords whose values are schemas by names, which are no keywords."""
+
+
+def lower_output_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
+    """The schema with an object at its root; None where there is none that fits."""
+    types = _types(schema, schema, {}, _DEEPEST)
+    if types == {"object"}:
+        return schema if schema.get("type") == "object" else {**schema, "type": "object"}
+    if "object" in types:
+        return None
+    dialect = {"$schema": schema["$schema"]} if "$schema" in schema else {}
+    inner: Any = {name: member for name, member in schema.items() if name != "$schema"}
+    try:
+        inner = _moved(inner, _DEEPEST)  # one with its own $id stays a document of its own, and its references hold
+    except _TooDeep:
+        return None
+    return {**dialect, "type": "object", "properties": {_WRAPPED: inner}, "required": [_WRAPPED]}
+
+
+def lower_structured_content(value: Any) -> Any:
+    """The value if it is an object (or absent), else an object that holds it."""
+    return value if value is ABSENT or isinstance(value, dict) else {_WRAPPED: value}
+
+
+class _TooDeep(Exception):
+    """The schema has more levels than we follow."""
+
+
+def _types(schema: Any, root: dict[str, Any], known: dict[str, frozenset[str]], depth: int) -> frozenset[str]:
+    """The JSON types of the values a schema may admit; too many rather than too few.
+
+    Args:
+        known: the types behind the references met so far, so that each is followed once.
+    """
+    if schema is False:
+        return frozenset()
+    if not isinstance(schema, dict) or depth == 0:
+        return _TYPES
+    types = _TYPES
+    stated = schema.get("type")
+    if isinstance(stated, str):
+        types &= {stated}
+    elif isinstance(stated, list):
+        types &= frozenset(name for name in stated if isinstance(name, str))
+    if "const" in schema:
+        types &= {_type_of(schema["const"])}
+    if isinstance(schema.get("enum"), list):
+        types &= frozenset(_type_of(value) for value in schema["enum"])
+    for keyword in ("anyOf", "oneOf"):
+        branches = schema.get(keyword)
+        if isinstance(branches, list):
+            types &= frozenset().union(*(_types(branch, root, known, depth - 1) for branch in branches))
+    branches = schema.get("allOf")
+    if isinstance(branches, list):
+        for branch in branches:
+            types &= _types(branch, root, known, depth - 1)
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        if reference not in known:
+            known[reference] = _TYPES  # what it leads back to itself says nothing about it
+            known[reference] = _types(_resolve(reference, root), root, known, depth - 1)
+        types &= known[reference]
+    return types
+
+
+def _type_of(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int | float):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "object" if isinstance(value, dict) else "array"
+
+
+def _resolve(reference: str, root: dict[str, Any]) -> Any:
+    """What a JSON pointer of the same document leads to; True, which admits everything, where it leads elsewhere."""
+    if reference != "#" and not reference.startswith("#/"):
+        return True
+    place: Any = root
+    for step in reference[2:].split("/") if len(reference) > 1 else ():
+        name = step.replace("~1", "/").replace("~0", "~")
+        if not isinstance(place, dict) or name not in place:
+            return True
+        place = place[name]
+    return place
+
+
+def _moved(schema: Any, depth: int) -> Any:
+    """A schema whose pointers lead to where its document has moved."""
+    if depth == 0:
+        raise _TooDeep
+    if isinstance(schema, list):
+        return [_moved(item, depth - 1) for item in schema]
+    if not isinstance(schema, dict) or isinstance(schema.get("$id"), str):
+        return schema
+    moved: dict[str, Any] = {}
+    for name, member in schema.items():
+        if name in ("$ref", "$dynamicRef") and isinstance(member, str):
+            moved[name] = _moved_reference(member)
+        elif name in _NAMED and isinstance(member, dict):
+            moved[name] = {key: _moved(value, depth - 1) for key, value in member.items()}
+        else:
+            moved[name] = member if name in _DATA else _moved(member, depth - 1)
+    return moved
+
+
+def _moved_reference(reference: str) -> str:
+    if reference == "#" or reference.startswith("#/"):
+        return f"#/properties/{_WRAPPED}{reference[1:]}"
+    return reference  # an anchor or another document: it is found by its name

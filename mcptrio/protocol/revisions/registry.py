@@ -1,0 +1,40 @@
+"""The revisions we speak, from the oldest to the newest, and how one is agreed on.
+
+Asked by the connection, once a handshake or once a request.
+The one rule: versions are compared here and nowhere else.
+
+Source: MCP 2025-11-25, basic/lifecycle, "Version Negotiation"; MCP 2026-07-28, basic/versioning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from mcptrio.protocol.revisions import v2024_11_05, v2025_03_26, v2025_06_18, v2025_11_25, v2026_07_28
+from mcptrio.protocol.revisions.revision import Lifecycle, Revision
+
+__all__ = ["HANDSHAKE_VERSIONS", "LATEST", "LATEST_HANDSHAKE", "MODERN_VERSIONS", "REVISIONS", "negotiate"]
+
+REVISIONS: Final[Mapping[str, Revision]] = MappingProxyType(
+    {
+        module.REVISION.version: module.REVISION
+        for module in (v2024_11_05, v2025_03_26, v2025_06_18, v2025_11_25, v2026_07_28)
+    }
+)
+"""By version, from the oldest to the newest."""
+
+HANDSHAKE_VERSIONS: Final = tuple(v for v, r in REVISIONS.items() if r.lifecycle is Lifecycle.HANDSHAKE)
+"""What ``initialize`` can agree on, from the oldest to the newest."""
+
+MODERN_VERSIONS: Final = tuple(v for v, r in REVISIONS.items() if r.lifecycle is Lifecycle.PER_REQUEST)
+"""What a request can ask for in its ``_meta``, from the oldest to the newest."""
+
+LATEST: Final = REVISIONS[max(REVISIONS)]
+LATEST_HANDSHAKE: Final = REVISIONS[max(HANDSHAKE_VERSIONS)]
+
+
+def negotiate(requested: str) -> Revision:
+    """The revision that ``initialize`` is answered with: the one asked for if it has a handshake, else our newest."""
+    return REVISIONS[requested] if requested in HANDSHAKE_VERSIONS else LATEST_HANDSHAKE

@@ -1,0 +1,85 @@
+"""What kind of type a field has, and what it is called on the wire.
+
+Asked by :mod:`mcptrio.protocol.revisions.converter`, once for each field.
+The one rule: the model uses ``X | None``, unions of classes, ``tuple[X, ...]``, ``dict[str, X]``, literals, scalars
+and ``Any``; there are no other shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+from mcptrio.protocol.revisions.mismatch import describe
+from mcptrio.protocol.revisions.scalars import SCALARS
+
+__all__ = [
+    "camel",
+    "inner_type",
+    "is_array",
+    "is_literal",
+    "is_object",
+    "is_optional",
+    "is_plain",
+    "is_type",
+    "is_union",
+    "step",
+]
+
+
+def camel(name: str) -> str:
+    """A field's name on the wire."""
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def step(name: str) -> str:
+    """One step of a path: ``.name``, or ``["any name"]``."""
+    shown = describe(name)  # shortened: the name may be the peer's
+    return f".{name}" if name.isidentifier() and shown == f'"{name}"' else f"[{shown}]"
+
+
+def is_type(cls: Any) -> Callable[[Any], bool]:
+    """A predicate for one type."""
+    return lambda other: bool(other == cls)
+
+
+def is_optional(cls: Any) -> bool:
+    """``X | None``."""
+    return _is_any_union(cls) and NoneType in get_args(cls)
+
+
+def is_union(cls: Any) -> bool:
+    """``X | Y``."""
+    return _is_any_union(cls) and NoneType not in get_args(cls)
+
+
+def is_literal(cls: Any) -> bool:
+    """``Literal[...]``."""
+    return get_origin(cls) is Literal
+
+
+def is_array(cls: Any) -> bool:
+    """``tuple[X, ...]``."""
+    return get_origin(cls) is tuple
+
+
+def is_object(cls: Any) -> bool:
+    """``dict[str, X]``."""
+    return get_origin(cls) is dict
+
+
+def is_plain(cls: Any) -> bool:
+    """Whether a value of this type is written as it is."""
+    return cls is Any or cls in SCALARS or is_literal(cls) or cls == str | int
+
+
+def inner_type(optional: Any) -> Any:
+    """``X`` of ``X | None``."""
+    inner = tuple(member for member in get_args(optional) if member is not NoneType)
+    return Union[inner]  # noqa: UP007  # there is no other spelling for a tuple of types
+
+
+def _is_any_union(cls: Any) -> bool:
+    return get_origin(cls) in (Union, UnionType)

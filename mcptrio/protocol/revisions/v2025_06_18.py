@@ -1,0 +1,102 @@
+"""Revision 2025-06-18: forms without defaults, sampling messages of one block, no tools in sampling.
+
+Source: MCP 2025-06-18, schema.ts, "PrimitiveSchemaDefinition", "SamplingMessage", "CreateMessageRequest".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from mcptrio.errors import LocalProtocolError
+from mcptrio.protocol.model.elicitation import ElicitFormParams
+from mcptrio.protocol.model.fields import evolve
+from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult, SamplingMessage
+from mcptrio.protocol.revisions import v2025_11_25
+from mcptrio.protocol.revisions.converter import Lowering
+from mcptrio.protocol.revisions.revision import (
+    BadArguments,
+    Changes,
+    HTTPTraits,
+    Inputs,
+    Lifecycle,
+    LogLevel,
+    Revision,
+)
+
+__all__ = ["LOWERINGS", "REVISION"]
+
+
+def _lower_form(params: ElicitFormParams) -> ElicitFormParams:
+    schema = {name: member for name, member in params.requested_schema.items() if name != "$schema"}
+    properties = schema.get("properties")
+    if isinstance(properties, dict):
+        schema["properties"] = {name: _lower_primitive(name, primitive) for name, primitive in properties.items()}
+    return evolve(params, requested_schema=schema)
+
+
+def _lower_primitive(name: str, schema: Any) -> Any:
+    """One field of a form; a choice of titled values becomes ``enum`` with ``enumNames``."""
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("type") == "array":
+        raise LocalProtocolError(
+            f"expected a form the client can show, got a choice of several values @ $.requestedSchema.properties.{name}"
+            " (not before revision 2025-11-25)"
+        )
+    lowered = dict(schema)
+    if schema.get("type") != "boolean":
+        lowered.pop("default", None)
+    choices = lowered.pop("oneOf", None)
+    if isinstance(choices, list):
+        lowered["enum"] = [choice["const"] for choice in choices]
+        lowered["enumNames"] = [choice.get("title", choice["const"]) for choice in choices]
+    return lowered
+
+
+def _check_one_block(message: Any) -> Any:
+    if len(message.content) != 1:
+        raise LocalProtocolError(
+            f"expected one content block in a sampling message, got {len(message.content)}"
+            " (not before revision 2025-11-25)"
+        )
+    return message
+
+
+def _check_no_tools(params: CreateMessageParams) -> CreateMessageParams:
+    if params.tools:
+        raise LocalProtocolError("expected sampling without tools, got tools (not before revision 2025-11-25)")
+    return params
+
+
+LOWERINGS: Final[Mapping[type, Lowering]] = MappingProxyType(
+    {
+        **v2025_11_25.LOWERINGS,
+        ElicitFormParams: _lower_form,
+        SamplingMessage: _check_one_block,
+        CreateMessageResult: _check_one_block,
+        CreateMessageParams: _check_no_tools,
+    }
+)
+
+REVISION: Final = Revision(
+    version="2025-06-18",
+    lifecycle=Lifecycle.HANDSHAKE,
+    inputs=Inputs.BACK_CHANNEL,
+    log_level=LogLevel.SESSION,
+    changes=Changes.UNSOLICITED,
+    batches=False,
+    elicitation_modes=frozenset({"form"}),
+    url_elicitation_error=False,
+    bad_arguments=BadArguments.PROTOCOL_ERROR,
+    http=HTTPTraits(
+        sessions=True,
+        get_stream=True,
+        resumable=True,
+        mirrored_headers=False,
+        version_header=True,
+        priming=False,
+    ),
+    lowerings=LOWERINGS,
+)

@@ -1,0 +1,80 @@
+"""Revision 2025-11-25: the last with a handshake.
+
+Lowers structured content and output schemas to objects, and insists on the id of a page the user is sent to.
+
+Source: MCP 2025-11-25, changelog; schema.ts, "Tool", "CallToolResult", "ElicitRequestURLParams".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from mcptrio.errors import LocalProtocolError
+from mcptrio.protocol.model.content import ToolResultContent
+from mcptrio.protocol.model.elicitation import ElicitURLParams
+from mcptrio.protocol.model.fields import evolve
+from mcptrio.protocol.model.tools import CallToolResult, Tool
+from mcptrio.protocol.revisions.converter import Lowering
+from mcptrio.protocol.revisions.output_schemas import lower_output_schema, lower_structured_content
+from mcptrio.protocol.revisions.revision import (
+    BadArguments,
+    Changes,
+    HTTPTraits,
+    Inputs,
+    Lifecycle,
+    LogLevel,
+    Revision,
+)
+
+__all__ = ["LOWERINGS", "REVISION"]
+
+
+def _lower_tool(tool: Tool) -> Tool:
+    if tool.output_schema is None:
+        return tool
+    lowered = lower_output_schema(tool.output_schema)
+    return tool if lowered is tool.output_schema else evolve(tool, output_schema=lowered)
+
+
+def _lower_structured_content(holder: Any) -> Any:
+    lowered = lower_structured_content(holder.structured_content)
+    return holder if lowered is holder.structured_content else evolve(holder, structured_content=lowered)
+
+
+def _check_elicitation_id(params: ElicitURLParams) -> ElicitURLParams:
+    if params.elicitation_id is None:
+        raise LocalProtocolError("expected an elicitation_id for a page the user is sent to, got none")
+    return params
+
+
+LOWERINGS: Final[Mapping[type, Lowering]] = MappingProxyType(
+    {
+        Tool: _lower_tool,
+        CallToolResult: _lower_structured_content,
+        ToolResultContent: _lower_structured_content,
+        ElicitURLParams: _check_elicitation_id,
+    }
+)
+
+REVISION: Final = Revision(
+    version="2025-11-25",
+    lifecycle=Lifecycle.HANDSHAKE,
+    inputs=Inputs.BACK_CHANNEL,
+    log_level=LogLevel.SESSION,
+    changes=Changes.UNSOLICITED,
+    batches=False,
+    elicitation_modes=frozenset({"form", "url"}),
+    url_elicitation_error=True,
+    bad_arguments=BadArguments.TOOL_ERROR,
+    http=HTTPTraits(
+        sessions=True,
+        get_stream=True,
+        resumable=True,
+        mirrored_headers=False,
+        version_header=True,
+        priming=True,
+    ),
+    lowerings=LOWERINGS,
+)

@@ -1,0 +1,45 @@
+"""Revision 2026-07-28: stateless; every request says who asks and in which revision.
+
+The model is written in the words of this revision, so it lowers nothing.
+
+Source: MCP 2026-07-28, changelog.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+from mcptrio.errors import Code
+from mcptrio.protocol.revisions.revision import (
+    BadArguments,
+    Changes,
+    HTTPTraits,
+    Inputs,
+    Lifecycle,
+    LogLevel,
+    Revision,
+)
+
+__all__ = ["REVISION"]
+
+REVISION: Final = Revision(
+    version="2026-07-28",
+    lifecycle=Lifecycle.PER_REQUEST,
+    inputs=Inputs.ROUND_TRIPS,
+    log_level=LogLevel.PER_REQUEST,
+    changes=Changes.LISTEN_STREAM,
+    batches=False,
+    elicitation_modes=frozenset({"form", "url"}),
+    url_elicitation_error=False,
+    bad_arguments=BadArguments.TOOL_ERROR,
+    http=HTTPTraits(
+        sessions=False,
+        get_stream=False,
+        resumable=False,
+        mirrored_headers=True,
+        version_header=True,
+        priming=False,
+    ),
+    codes=MappingProxyType({Code.RESOURCE_NOT_FOUND: Code.INVALID_PARAMS}),
+)

@@ -1,0 +1,1 @@
+"""Supervision: sessions, request scopes, deadlines, progress, asking the client."""

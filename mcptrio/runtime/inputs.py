@@ -1,0 +1,167 @@
+"""Asking the client, whatever the revision: the question, the channel, and the channel of the handshake revisions.
+
+Held by Context; chosen by the revision's trait when the request is dispatched.
+The one rule: a client that did not declare the capability is never asked, and the error is the same on every channel.
+
+Source: MCP 2025-11-25, client/elicitation, client/sampling, client/roots; MCP 2026-07-28, basic/patterns/mrtr.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol
+
+import trio
+
+from mcptrio.errors import MCPError, MissingClientCapability
+from mcptrio.protocol.events import Peer
+from mcptrio.protocol.model.base import Result
+from mcptrio.protocol.model.input_required import InputRequest
+from mcptrio.runtime.request_scope import RequestScope
+
+__all__ = ["BackChannel", "InputChannel", "Question", "declares", "require"]
+
+
+class Question(Protocol):
+    """Something to ask a client: what it says, what it needs, how its answer is read. Not how it travels."""
+
+    @property
+    def key(self) -> str | None:
+        """The author's own name for it inside one request; ``None``: its content names it."""
+        ...
+
+    @property
+    def capability(self) -> str:
+        """The client capability it needs, as a path: ``elicitation.form``."""
+        ...
+
+    def request(self) -> InputRequest: ...
+
+    def result_type(self) -> type[Result]: ...
+
+    def read(self, result: Any) -> Any:
+        """The answer for the author, from an instance of ``result_type``.
+
+        Raises:
+            InvalidParams: the answer does not fit the question.
+        """
+        ...
+
+
+class InputChannel(Protocol):
+    """How one request asks its client."""
+
+    scope: RequestScope
+    """The request as it is now; a handler that outlives its request finds the retry here."""
+
+    async def run(self, handler: Callable[[], Awaitable[Any]]) -> Any:
+        """Run the handler of the request, which may ask."""
+        ...
+
+    async def ask(self, questions: Sequence[Question]) -> list[Any]:
+        """The answers, in the order of the questions.
+
+        Raises:
+            MissingClientCapability: before anything was sent.
+            MCPError: the client answered with an error.
+            trio.TooSlowError: no answer within ``timeouts.input``.
+            ConnectionClosed: the client is gone.
+        """
+        ...
+
+    async def once(self, key: str, effect: Callable[[], Awaitable[Any]]) -> Any:
+        """The result of a side effect that must not run twice, however often the handler is replayed."""
+        ...
+
+
+class BackChannel:
+    """Requests on the session; the handler stays where it is and waits."""
+
+    def __init__(self, scope: RequestScope) -> None:
+        self.scope = scope
+
+    async def run(self, handler: Callable[[], Awaitable[Any]]) -> Any:
+        return await handler()
+
+    async def ask(self, questions: Sequence[Question]) -> list[Any]:
+        scope = self.scope
+        for question in questions:
+            require(scope.request.peer, question.capability)
+        answers: list[Any] = [None] * len(questions)
+        timeout = scope.wait_for_input()
+        try:
+            if len(questions) == 1:
+                answers[0] = await self._ask(questions[0], timeout)
+            else:
+                await self._ask_all(questions, answers, timeout)
+        finally:
+            scope.input_arrived()
+        return answers
+
+    async def once(self, key: str, effect: Callable[[], Awaitable[Any]]) -> Any:
+        return await effect()
+
+    async def _ask_all(self, questions: Sequence[Question], answers: list[Any], timeout: float) -> None:
+        async def ask(position: int) -> None:
+            answers[position] = await self._ask(questions[position], timeout)
+
+        try:
+            async with trio.open_nursery() as nursery:
+                for position in range(len(questions)):
+                    nursery.start_soon(ask, position)
+        except BaseExceptionGroup as group:
+            # The first refusal stands for all of them, as it would with a single question.
+            errors = group.subgroup(MCPError)
+            if errors is None or len(errors.exceptions) != len(group.exceptions):
+                raise
+            raise errors.exceptions[0] from None
+
+    async def _ask(self, question: Question, timeout: float) -> Any:
+        scope = self.scope
+        peer = scope.request.peer
+        request = question.request()
+        raw = await scope.session.outgoing.request(
+            request.method, request.params, peer=peer, outlet=scope.outlet, timeout=timeout
+        )
+        return question.read(peer.revision.structure(raw, question.result_type()))
+
+
+def declares(peer: Peer, capability: str) -> bool:
+    """Whether the client declared a capability: ``roots``, ``roots.listChanged``, ``sampling``, ``sampling.tools``,
+    ``sampling.context``, ``elicitation``, ``elicitation.form``, ``elicitation.url``, or an extension's identifier.
+
+    Source: MCP 2025-11-25, client/elicitation: an empty object means form.
+    """
+    capabilities = peer.capabilities
+    if capability == "elicitation.form":
+        elicitation = capabilities.elicitation
+        form = "form" in peer.revision.elicitation_modes
+        return form and elicitation is not None and (elicitation.form is not None or elicitation.url is None)
+    if capability == "elicitation.url":
+        elicitation = capabilities.elicitation
+        return "url" in peer.revision.elicitation_modes and elicitation is not None and elicitation.url is not None
+    wire: Any = peer.revision.unstructure(capabilities)
+    if capability in (wire.get("extensions") or {}):
+        return True
+    for part in capability.split("."):
+        if not isinstance(wire, dict) or part not in wire:
+            return False
+        wire = wire[part]
+    return wire is not False
+
+
+def require(peer: Peer, capability: str) -> None:
+    """
+    Raises:
+        MissingClientCapability: the client did not declare it.
+    """
+    if declares(peer, capability):
+        return
+    required: dict[str, Any] = {}
+    if "/" in capability:
+        required = {"extensions": {capability: {}}}
+    else:
+        node = required
+        for part in capability.split("."):
+            node = node.setdefault(part, {})
+    raise MissingClientCapability(f"this needs the client capability {capability}, which was not declared", required=required)

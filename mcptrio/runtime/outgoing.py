@@ -1,0 +1,113 @@
+"""Requests of ours to the peer: sent, waited for under a deadline, taken back when nobody waits any more.
+
+Used by the back channel, the keep-alive and plugins' own requests.
+The one rule: leaving the ``await`` early tells the peer (``notifications/cancelled``), under a short shield.
+
+Source: MCP 2025-11-25, basic/utilities/cancellation; basic/lifecycle, "Timeouts".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import trio
+from attrs import define
+
+from mcptrio.abc import Outlet
+from mcptrio.errors import ConnectionClosed
+from mcptrio.protocol.connection import Connection
+from mcptrio.protocol.events import Peer, ResponseReceived
+from mcptrio.protocol.messages import Request, RequestId
+from mcptrio.protocol.model.cancellation import CancelledParams
+from mcptrio.runtime.timeouts import Timeouts
+
+__all__ = ["Outgoing"]
+
+GOODBYE = 1.0
+"""Seconds the notice of cancellation may take; after that the peer is not reading anyway."""
+
+
+@define(slots=True, eq=False)
+class _Waiter:
+    method: str
+    since: float
+    arrived: trio.Event
+    answer: ResponseReceived | None = None
+
+
+class Outgoing:
+    def __init__(self, connection: Connection, timeouts: Timeouts) -> None:
+        self._connection = connection
+        self._timeouts = timeouts
+        self._waiters: dict[RequestId, _Waiter] = {}
+        self._closed: str | None = None
+
+    async def request(
+        self, method: str, params: Any, *, peer: Peer, outlet: Outlet, timeout: float | None = None
+    ) -> dict[str, Any]:
+        """Send a request and wait for its result in wire form.
+
+        Args:
+            params: an instance of the method's params; a dict for a method outside the specification; or ``None``.
+            timeout: seconds; by default ``timeouts.input``.
+
+        Raises:
+            MCPError: the peer answered with an error; ``code`` and ``data`` are the peer's.
+            MethodNotFound: the revision has no such request.
+            trio.TooSlowError: no answer in time; the peer is told.
+            ConnectionClosed: the session ended first.
+        """
+        if self._closed is not None:
+            raise ConnectionClosed(self._closed)
+        connection = self._connection
+        if isinstance(params, dict):
+            message = connection.own_request(method, params)
+        else:
+            message = connection.request(method, params, peer=peer)
+        waiter = self._waiters[message.id] = _Waiter(method, trio.current_time(), trio.Event())
+        sent = False
+        try:
+            with trio.fail_after(self._timeouts.input if timeout is None else timeout):
+                await outlet.send(message)
+                sent = True
+                await waiter.arrived.wait()
+        finally:
+            del self._waiters[message.id]
+            if not waiter.arrived.is_set():
+                connection.give_up(message.id)
+                if sent:
+                    await self._take_back(message, peer, outlet)
+        answer = waiter.answer
+        if answer is None:
+            raise ConnectionClosed(self._closed or "the session ended")
+        if answer.error is not None:
+            raise answer.error
+        return answer.result or {}
+
+    def settle(self, event: ResponseReceived) -> None:
+        """The peer has answered."""
+        waiter = self._waiters.get(event.id)
+        if waiter is not None:
+            waiter.answer = event
+            waiter.arrived.set()
+
+    def close(self, reason: str) -> None:
+        """No answer will come any more: whoever waits gets ConnectionClosed."""
+        self._closed = reason
+        for waiter in self._waiters.values():
+            waiter.arrived.set()
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        now = trio.current_time()
+        return [{"id": id, "method": w.method, "age": now - w.since} for id, w in self._waiters.items()]
+
+    async def _take_back(self, message: Request, peer: Peer, outlet: Outlet) -> None:
+        params = CancelledParams(request_id=message.id, reason="no longer needed")
+        notice = self._connection.notification("notifications/cancelled", params, peer=peer)
+        if notice is None:
+            return
+        with trio.move_on_after(GOODBYE, shield=True):
+            try:
+                await outlet.send(notice)
+            except ConnectionClosed:
+                pass

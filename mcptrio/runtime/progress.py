@@ -1,0 +1,58 @@
+"""Progress for one request: rising, rate-limited, newest wins.
+
+Called by Context.report_progress; writes to the request's outlet, so nothing is sent after the answer.
+Source: MCP 2026-07-28, basic/patterns/progress: must increase; receivers should be protected from floods.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from mcptrio.abc import Outlet
+from mcptrio.protocol.messages import Notification
+from mcptrio.protocol.model.progress import ProgressParams
+from mcptrio.protocol.revisions.revision import Revision
+from mcptrio.runtime.rates import TokenBucket
+
+__all__ = ["Progress"]
+
+RATE = 20.0
+"""Notifications per second; a progress bar needs no more."""
+BURST = 10.0
+_METHOD = "notifications/progress"
+
+
+class Progress:
+    __slots__ = ("_bucket", "_held", "_last", "_outlet", "_revision", "_token", "latest", "total")
+
+    def __init__(self, token: str | int, outlet: Outlet, revision: Revision) -> None:
+        self._token = token
+        self._outlet = outlet
+        self._revision = revision
+        self._bucket = TokenBucket(RATE, BURST)
+        self._last: float | None = None
+        self._held: Notification | None = None
+        self.latest: float | None = None
+        self.total: float | None = None
+
+    def report(self, progress: float, total: float | None, message: str | None) -> None:
+        """Tell how far the request is. What does not rise is not sent; what comes too fast waits for the next.
+
+        Raises:
+            ValueError: not a finite number.
+        """
+        if not isfinite(progress) or (total is not None and not isfinite(total)):
+            raise ValueError(f"expected finite numbers, got progress={progress!r}, total={total!r}")
+        if self.latest is not None and progress <= self.latest:
+            return
+        self.latest, self.total = progress, total
+        params = ProgressParams(progress_token=self._token, progress=progress, total=total, message=message)
+        self._held = Notification(_METHOD, self._revision.unstructure(params))
+        if self._bucket.take():
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what was held back; called before the answer."""
+        if self._held is not None:
+            self._outlet.offer(self._held, (_METHOD, self._token))
+            self._held = None

@@ -1,0 +1,165 @@
+"""One request in flight: its cancel scope, its deadline, where its messages go.
+
+Made by the session (or by the supervisor, for a request that stands alone), handed to dispatch, held by Context.
+The one rule: cancellation has one door, :meth:`RequestScope.cancel`; a notification, a disconnect, the end of the
+session, shutdown all knock there, and the deadline is the scope's own.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from mcptrio.abc import Outlet, Principal
+from mcptrio.protocol.events import RequestReceived
+from mcptrio.protocol.messages import Notification
+from mcptrio.runtime.progress import Progress
+from mcptrio.runtime.timeouts import Timeouts, call_timeout
+
+if TYPE_CHECKING:
+    from mcptrio.runtime.session import Session
+
+__all__ = ["RequestScope"]
+
+
+class RequestScope:
+    """
+    Attributes:
+        request: what was received, in its revision.
+        outlet: where everything about this request goes.
+        session: the conversation it came in.
+        cancel_scope: entered by the session around the handler.
+        reason: why it was cancelled, where somebody said.
+        started: trio time.
+    """
+
+    __slots__ = (
+        "_timeouts",
+        "_waiting",
+        "cancel_scope",
+        "label",
+        "outlet",
+        "owner",
+        "progress",
+        "reason",
+        "request",
+        "session",
+        "started",
+    )
+
+    def __init__(self, request: RequestReceived, outlet: Outlet, session: Session, timeouts: Timeouts) -> None:
+        self.request = request
+        self.outlet = outlet
+        self.session = session
+        self.started = trio.current_time()
+        self.reason: str | None = None
+        self.label = request.method.name
+        self.owner: str | None = None
+        self._waiting = 0
+        meta = self.meta
+        self._timeouts = timeouts.narrowed(call_timeout(meta)) if meta else timeouts
+        self.cancel_scope = trio.CancelScope()
+        self._set_deadline()
+        token = meta.get("progressToken") if meta else None
+        self.progress = Progress(token, outlet, request.peer.revision) if type(token) in (str, int) else None
+
+    @property
+    def scope(self) -> RequestScope:
+        return self
+
+    @property
+    def meta(self) -> dict[str, Any] | None:
+        params = self.request.params
+        return params.get("_meta") if type(params) is dict else params.meta
+
+    @property
+    def principal(self) -> Principal | None:
+        return self.session.principal
+
+    @property
+    def deadline(self) -> float:
+        """Trio time at which the request is given up, as things are now."""
+        return self.cancel_scope.deadline
+
+    @property
+    def log_level(self) -> str | None:
+        """The least severe level the client wants to see of this request; ``None``: nothing."""
+        return self.request.log_level or self.session.log_level_of(self.request.peer)
+
+    def cancel(self, reason: str) -> None:
+        """Stop the request. The first reason given is kept."""
+        if self.reason is None:
+            self.reason = reason
+        self.cancel_scope.cancel()
+
+    def narrow(self, request: float | None) -> None:
+        """A plugin's or a tool's own bound, in seconds from the request's start."""
+        if request is not None:
+            caller = call_timeout(self.meta)
+            self._timeouts = self._timeouts.narrowed(request if caller is None else min(request, caller))
+            self._set_deadline()
+
+    def unbounded(self) -> None:
+        """This request is meant to stay open (a subscription)."""
+        self.cancel_scope.deadline = inf
+
+    def touch(self) -> None:
+        """There is life in the request: the idle time starts again."""
+        if not self._waiting:
+            self._set_deadline()
+
+    def wait_for_input(self) -> float:
+        """The client is being asked: the idle time stops. Returns the seconds it may take."""
+        self._waiting += 1
+        self.cancel_scope.deadline = self.started + self._timeouts.request
+        return self._timeouts.input
+
+    def input_arrived(self) -> None:
+        self._waiting -= 1
+        self.touch()
+
+    def report(self, progress: float, total: float | None, message: str | None) -> None:
+        self.touch()
+        if self.progress is not None:
+            self.progress.report(progress, total, message)
+
+    def notify(self, method: str, params: Any, *, key: object = None) -> bool:
+        """Send a notification that belongs to this request, without waiting.
+
+        Returns:
+            Whether the revision has it at all.
+        """
+        notification = self.session.connection.notification(method, params, peer=self.request.peer)
+        if notification is None:
+            return False
+        self.outlet.offer(notification, key if key is not None else notification)
+        return True
+
+    async def send(self, notification: Notification) -> None:
+        """Send a notification in wire form; waits while the outlet is full."""
+        await self.outlet.send(notification)
+
+    def snapshot(self) -> dict[str, Any]:
+        """One node of the tree of what is running; seconds."""
+        now = trio.current_time()
+        deadline = self.cancel_scope.deadline
+        return {
+            "id": self.request.id,
+            "method": self.request.method.name,
+            "label": self.label,
+            "plugin": self.owner,
+            "revision": self.request.peer.revision.version,
+            "age": now - self.started,
+            "deadline": None if deadline == inf else deadline - now,
+            "progress": self.progress.latest if self.progress else None,
+            "total": self.progress.total if self.progress else None,
+            "waiting_for_input": self._waiting > 0,
+            "cancelled": self.reason,
+        }
+
+    def _set_deadline(self) -> None:
+        times = self._timeouts
+        deadline = min(trio.current_time() + times.idle, self.started + times.request)
+        self.cancel_scope.deadline = deadline

@@ -1,0 +1,163 @@
+"""What a handler needs to start again elsewhere, sealed into ``requestState``.
+
+Sealed by the round trips, carried by the client, opened on whichever replica the retry reaches.
+The one rule: the state is hostile until every check has passed, and whichever check fails, the peer hears the same.
+
+Source: MCP 2026-07-28, basic/patterns/mrtr, "Request state"; AES-256-GCM: NIST SP 800-38D.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import logging
+import os
+import secrets
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from attrs import field, frozen
+
+from mcptrio.errors import InvalidParams
+from mcptrio.protocol.events import RequestReceived
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+__all__ = ["Journal", "KeyRing", "digest_of", "open_state", "seal_state"]
+
+_log = logging.getLogger("mcptrio.request_state")
+
+NONCE_BYTES = 12
+KEY_ID_BYTES = 4
+LIFETIME = 24 * 3600
+"""Seconds for which a sealed state is accepted; an answer later than that starts afresh."""
+
+
+class KeyRing:
+    """Seals with the first key, opens with any.
+
+    Args:
+        keys: at least 16 bytes each, shared by all replicas; none makes a key of this process's own.
+    """
+
+    def __init__(self, keys: Sequence[bytes] = ()) -> None:
+        for key in keys:
+            if len(key) < 16:
+                raise ValueError(f"expected sealing keys of at least 16 bytes, got one of {len(key)}")
+        self._keys = [hashlib.sha256(b"mcptrio request state\0" + key).digest() for key in keys or (secrets.token_bytes(32),)]
+        self._ciphers: dict[bytes, AESGCM] = {}
+
+    def seal(self, value: bytes, *, audience: bytes) -> str:
+        key = self._keys[0]
+        nonce = os.urandom(NONCE_BYTES)
+        sealed = self._cipher(key).encrypt(nonce, value, audience)
+        return base64.urlsafe_b64encode(_key_id(key) + nonce + sealed).decode().rstrip("=")
+
+    def open(self, sealed: str, *, audience: bytes) -> bytes:
+        """
+        Raises:
+            ValueError: not sealed by any of the keys, altered, or for another audience.
+        """
+        from cryptography.exceptions import InvalidTag
+
+        try:
+            raw = base64.b64decode(sealed + "=" * (-len(sealed) % 4), altchars=b"-_", validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise ValueError("not base64url") from error
+        key_id, nonce, body = raw[:KEY_ID_BYTES], raw[KEY_ID_BYTES : KEY_ID_BYTES + NONCE_BYTES], raw[KEY_ID_BYTES + NONCE_BYTES :]
+        for key in self._keys:
+            if hmac.compare_digest(_key_id(key), key_id):
+                try:
+                    return self._cipher(key).decrypt(nonce, body, audience)
+                except (InvalidTag, ValueError) as error:
+                    raise ValueError("altered, or sealed for another audience") from error
+        raise ValueError("sealed with a key that is not in the ring")
+
+    def _cipher(self, key: bytes) -> AESGCM:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        if key not in self._ciphers:
+            self._ciphers[key] = AESGCM(key)
+        return self._ciphers[key]
+
+
+def _key_id(key: bytes) -> bytes:
+    return hashlib.sha256(b"id\0" + key).digest()[:KEY_ID_BYTES]
+
+
+@frozen(kw_only=True)
+class Journal:
+    """What has happened in a request so far, over all its rounds.
+
+    Args:
+        answers: the client's answers by key, in wire form.
+        once: results of side effects that must not run twice, by key.
+        asked: the keys of the questions of the last round.
+        ticket: where the handler is parked, if it still is.
+    """
+
+    round: int = 0
+    answers: dict[str, Any] = field(factory=dict)
+    once: dict[str, Any] = field(factory=dict)
+    asked: tuple[str, ...] = ()
+    ticket: str | None = None
+
+
+def digest_of(request: RequestReceived) -> str:
+    """What makes a retry the same request: the method and its parameters, without the round's own members."""
+    params = request.peer.revision.unstructure(request.params)
+    for member in ("_meta", "inputResponses", "requestState"):
+        params.pop(member, None)
+    text = orjson.dumps([request.method.name, params], option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(text).hexdigest()
+
+
+def seal_state(ring: KeyRing | Any, journal: Journal, *, audience: str, principal: str, digest: str) -> str:
+    value = {
+        "e": int(time.time()) + LIFETIME,
+        "p": principal,
+        "d": digest,
+        "r": journal.round,
+        "a": journal.answers,
+        "o": journal.once,
+        "k": journal.asked,
+        "t": journal.ticket,
+        # The state must differ in every round even if nothing else does.
+        "n": secrets.token_hex(4),
+    }
+    sealed: str = ring.seal(orjson.dumps(value), audience=audience.encode())
+    return sealed
+
+
+def open_state(ring: KeyRing | Any, sealed: str, *, audience: str, principal: str, digest: str) -> Journal:
+    """
+    Raises:
+        InvalidParams: always the same, whatever is wrong; the log says which check failed.
+    """
+    refusal = _refusal(sealed)
+    try:
+        value = orjson.loads(ring.open(sealed, audience=audience.encode()))
+    except ValueError as error:
+        _log.warning("requestState refused: %s", error)
+        raise refusal from error
+    checks = (
+        (value["e"] >= time.time(), "expired"),
+        (hmac.compare_digest(value["p"].encode(), principal.encode()), "another principal's"),
+        (hmac.compare_digest(value["d"], digest), "of another request"),
+    )
+    for passed, what in checks:
+        if not passed:
+            _log.warning("requestState refused: %s", what)
+            raise refusal
+    return Journal(
+        round=value["r"], answers=value["a"], once=value["o"], asked=tuple(value["k"]), ticket=value["t"]
+    )
+
+
+def _refusal(sealed: str) -> InvalidParams:
+    return InvalidParams("expected the requestState of the last answer to this request, unchanged @ $.requestState")

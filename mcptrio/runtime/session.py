@@ -1,0 +1,333 @@
+"""One peer on this process: its connection, its requests in flight, its own requests waiting for answers.
+
+A stdio process is one session; so is the local part of an HTTP session, and, with a single request, an HTTP request
+of a per-request revision. Made by the supervisor.
+The one rule: everything a session starts runs in its nursery, and ends with it.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import trio
+from attrs import evolve
+
+from mcptrio.abc import Outlet, Principal, SessionRecord
+from mcptrio.errors import ConnectionClosed, InternalError, MCPError, Overloaded
+from mcptrio.protocol.connection import Connection
+from mcptrio.protocol.events import (
+    CancelReceived,
+    NotificationReceived,
+    Peer,
+    Refused,
+    RequestReceived,
+    ResponseReceived,
+    Unexpected,
+)
+from mcptrio.protocol.messages import Batch, ErrorResponse, Incoming, Malformed, Message, Notification, RequestId
+from mcptrio.protocol.revisions.revision import LogLevel
+from mcptrio.runtime.batches import BatchOutlet
+from mcptrio.runtime.current import CURRENT
+from mcptrio.runtime.dispatch import dispatch
+from mcptrio.runtime.outgoing import Outgoing
+from mcptrio.runtime.rates import TokenBucket
+from mcptrio.runtime.request_scope import RequestScope
+
+if TYPE_CHECKING:
+    from mcptrio.runtime.supervisor import Supervisor
+
+__all__ = ["Session"]
+
+_log = logging.getLogger("mcptrio.session")
+
+
+class Session:
+    """
+    Args:
+        shared: one outlet serves every request (stdio); it is not closed when a request ends.
+        outlet: where messages go that belong to no request; ``None`` while there is no such stream.
+    """
+
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        connection: Connection,
+        *,
+        name: str,
+        id: str | None = None,
+        principal: Principal | None = None,
+        outlet: Outlet | None = None,
+        shared: bool = False,
+        record: SessionRecord | None = None,
+    ) -> None:
+        self.supervisor = supervisor
+        self.connection = connection
+        self.name = name
+        self.id = id or secrets.token_urlsafe(24)
+        self.principal = principal
+        self.in_flight: dict[RequestId, RequestScope] = {}
+        self.outgoing = Outgoing(connection, supervisor.settings.timeouts)
+        self.buckets: dict[str, TokenBucket] = {}
+        """Rates of this session, by what they limit."""
+        self.dropped_logs = 0
+        self.started = trio.current_time()
+        self.record = record
+        self.reason: str | None = None
+        self._outlets: list[Outlet] = [outlet] if outlet is not None else []
+        self._shared = shared
+        self._nursery: trio.Nursery | None = None
+        self._early: list[tuple[Callable[..., Awaitable[None]], tuple[Any, ...]]] = []
+        self._cancel_scope = trio.CancelScope()
+        self.negotiating: trio.Event | None = None
+        """Set when ``initialize``, which is being answered, has been."""
+        self.closing = trio.Event()
+        """Nothing more will be received: what waits for nothing but more messages should finish."""
+
+    # The life of a session
+
+    async def run(self, body: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Live until ended. With a ``body`` (a receive loop), until that is done and nothing is in flight."""
+        with self._cancel_scope:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                for function, args in self._early:
+                    nursery.start_soon(function, *args)
+                self._early.clear()
+                await (body() if body is not None else trio.sleep_forever())
+        self._nursery = None
+        self.outgoing.close(self.reason or "the session ended")
+        for scope in list(self.in_flight.values()):
+            self.connection.silence(scope.request)
+            scope.outlet.close()
+        self.in_flight.clear()
+        for outlet in self._outlets:
+            outlet.close()
+
+    def close(self, grace: float) -> None:
+        """The peer will send nothing more: what is in flight has ``grace`` seconds to finish."""
+        self.closing.set()
+        self.outgoing.close("the peer has closed its side")
+        self._cancel_scope.deadline = min(self._cancel_scope.deadline, trio.current_time() + grace)
+
+    def end(self, reason: str) -> None:
+        """Cancel everything in flight and stop."""
+        if self.reason is None:
+            self.reason = reason
+        for scope in self.in_flight.values():
+            scope.cancel(reason)
+        self._cancel_scope.cancel()
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.in_flight or self._outlets)
+
+    def attach(self, outlet: Outlet) -> None:
+        self._outlets.append(outlet)
+
+    def detach(self, outlet: Outlet) -> None:
+        if outlet in self._outlets:
+            self._outlets.remove(outlet)
+
+    @property
+    def outlet(self) -> Outlet | None:
+        """The stream for messages that belong to no request: the newest one, so each message goes to exactly one."""
+        return self._outlets[-1] if self._outlets else None
+
+    def start(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
+        """Run a task of this session."""
+        if self._nursery is None:
+            self._early.append((function, args))
+        else:
+            self._nursery.start_soon(function, *args)
+
+    # Receiving
+
+    def receive(self, incoming: Incoming, outlet: Outlet) -> bool:
+        """Take in what arrived. Requests run in the session's nursery; ``outlet`` is closed when nothing more will come.
+
+        Returns:
+            Whether it concerned this process. ``False`` is for an answer or a cancellation of something that is not
+            in flight here: another replica may be waiting for it.
+        """
+        if isinstance(incoming, Batch):
+            return self._receive_batch(incoming, outlet)
+        return self._receive(incoming, outlet, not self._shared)
+
+    def _receive_batch(self, batch: Batch, outlet: Outlet) -> bool:
+        refusal = self.connection.batch_refusal(batch.messages)
+        if refusal is not None:
+            self._reply(refusal, outlet, close=not self._shared)
+            return True
+        collector = BatchOutlet(batch, outlet, start=self.start, closes=not self._shared)
+        return any([self._receive(message, collector, True) for message in batch.messages])
+
+    def _receive(self, message: Message | Malformed, outlet: Outlet, own: bool) -> bool:
+        event = self.connection.receive(message)
+        kind = type(event)
+        if kind is RequestReceived:
+            self._accept(event, outlet, own)  # type: ignore[arg-type]
+            return True
+        known = True
+        if isinstance(event, Refused):
+            self._reply(event.reply, outlet, close=own)
+            return True
+        if isinstance(event, ResponseReceived):
+            self.outgoing.settle(event)
+        elif isinstance(event, CancelReceived):
+            scope = self.in_flight.get(event.id)
+            known = scope is not None
+            # A client must not cancel initialize (2025-11-25, basic/utilities/cancellation).
+            if scope is not None and scope.request.method.name != "initialize":
+                scope.cancel(event.reason or "cancelled by the client")
+        elif isinstance(event, NotificationReceived):
+            self._notified(event)
+        elif isinstance(event, Unexpected):
+            known = not event.what.startswith("a response") and not event.what.startswith("an error")
+            _log.debug("%s: ignored %s", self.name, event.what)
+        if own:
+            outlet.close()
+        return known
+
+    def _accept(self, event: RequestReceived, outlet: Outlet, own: bool) -> None:
+        try:
+            scope = self.open_scope(event, outlet)
+        except Overloaded as error:
+            self._reply(self.connection.error(event, error), outlet, close=own)
+            return
+        if event.method.name == "initialize":
+            self.negotiating = trio.Event()
+        self.start(self.handle, scope, own)
+
+    def open_scope(self, event: RequestReceived, outlet: Outlet) -> RequestScope:
+        """
+        Raises:
+            Overloaded: too much in flight, or the server is stopping.
+        """
+        self.supervisor.admit(self)
+        scope = RequestScope(event, outlet, self, self.supervisor.settings.timeouts)
+        self.in_flight[event.id] = scope
+        self.supervisor.in_flight += 1
+        return scope
+
+    async def handle(self, scope: RequestScope, own: bool) -> None:
+        """Serve one request to its end: a result, an error, or silence."""
+        request = scope.request
+        reply: Message | None = None
+        CURRENT.set(scope)
+        try:
+            with scope.cancel_scope as cancel_scope:
+                try:
+                    result = await dispatch(self.supervisor.handlers, scope)
+                    reply = self.connection.result(request, result)
+                except MCPError as error:
+                    reply = self.connection.error(request, error)
+            if reply is None and cancel_scope.cancelled_caught and scope.reason is None:
+                seconds = trio.current_time() - scope.started
+                error = InternalError(f"{scope.label} timed out after {seconds:.3g} s", data={"timeout": seconds})
+                reply = self.connection.error(request, error)
+            if reply is not None:
+                if scope.progress is not None:
+                    scope.progress.flush()
+                await scope.outlet.send(reply)
+        except ConnectionClosed:
+            _log.debug("%s: the answer to %s had nowhere to go", self.name, scope.label)
+        finally:
+            if reply is None:
+                self.connection.silence(request)
+            if self.in_flight.get(request.id) is scope:
+                del self.in_flight[request.id]
+            self.supervisor.released()
+            if own:
+                scope.outlet.close()
+            if self.negotiating is not None and request.method.name == "initialize":
+                self._negotiated()
+                self.negotiating.set()
+                self.negotiating = None
+
+    def _reply(self, reply: ErrorResponse, outlet: Outlet, *, close: bool) -> None:
+        self.start(self._send_and_close, reply, outlet, close)
+
+    async def _send_and_close(self, reply: Message, outlet: Outlet, close: bool) -> None:
+        try:
+            await outlet.send(reply)
+        except ConnectionClosed:
+            pass
+        finally:
+            if close:
+                outlet.close()
+
+    # What the client said of itself
+
+    def _negotiated(self) -> None:
+        peer = self.connection.peer
+        if peer is None or self.record is not None:
+            return
+        self.record = SessionRecord(
+            id=self.id,
+            revision=peer.revision.version,
+            principal=self.principal,
+            client_info=peer.revision.unstructure(peer.info) if peer.info is not None else {},
+            client_capabilities=peer.revision.unstructure(peer.capabilities),
+        )
+
+    def _notified(self, event: NotificationReceived) -> None:
+        if event.method.name == "notifications/initialized" and self.record is not None and not self.record.initialized:
+            self.record = evolve(self.record, initialized=True)
+        for listener in self.supervisor.listeners.get(event.method.name, ()):
+            self.start(self.supervisor.hear, listener, self, event)
+
+    @property
+    def log_level(self) -> str | None:
+        return self.record.log_level if self.record is not None else None
+
+    def log_level_of(self, peer: Peer) -> str | None:
+        """What the session asked for, where the revision asks per session."""
+        if peer.revision.log_level is LogLevel.SESSION:
+            return self.log_level or self.supervisor.settings.log_level
+        return None
+
+    def set_log_level(self, level: str) -> None:
+        if self.record is not None:
+            self.record = evolve(self.record, log_level=level)
+
+    @property
+    def subscriptions(self) -> frozenset[str]:
+        return self.record.subscriptions if self.record is not None else frozenset()
+
+    def set_subscriptions(self, uris: frozenset[str]) -> None:
+        if self.record is not None:
+            self.record = evolve(self.record, subscriptions=uris)
+
+    def notify(self, method: str, params: Any, *, key: object) -> None:
+        """Send a notification that belongs to no request, where there is a stream for it."""
+        peer, outlet = self.connection.peer, self.outlet
+        if peer is None or outlet is None:
+            return
+        notification: Notification | None = self.connection.notification(method, params, peer=peer)
+        if notification is not None:
+            outlet.offer(notification, key)
+
+    async def tell(self, method: str, params: dict[str, Any] | None) -> None:
+        """Send a notification in wire form that belongs to no request, where there is a stream for it."""
+        if self.outlet is not None and self.connection.peer is not None:
+            try:
+                await self.outlet.send(Notification(method, params))
+            except ConnectionClosed:
+                _log.debug("%s: %s had nowhere to go", self.name, method)
+
+    def snapshot(self) -> dict[str, Any]:
+        """One branch of the tree of what is running."""
+        peer = self.connection.peer
+        return {
+            "session": self.name,
+            "age": trio.current_time() - self.started,
+            "revision": peer.revision.version if peer is not None else None,
+            "client": peer.info.name if peer is not None and peer.info is not None else None,
+            "principal": self.principal.subject if self.principal is not None else None,
+            "requests": [scope.snapshot() for scope in self.in_flight.values()],
+            "asked": self.outgoing.snapshot(),
+        }
+

@@ -1,0 +1,312 @@
+"""The supervisor: every session and every request of a server lives below it.
+
+Made by the server, called by the transports (it is their Engine).
+The one rule: nothing runs that is not in the tree below its nursery, and when it is told to stop, all of it ends:
+what is in flight has ``timeouts.shutdown`` seconds, then it is cancelled.
+
+    Supervisor ── Session (one peer) ── RequestScope (one request)
+       └───────── parked handlers, waiting between two requests for a client's answer
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import trio
+
+from mcptrio.abc import MessageChannel, Outlet, Principal, SessionRecord, StateSealer
+from mcptrio.errors import ConnectionClosed, Overloaded
+from mcptrio.outbox import Outbox
+from mcptrio.protocol.connection import Connection
+from mcptrio.protocol.events import NotificationReceived, Peer, Refused, RequestReceived
+from mcptrio.protocol.messages import Notification, Request
+from mcptrio.protocol.model.lifecycle import ClientCapabilities, Implementation, PingParams
+from mcptrio.protocol.model.methods import Method, Side
+from mcptrio.protocol.revisions.registry import REVISIONS
+from mcptrio.runtime.dispatch import Failure, Handler, contain
+from mcptrio.runtime.parking import ParkingLot
+from mcptrio.runtime.session import Session
+from mcptrio.runtime.settings import Settings
+
+__all__ = ["Listener", "Supervisor"]
+
+_log = logging.getLogger("mcptrio.supervisor")
+
+Listener = Callable[[Session, Any], Awaitable[None]]
+"""Hears a notification: the session it came in, and its params."""
+
+GOODBYE = 1.0
+"""Seconds for closing a channel, whatever it does."""
+
+
+class Supervisor:
+    """
+    Args:
+        handlers: method to handler; the capabilities put theirs in.
+        serves: whether a capability is advertised.
+        mirrored: a tool's mirrored parameters, header to path.
+        health: what ``/readyz`` shows.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        handlers: dict[str, Handler],
+        custom: Mapping[str, Method],
+        listeners: Mapping[str, Sequence[Listener]],
+        serves: Callable[[str], bool],
+        sealer: StateSealer,
+        mirrored: Callable[[str], Mapping[str, tuple[str, ...]]],
+        health: Callable[[], Mapping[str, Any]],
+    ) -> None:
+        self.settings = settings
+        self.handlers = handlers
+        self.custom = custom
+        self.listeners = listeners
+        self.sealer = sealer
+        self.sessions: set[Session] = set()
+        self.in_flight = 0
+        self.parking = ParkingLot(settings.limits.parked)
+        self._serves = serves
+        self._mirrored = mirrored
+        self._health = health
+        self._nursery: trio.Nursery | None = None
+        self._draining = trio.Event()
+        self._idle = trio.Event()
+
+    # Its own life
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Live until cancelled; then everything below is cancelled too."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            self.trio_token = trio.lowlevel.current_trio_token()
+            task_status.started()
+            await trio.sleep_forever()
+
+    @property
+    def nursery(self) -> trio.Nursery:
+        if self._nursery is None:
+            raise RuntimeError("the server is not open: use `async with server.open():`")
+        return self._nursery
+
+    @property
+    def draining(self) -> bool:
+        return self._draining.is_set()
+
+    async def drain(self) -> None:
+        """Take nothing new; wait for what is in flight, at most ``timeouts.shutdown`` seconds; cancel the rest."""
+        self._draining.set()
+        for session in self.sessions:
+            session.closing.set()
+        self.parking.clear("the server is stopping")
+        if self.in_flight:
+            with trio.move_on_after(self.settings.timeouts.shutdown):
+                await self._idle.wait()
+        for session in list(self.sessions):
+            session.end("the server is stopping")
+
+    def admit(self, session: Session) -> None:
+        """Whether one more request may start.
+
+        Raises:
+            Overloaded: with the limit that is reached.
+        """
+        limits = self.settings.limits
+        if self.draining:
+            raise Overloaded("the server is stopping", retry_after=self.settings.timeouts.shutdown)
+        if self.in_flight >= limits.requests:
+            raise Overloaded(f"too many requests: {limits.requests} are in flight on this server")
+        if len(session.in_flight) >= limits.requests_per_session:
+            raise Overloaded(f"too many requests: {limits.requests_per_session} are in flight in this session")
+
+    def released(self) -> None:
+        """One request less is in flight."""
+        self.in_flight -= 1
+        if not self.in_flight and self.draining:
+            self._idle.set()
+
+    # The engine: what transports call
+
+    async def serve(self, channel: MessageChannel, *, principal: Principal | None = None) -> None:
+        """Serve one peer on one channel until either side ends it."""
+        outbox = Outbox(self.settings.limits.outbox)
+        session = Session(
+            self, self._connection(), name=channel.name, principal=principal, outlet=outbox, shared=True
+        )
+        self._count(session)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._write, channel, outbox, session)
+                if self.settings.ping_interval:
+                    session.start(self._keep_alive, session)
+                await session.run(partial(self._read, channel, session, outbox))
+                outbox.close()
+                # What is queued still goes out, to a peer that reads.
+                nursery.cancel_scope.deadline = trio.current_time() + GOODBYE
+        finally:
+            self.sessions.discard(session)
+            with trio.move_on_after(GOODBYE, shield=True):
+                await channel.aclose()
+
+    async def answer(
+        self, message: Request | Notification, outlet: Outlet, *, principal: Principal | None = None
+    ) -> None:
+        """Serve one self-contained message. Cancelling the caller cancels the request."""
+        try:
+            if self.draining:
+                raise Overloaded("the server is stopping", retry_after=self.settings.timeouts.shutdown)
+            connection = self._connection(handshake=False)
+            event = connection.receive(message)
+            if isinstance(event, Refused):
+                await outlet.send(event.reply)
+            elif isinstance(event, RequestReceived):
+                session = Session(self, connection, name="http", principal=principal, outlet=outlet)
+                scope = session.open_scope(event, outlet)
+                self.sessions.add(session)
+                try:
+                    await session.handle(scope, False)
+                finally:
+                    self.sessions.discard(session)
+        finally:
+            outlet.close()
+
+    def open_session(self, *, principal: Principal | None = None, record: SessionRecord | None = None) -> Session:
+        """A session waiting for ``initialize``, or the local part of a stored one.
+
+        Raises:
+            Overloaded: too many sessions, or the server is stopping.
+        """
+        if self.draining:
+            raise Overloaded("the server is stopping", retry_after=self.settings.timeouts.shutdown)
+        connection = self._connection(record=record, id_prefix=True)
+        session = Session(
+            self,
+            connection,
+            name="http session",
+            id=record.id if record is not None else None,
+            principal=principal,
+            record=record,
+        )
+        self._count(session)
+        self.nursery.start_soon(self._run_session, session)
+        if self.settings.ping_interval:
+            session.start(self._keep_alive, session)
+        return session
+
+    def mirrored_parameters(self, tool: str) -> Mapping[str, tuple[str, ...]]:
+        return self._mirrored(tool)
+
+    def health(self) -> Mapping[str, Any]:
+        return self._health()
+
+    # What sessions need
+
+    async def hear(self, listener: Listener, session: Session, event: NotificationReceived) -> None:
+        """Pass a notification on; what the listener raises is logged."""
+        outcome = await contain(partial(listener, session, event.params))
+        if isinstance(outcome, Failure):
+            _log.error("%s failed", event.method.name, exc_info=outcome.error)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The tree of what is running, as plain values; seconds."""
+        return {
+            "draining": self.draining,
+            "in_flight": self.in_flight,
+            "parked": self.parking.snapshot(),
+            "sessions": [session.snapshot() for session in self.sessions],
+        }
+
+    # Private
+
+    def _connection(
+        self, *, handshake: bool = True, record: SessionRecord | None = None, id_prefix: bool = False
+    ) -> Connection:
+        peer = None
+        if record is not None:
+            revision = REVISIONS[record.revision]
+            peer = Peer(
+                revision=revision,
+                info=revision.structure(dict(record.client_info), Implementation) if record.client_info else None,
+                capabilities=revision.structure(dict(record.client_capabilities), ClientCapabilities),
+            )
+        return Connection(
+            serves=self._serves,
+            server_info=self.settings.server_info,
+            custom=self.custom,
+            peer=peer,
+            initialized=record.initialized if record is not None else False,
+            handshake=handshake,
+            id_prefix=f"{secrets.token_hex(4)}-" if id_prefix else "",
+        )
+
+    def _count(self, session: Session) -> None:
+        limit = self.settings.limits.sessions
+        if len(self.sessions) >= limit:
+            raise Overloaded(f"too many sessions: {limit} are open", retry_after=10.0)
+        self.sessions.add(session)
+
+    async def _run_session(self, session: Session) -> None:
+        try:
+            await session.run()
+        finally:
+            self.sessions.discard(session)
+
+    async def _read(self, channel: MessageChannel, session: Session, outbox: Outbox) -> None:
+        """The receive loop of a channel."""
+        try:
+            while True:
+                for incoming in await channel.receive():
+                    session.receive(incoming, outbox)
+                    if session.negotiating is not None:
+                        # What is pipelined behind initialize is read in the revision that it settles.
+                        await session.negotiating.wait()
+                # Whoever floods us is made to wait for the answers, not us for memory.
+                await outbox.wait_for_room()
+        except trio.EndOfChannel:
+            session.close(self.settings.timeouts.shutdown)
+        except ConnectionClosed as error:
+            session.end(str(error))
+
+    @staticmethod
+    async def _write(channel: MessageChannel, outbox: Outbox, session: Session) -> None:
+        """The writer of a channel: everything queued goes out in one write."""
+        try:
+            while True:
+                await channel.send(await outbox.take())
+        except trio.EndOfChannel:
+            pass
+        except ConnectionClosed as error:
+            outbox.abort()
+            session.end(str(error))
+
+    async def _keep_alive(self, session: Session) -> None:
+        """Ping the peer; a peer that does not answer twice in a row is gone.
+
+        Source: MCP 2025-11-25, basic/utilities/ping.
+        """
+        missed = 0
+        while not session.closing.is_set():
+            with trio.move_on_after(self.settings.ping_interval):
+                await session.closing.wait()
+                return
+            peer, outlet = session.connection.peer, session.outlet
+            if peer is None or outlet is None or peer.revision.method("ping", Side.CLIENT) is None:
+                continue
+            try:
+                await session.outgoing.request(
+                    "ping", PingParams(), peer=peer, outlet=outlet, timeout=self.settings.timeouts.ping
+                )
+                missed = 0
+            except trio.TooSlowError:
+                missed += 1
+                _log.warning("%s: no answer to a ping within %g s", session.name, self.settings.timeouts.ping)
+                if missed == 2:
+                    session.end("the peer no longer answers pings")
+            except ConnectionClosed:
+                return

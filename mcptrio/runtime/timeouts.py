@@ -1,0 +1,53 @@
+"""How long things may take.
+
+Stated per server, and narrowed per plugin, per tool and per call.
+The one rule: the deadline of a request is ``min(now + idle, start + request)``; progress pushes the idle part only.
+
+Source: MCP 2025-11-25, basic/lifecycle, "Timeouts"; the same in 2026-07-28, basic/patterns/cancellation.
+"""
+
+from __future__ import annotations
+
+from math import isnan
+
+from attrs import evolve, field, frozen
+from attrs.validators import gt
+
+__all__ = ["CALL_TIMEOUT", "Timeouts", "call_timeout"]
+
+CALL_TIMEOUT = "mcptrio/timeout"
+"""``params._meta`` key: seconds after which the caller gives up; can only shorten."""
+
+
+@frozen(kw_only=True)
+class Timeouts:
+    """Seconds; ``math.inf`` means no bound.
+
+    Args:
+        request: from a request's start to its answer, whatever it reports.
+        idle: since the request's start or its last progress.
+        input: for a client's answer to an elicitation, a sampling request or the like; while it is awaited, ``idle``
+            does not run.
+        ping: for the answer to a keep-alive ping.
+        shutdown: for what is in flight when the server stops.
+    """
+
+    request: float = field(default=3600.0, validator=gt(0))
+    idle: float = field(default=300.0, validator=gt(0))
+    input: float = field(default=600.0, validator=gt(0))
+    ping: float = field(default=30.0, validator=gt(0))
+    shutdown: float = field(default=5.0, validator=gt(0))
+
+    def narrowed(self, request: float | None) -> Timeouts:
+        """The same with another bound for the request as a whole; idle follows where it would be longer."""
+        if request is None:
+            return self
+        return evolve(self, request=request, idle=request if request > self.request else min(self.idle, request))
+
+
+def call_timeout(meta: dict[str, object] | None) -> float | None:
+    """What the caller allows, or ``None``. A value that is no positive number is ignored: it is a hint."""
+    value = meta.get(CALL_TIMEOUT) if meta else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or isnan(value) or value <= 0:
+        return None
+    return float(value)

@@ -1,0 +1,417 @@
+"""The server: plugins, registries and the supervisor, assembled.
+
+Made by the command line, by an embedder or by a test; served on any number of channels and HTTP endpoints at once.
+The one rule: a server is a value until it is opened; everything that runs, runs inside ``async with server.open()``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import Any
+
+import trio
+
+from mcptrio.abc import Bus, MessageChannel, Principal
+from mcptrio.capabilities.completion import Completions
+from mcptrio.capabilities.lifecycle import Lifecycle
+from mcptrio.capabilities.logging import ClientLogHandler, Logging
+from mcptrio.capabilities.marks import CompletionMark, MethodMark, PromptMark, ResourceMark, ToolMark
+from mcptrio.capabilities.methods import Methods
+from mcptrio.capabilities.prompts import Prompts
+from mcptrio.capabilities.resources import Resources
+from mcptrio.capabilities.subscriptions import Subscriptions
+from mcptrio.capabilities.tools import Tools
+from mcptrio.errors import PluginError
+from mcptrio.plugins import Plugin, PluginManager, State
+from mcptrio.protocol.model.icons import Icon
+from mcptrio.protocol.model.lifecycle import (
+    Implementation,
+    PromptsCapability,
+    ResourcesCapability,
+    ServerCapabilities,
+    ToolsCapability,
+)
+from mcptrio.protocol.revisions.registry import LATEST
+from mcptrio.runtime.background import keep_running
+from mcptrio.runtime.dispatch import Done, Failure, Handler, contain, contain_sync
+from mcptrio.runtime.limits import Limits
+from mcptrio.runtime.request_state import KeyRing
+from mcptrio.runtime.settings import Settings
+from mcptrio.runtime.supervisor import Supervisor
+from mcptrio.runtime.timeouts import Timeouts
+
+__all__ = ["Server"]
+
+_log = logging.getLogger("mcptrio.server")
+
+
+class Server:
+    """An MCP server.
+
+    Args:
+        name, version, title, description, website_url, icons: what clients are told of it.
+        instructions: how its tools are meant to be used, for the model.
+        plugins: modules or objects; or a manager that has loaded some.
+        config: tables by plugin name.
+        timeouts, limits: see there.
+        plugin_timeouts: seconds per call, by plugin name.
+        page_size: entries on one page of a list.
+        list_ttl_ms: milliseconds for which clients may keep a list (2026-07-28); changes are told anyway.
+        log_level: what a handshake session gets before it says so itself; ``None``: nothing.
+        ping_interval: seconds between keep-alive pings; 0 sends none.
+        keys: for sealing what travels through clients; shared by all replicas. Without, each process has its own.
+        audience: names this service in sealed state; the same on all replicas.
+        bus: news between replicas; ``None``: there is one process.
+        strict: a plugin that fails is an error, not a quarantine.
+    """
+
+    def __init__(
+        self,
+        name: str = "mcptrio",
+        *,
+        version: str = "0",
+        title: str | None = None,
+        description: str | None = None,
+        website_url: str | None = None,
+        icons: Sequence[Icon] | None = None,
+        instructions: str | None = None,
+        plugins: Iterable[object] | PluginManager = (),
+        config: Mapping[str, Mapping[str, Any]] | None = None,
+        timeouts: Timeouts | None = None,
+        limits: Limits | None = None,
+        plugin_timeouts: Mapping[str, float] | None = None,
+        page_size: int = 100,
+        list_ttl_ms: int = 0,
+        log_level: str | None = "info",
+        ping_interval: float = 0.0,
+        keys: Sequence[bytes] = (),
+        audience: str = "mcptrio",
+        bus: Bus | None = None,
+        strict: bool = False,
+    ) -> None:
+        if page_size < 1:
+            raise ValueError(f"expected a page size of at least 1, got {page_size}")
+        self.info = Implementation(
+            name=name,
+            version=version,
+            title=title,
+            description=description,
+            website_url=website_url,
+            icons=tuple(icons) if icons else None,
+        )
+        self.instructions = instructions
+        self.page_size = page_size
+        self.list_ttl_ms = list_ttl_ms
+        self.settings = Settings(
+            limits=limits or Limits(),
+            timeouts=timeouts or Timeouts(),
+            ping_interval=ping_interval,
+            log_level=log_level,
+            audience=audience,
+            server_info=LATEST.unstructure(self.info),
+        )
+        self.threads = trio.CapacityLimiter(self.settings.limits.threads)
+        self.extensions: dict[str, dict[str, Any]] = {}
+        self.logging = Logging()
+        self.subscriptions = Subscriptions(self, bus)
+        self.tools = Tools(self)
+        self.resources = Resources(self)
+        self.prompts = Prompts(self)
+        self.completions = Completions(self, self.prompts, self.resources)
+        self.methods = Methods(self)
+        self._config = config or {}
+        self._plugin_timeouts = dict(plugin_timeouts or {})
+        self._states: dict[str, Any] = {}
+        self._nursery: trio.Nursery | None = None
+        self._capabilities: tuple[tuple[int, ...], ServerCapabilities] | None = None
+        handlers: dict[str, Handler] = {}
+        for capability in (
+            Lifecycle(self),
+            self.tools,
+            self.resources,
+            self.prompts,
+            self.completions,
+            self.logging,
+            self.subscriptions,
+        ):
+            handlers.update(capability.handlers)
+        self.supervisor = Supervisor(
+            self.settings,
+            handlers=handlers,
+            custom=self.methods.rows,
+            listeners=self.methods.listeners,
+            serves=self.serves,
+            sealer=KeyRing(keys),
+            mirrored=self.tools.mirrored,
+            health=self.health,
+        )
+        if isinstance(plugins, PluginManager):
+            self.plugins = plugins
+        else:
+            self.plugins = PluginManager(strict=strict)
+            for plugin in plugins:
+                self.plugins.register(plugin)
+        for plugin in self.plugins.active():
+            self._offer(plugin)
+
+    # Serving
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Server]:
+        """The server running: plugins' lifespans entered, background tasks started, sessions welcome.
+
+        At the end what is in flight has ``timeouts.shutdown`` seconds, then everything is cancelled and the lifespans
+        are left, the last one entered first.
+        """
+        handler = ClientLogHandler(self.logging)
+        logging.getLogger().addHandler(handler)
+        try:
+            async with AsyncExitStack() as lifespans, trio.open_nursery() as nursery:
+                self._nursery = nursery
+                try:
+                    await nursery.start(self.supervisor.run)
+                    nursery.start_soon(self.subscriptions.run)
+                    # Lifespans are entered in the order of registration, so that left in the reverse order each can
+                    # still use what was there before it.
+                    for plugin in self.plugins.active():
+                        await self._enter(plugin, lifespans, nursery)
+                    await trio.lowlevel.checkpoint()
+                    yield self
+                finally:
+                    with trio.CancelScope(shield=True):
+                        # Bounded by timeouts.shutdown.
+                        await self.supervisor.drain()
+                    nursery.cancel_scope.cancel()
+                    self._nursery = None
+        finally:
+            logging.getLogger().removeHandler(handler)
+
+    async def serve(self, channel: MessageChannel, *, principal: Principal | None = None) -> None:
+        """Serve one peer on one channel until either side ends it. The server must be open."""
+        await self.supervisor.serve(channel, principal=principal)
+
+    # What it offers
+
+    @property
+    def capabilities(self) -> ServerCapabilities:
+        """What is advertised: everything that is or ever was registered."""
+        versions = (
+            self.tools.registry.version,
+            self.resources.registry.version + self.resources.templates.version,
+            self.prompts.registry.version,
+            self.completions.registry.version,
+            len(self.extensions),
+        )
+        if self._capabilities is None or self._capabilities[0] != versions:
+            tools, resources, prompts, completions, _ = versions
+            capabilities = ServerCapabilities(
+                tools=ToolsCapability(list_changed=True) if tools else None,
+                resources=ResourcesCapability(subscribe=True, list_changed=True) if resources else None,
+                prompts=PromptsCapability(list_changed=True) if prompts else None,
+                completions={} if completions or prompts or self.resources.templates.version else None,
+                logging={},
+                extensions=dict(self.extensions) or None,
+            )
+            self._capabilities = (versions, capabilities)
+        return self._capabilities[1]
+
+    def serves(self, capability: str) -> bool:
+        """Whether a capability is advertised: ``tools``, ``resources.subscribe``, or an extension's identifier."""
+        if capability in self.extensions:
+            return True
+        value: Any = self.capabilities
+        for part in capability.split("."):
+            value = getattr(value, part, None)
+            if value is None or value is False:
+                return False
+        return True
+
+    def add_tool(self, function: Callable[..., Any], *, mark: ToolMark | None = None, owner: str | None = None, **options: Any) -> str:
+        """Add a tool at run time; clients are told. Takes the arguments of ``@tool``. Returns its name.
+
+        Raises:
+            TypeError, ValueError: something about it is wrong, or its name is taken.
+        """
+        return self.tools.register(function, mark or _mark_of(function, ToolMark, options), owner)
+
+    def remove_tool(self, name: str) -> bool:
+        """Whether there was one; clients are told."""
+        return self.tools.registry.remove(name)
+
+    def add_resource(
+        self,
+        function: Callable[..., Any],
+        uri: str = "",
+        *,
+        mark: ResourceMark | None = None,
+        owner: str | None = None,
+        **options: Any,
+    ) -> str:
+        """Add a resource, or a family of them where ``uri`` is a template. Takes the arguments of ``@resource``."""
+        return self.resources.register(function, mark or ResourceMark(uri=uri, **options), owner)
+
+    def remove_resource(self, uri: str) -> bool:
+        """Whether there was one; clients are told."""
+        return self.resources.remove(uri)
+
+    def add_prompt(
+        self, function: Callable[..., Any], *, mark: PromptMark | None = None, owner: str | None = None, **options: Any
+    ) -> str:
+        """Add a prompt. Takes the arguments of ``@prompt``. Returns its name."""
+        return self.prompts.register(function, mark or _mark_of(function, PromptMark, options), owner)
+
+    def remove_prompt(self, name: str) -> bool:
+        """Whether there was one; clients are told."""
+        return self.prompts.registry.remove(name)
+
+    def add_completion(
+        self,
+        candidates: Callable[..., Any] | Sequence[str],
+        ref: str = "",
+        argument: str = "",
+        *,
+        mark: CompletionMark | None = None,
+        owner: str | None = None,
+    ) -> str:
+        """Add the completion of an argument: a function, or the list of all values."""
+        return self.completions.register(candidates, mark or CompletionMark(ref=ref, argument=argument), owner)
+
+    def add_method(
+        self,
+        function: Callable[..., Any],
+        name: str = "",
+        *,
+        notification: bool = False,
+        capability: str | None = None,
+        mark: MethodMark | None = None,
+        owner: str | None = None,
+    ) -> str:
+        """Handle a request or a notification outside the specification."""
+        mark = mark or MethodMark(name=name, notification=notification, capability=capability)
+        return self.methods.register(function, mark, owner)
+
+    def add_extension(self, identifier: str, settings: Mapping[str, Any] | None = None) -> None:
+        """Advertise an extension.
+
+        Raises:
+            ValueError: the identifier has no prefix. Source: MCP 2026-07-28, basic/versioning, "Extensions".
+        """
+        prefix, slash, name = identifier.partition("/")
+        if not slash or not prefix or not name:
+            raise ValueError(f"expected an extension identifier like com.example/name, got {identifier!r}")
+        self.extensions[identifier] = dict(settings or {})
+
+    def notify_resource_updated(self, uri: str) -> None:
+        """Tell the subscribers of a resource, in every revision, that it has changed."""
+        self.subscriptions.updated(uri)
+
+    async def broadcast(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send a notification of one's own, in wire form, to every handshake session that has a stream for it."""
+        for session in list(self.supervisor.sessions):
+            await session.tell(method, dict(params) if params else None)
+
+    # What plugins bring
+
+    def timeout_of(self, owner: str | None) -> float | None:
+        return self._plugin_timeouts.get(owner) if owner is not None else None
+
+    def state_of(self, owner: str | None) -> Any:
+        return self._states.get(owner) if owner is not None else None
+
+    def health(self) -> dict[str, Any]:
+        """For ``/readyz``: ready while open, not stopping, and no plugin in quarantine."""
+        plugins = {plugin.name: plugin.state.value for plugin in self.plugins.plugins.values()}
+        ready = self._nursery is not None and State.QUARANTINED.value not in plugins.values()
+        return {"ready": ready, "plugins": plugins}
+
+    def snapshot(self) -> dict[str, Any]:
+        """The tree of what is running: the server, its plugins, its sessions and their requests, as plain values."""
+        return {
+            "server": {"name": self.info.name, "version": self.info.version},
+            "plugins": [plugin.snapshot() for plugin in self.plugins.plugins.values()],
+            **self.supervisor.snapshot(),
+        }
+
+    def quarantine(self, plugin: Plugin, fault: str, error: BaseException | None = None) -> None:
+        """Withdraw what a plugin offers, and say why.
+
+        Raises:
+            PluginError: where the server is strict.
+        """
+        problem = self.plugins.fault(plugin, fault, error)
+        _log.error("quarantined %s: %s", plugin.label, fault, exc_info=error)
+        for registry in self._registries():
+            registry.withdraw(plugin.name)
+        self.methods.withdraw(plugin.name)
+        if self.plugins.strict:
+            raise problem
+
+    # Private
+
+    def _registries(self) -> tuple[Any, ...]:
+        return (
+            self.tools.registry,
+            self.resources.registry,
+            self.resources.templates,
+            self.prompts.registry,
+            self.completions.registry,
+        )
+
+    def _offer(self, plugin: Plugin) -> None:
+        """Let a plugin register what it has."""
+        outcome = contain_sync(partial(self._collect, plugin))
+        if isinstance(outcome, Failure):
+            self.quarantine(plugin, _text(outcome.error), outcome.error)
+
+    def _collect(self, plugin: Plugin) -> None:
+        config = self._config.get(plugin.name, {})
+        self.plugins.call(plugin, "register_objects", register=partial(self.plugins.adopt_object, plugin), config=config)
+        adders: dict[str, tuple[str, Callable[..., str]]] = {
+            "register_tools": ("tools", self.add_tool),
+            "register_resources": ("resources", self.add_resource),
+            "register_prompts": ("prompts", self.add_prompt),
+            "register_completions": ("completions", self.add_completion),
+            "register_methods": ("methods", self.add_method),
+        }
+        for hook, (kind, add) in adders.items():
+            self.plugins.call(plugin, hook, register=partial(_add, plugin, kind, add))
+        self.plugins.call(plugin, "register_extensions", register=self.add_extension)
+        self.plugins.call(plugin, "register_redactions", register=self.logging.redactions.append)
+        self.plugins.call(plugin, "register_log_sinks", register=self.logging.sinks.append)
+
+    async def _enter(self, plugin: Plugin, lifespans: AsyncExitStack, nursery: trio.Nursery) -> None:
+        try:
+            for lifespan in self.plugins.call(plugin, "lifespan", server=self):
+                outcome = await contain(partial(lifespans.enter_async_context, lifespan))
+                if not isinstance(outcome, Done):
+                    self.quarantine(plugin, f"lifespan failed: {_text(outcome.error)}", outcome.error)
+                    return
+                if outcome.value is not None:
+                    self._states[plugin.name] = outcome.value
+            for tasks in self.plugins.call(plugin, "background", server=self):
+                for task in tasks:
+                    nursery.start_soon(keep_running, task, plugin.label)
+        except PluginError as error:
+            if self.plugins.strict:
+                raise
+            self.quarantine(plugin, _text(error), error)
+            return
+        plugin.state = State.RUNNING
+
+
+def _add(plugin: Plugin, kind: str, add: Callable[..., str], *args: Any, **options: Any) -> str:
+    name = add(*args, owner=plugin.name, **options)
+    plugin.offers.setdefault(kind, []).append(name)
+    return name
+
+
+def _mark_of(function: Callable[..., Any], kind: type[Any], options: Mapping[str, Any]) -> Any:
+    marks = [mark for mark in getattr(function, "__mcptrio_marks__", ()) if isinstance(mark, kind)]
+    return marks[0] if marks and not options else kind(**options)
+
+
+def _text(error: BaseException) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,1 @@
+"""What is kept between requests: sessions, events, messages between replicas."""

@@ -1,0 +1,264 @@
+"""The stores of one process: sessions, events and messages that live as long as the process does.
+
+Used where no other store is configured, and by every test. Behind the ports of :mod:`mcptrio.abc`, so that nothing
+above knows which store it has.
+The one rule: everything is bounded; what is dropped first is the oldest, and only new sessions are refused.
+Memory never waits: apart from the bus, no method is a checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import islice
+from typing import Final
+
+import trio
+from attrs import define, field
+
+from mcptrio.abc import SessionRecord, StoredEvent
+from mcptrio.errors import Overloaded
+
+__all__ = ["MemoryBus", "MemoryEventStore", "MemorySessionStore"]
+
+_EVENT_COST: Final = 160
+"""Bytes that an event costs besides its data: the objects and the id, rounded up."""
+
+
+class MemorySessionStore:
+    """Session records in a dict, the one that was idle longest in front.
+
+    Args:
+        idle: seconds without use after which a session has expired.
+        most: sessions kept; one more is refused, so that a flood of new sessions costs nobody their running one.
+    """
+
+    def __init__(self, *, idle: float = 1800.0, most: int = 100_000) -> None:
+        self._idle = idle
+        self._most = most
+        self._sessions: OrderedDict[str, tuple[float, SessionRecord]] = OrderedDict()
+
+    async def save(self, record: SessionRecord) -> None:
+        """
+        Raises:
+            Overloaded: a new session, and the store is full of ones that have not expired.
+        """
+        if record.id not in self._sessions and len(self._sessions) >= self._most:
+            self._drop_expired(most=1)
+            if len(self._sessions) >= self._most:
+                raise Overloaded(f"too many sessions: {self._most} are kept")
+        self._use(record)
+
+    async def load(self, id: str) -> SessionRecord | None:
+        entry = self._sessions.get(id)
+        if entry is None or entry[0] <= trio.current_time():
+            return None
+        self._use(entry[1])
+        return entry[1]
+
+    async def delete(self, id: str) -> bool:
+        entry = self._sessions.pop(id, None)
+        return entry is not None and entry[0] > trio.current_time()
+
+    async def expire(self) -> list[str]:
+        return self._drop_expired(most=len(self._sessions))
+
+    def _use(self, record: SessionRecord) -> None:
+        self._sessions[record.id] = (trio.current_time() + self._idle, record)
+        self._sessions.move_to_end(record.id)
+
+    def _drop_expired(self, *, most: int) -> list[str]:
+        now = trio.current_time()
+        expired: list[str] = []
+        while self._sessions and len(expired) < most:
+            id, (deadline, _) = next(iter(self._sessions.items()))
+            if deadline > now:
+                break
+            del self._sessions[id]
+            expired.append(id)
+        return expired
+
+
+@define(eq=False)
+class _Stream:
+    touched: float
+    events: deque[StoredEvent] = field(factory=deque)
+    next: int = 0
+    """The position of the event to come; positions are never used twice, even when events are dropped."""
+    complete: bool = False
+
+    @property
+    def first(self) -> int:
+        return self.next - len(self.events)
+
+
+@define(eq=False)
+class _Session:
+    streams: OrderedDict[str, _Stream] = field(factory=OrderedDict)
+    """The one that was quiet longest in front."""
+    size: int = 0
+
+
+class MemoryEventStore:
+    """Events of resumable streams; past each bound the oldest events of the stream that was quiet longest go first.
+
+    A cursor stays good while nothing after it was dropped, so a quiet stream can be resumed however old its last
+    event is.
+
+    Args:
+        stream_events: events kept for one stream.
+        session_bytes: bytes kept for one session.
+        total_bytes: bytes kept for all; the session that was quiet longest pays.
+        age: seconds without a new event after which the events of a stream are dropped.
+    """
+
+    def __init__(
+        self,
+        *,
+        stream_events: int = 1000,
+        session_bytes: int = 16 * 1024 * 1024,
+        total_bytes: int = 256 * 1024 * 1024,
+        age: float = 3600.0,
+    ) -> None:
+        self._stream_events = stream_events
+        self._session_bytes = session_bytes
+        self._total_bytes = total_bytes
+        self._age = age
+        self._sessions: OrderedDict[str, _Session] = OrderedDict()
+        self._size = 0
+
+    async def append(self, session: str, stream: str, data: bytes, *, last: bool = False) -> StoredEvent:
+        now = trio.current_time()
+        kept = self._sessions.setdefault(session, _Session())
+        self._sessions.move_to_end(session)
+        line = kept.streams.setdefault(stream, _Stream(now))
+        kept.streams.move_to_end(stream)
+        event = StoredEvent(f"{stream}/{line.next}", data)
+        line.events.append(event)
+        line.next += 1
+        line.touched = now
+        line.complete = line.complete or last
+        self._account(kept, _cost(event))
+        if len(line.events) > self._stream_events:
+            self._account(kept, -_cost(line.events.popleft()))
+        while kept.size > self._session_bytes and self._drop_oldest(kept, event):
+            pass
+        while self._size > self._total_bytes and len(self._sessions) > 1:
+            id, quiet = next(iter(self._sessions.items()))
+            if not self._drop_oldest(quiet, event):
+                del self._sessions[id]
+        # Each append looks at the quietest streams of its own and of the quietest session: age needs no task.
+        self._drop_aged(kept, now - self._age)
+        self._drop_aged(next(iter(self._sessions.values())), now - self._age)
+        return event
+
+    async def after(self, session: str, event_id: str) -> tuple[str, list[StoredEvent], bool] | None:
+        stream, slash, digits = event_id.rpartition("/")
+        if not slash or not digits.isascii() or not digits.isdigit() or len(digits) > 18:
+            return None
+        line = self._stream(session, stream)
+        position = int(digits) + 1
+        if line is None or not line.first <= position <= line.next or str(position - 1) != digits:
+            return None
+        return stream, list(islice(line.events, position - line.first, None)), line.complete
+
+    async def read(self, session: str, stream: str, position: int) -> tuple[list[StoredEvent], bool]:
+        line = self._stream(session, stream)
+        if line is None:
+            return [], False
+        return list(islice(line.events, max(position - line.first, 0), None)), line.complete
+
+    async def drop(self, session: str) -> None:
+        kept = self._sessions.pop(session, None)
+        if kept is not None:
+            self._size -= kept.size
+
+    def _stream(self, session: str, stream: str) -> _Stream | None:
+        kept = self._sessions.get(session)
+        return kept.streams.get(stream) if kept else None
+
+    def _drop_oldest(self, session: _Session, newest: StoredEvent) -> bool:
+        """Whether there was an event to drop besides the one just appended.
+
+        An incomplete stream keeps its cursor, a complete one goes with its last event.
+        """
+        for name, line in session.streams.items():
+            if line.events and line.events[0] is not newest:
+                self._account(session, -_cost(line.events.popleft()))
+                if line.complete and not line.events:
+                    del session.streams[name]
+                return True
+        return False
+
+    def _drop_aged(self, session: _Session, horizon: float) -> None:
+        while session.streams:
+            name, line = next(iter(session.streams.items()))
+            if line.touched > horizon:
+                break
+            while line.events:
+                self._account(session, -_cost(line.events.popleft()))
+            if line.complete:
+                del session.streams[name]
+            else:
+                line.touched = trio.current_time()
+                session.streams.move_to_end(name)
+
+    def _account(self, session: _Session, size: int) -> None:
+        session.size += size
+        self._size += size
+
+
+class MemoryBus:
+    """Topics within one process.
+
+    Args:
+        queue: messages waiting for one reader; when it is full the oldest is lost.
+    """
+
+    def __init__(self, *, queue: int = 1000) -> None:
+        self._queue = queue
+        self._topics: dict[str, set[_Subscription]] = {}
+
+    async def publish(self, topic: str, message: bytes) -> None:
+        await trio.lowlevel.checkpoint()
+        for subscription in self._topics.get(topic, ()):
+            subscription.put(message)
+
+    @asynccontextmanager
+    async def subscribe(self, topic: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        subscription = _Subscription(self._queue)
+        self._topics.setdefault(topic, set()).add(subscription)
+        try:
+            yield subscription
+        finally:
+            subscriptions = self._topics[topic]
+            subscriptions.discard(subscription)
+            if not subscriptions:
+                del self._topics[topic]
+
+
+class _Subscription:
+    """One reader of one topic."""
+
+    def __init__(self, queue: int) -> None:
+        self._waiting: deque[bytes] = deque(maxlen=queue)
+        self._arrived = trio.Event()
+
+    def put(self, message: bytes) -> None:
+        self._waiting.append(message)
+        self._arrived.set()
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        await trio.lowlevel.checkpoint()
+        while not self._waiting:
+            self._arrived = trio.Event()
+            await self._arrived.wait()
+        return self._waiting.popleft()
+
+
+def _cost(event: StoredEvent) -> int:
+    return len(event.data) + _EVENT_COST

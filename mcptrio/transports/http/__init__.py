@@ -1,0 +1,1 @@
+"""Streamable HTTP, every revision on one endpoint."""

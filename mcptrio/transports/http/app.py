@@ -1,0 +1,197 @@
+"""Streamable HTTP as an ASGI application: every revision on one path, beside health and readiness.
+
+Served by :mod:`mcptrio.transports.http.hypercorn`, or mounted in somebody else's ASGI application on Trio. It reads the
+request, asks the rules what it is, and hands it to whoever answers it.
+The one rule: nothing reaches the engine that was not let through by host, origin, limits and authentication, in this
+order.
+
+Source: MCP 2026-07-28 and 2025-11-25, basic/transports; ASGI 3.0; Fetch standard, "HTTP extensions" (CORS).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+import orjson
+import trio
+
+from mcptrio.abc import Bus, Engine, EventStore, Principal, SessionStore
+from mcptrio.errors import AuthorizationError, Code, ConnectionClosed, Overloaded
+from mcptrio.protocol.jsonrpc import Limits, decode
+from mcptrio.protocol.messages import ErrorResponse, Request
+from mcptrio.transports.http.exchange import Exchange, HTTPLimits, Receive, Scope, Send
+from mcptrio.transports.http.headers import Headers
+from mcptrio.transports.http.origins import HostPolicy, OriginPolicy
+from mcptrio.transports.http.rules import Answer, Decision, Refusal, judge_bodiless, judge_head, judge_post
+from mcptrio.transports.http.sessions import Sessions
+from mcptrio.transports.http.stateful import serve_session
+from mcptrio.transports.http.stateless import answer
+
+__all__ = ["Authenticate", "HTTPApp"]
+
+Authenticate: TypeAlias = "Callable[[Mapping[str, str]], Awaitable[Principal | None]]"
+"""Headers (names in lower case) to who sent them. Raises AuthorizationError for who may not."""
+
+_EXPOSED: Final = b"Mcp-Session-Id, Mcp-Protocol-Version, WWW-Authenticate"
+_HEADER_LIST: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~, -]{0,2000}")
+
+
+class HTTPApp:
+    """The ASGI application. :meth:`run` has to be running for handshake sessions.
+
+    Args:
+        path: of the endpoint.
+        hosts: whom ``Host`` may name; without, loopback only.
+        origins: which web pages may call; without, those of this machine only.
+        bus: reaches the other replicas; ``None`` where this process is the only one.
+        authenticate: without, everybody is nobody: principal ``None``.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        sessions: SessionStore,
+        events: EventStore,
+        bus: Bus | None = None,
+        path: str = "/mcp",
+        hosts: HostPolicy | None = None,
+        origins: OriginPolicy | None = None,
+        limits: HTTPLimits | None = None,
+        authenticate: Authenticate | None = None,
+    ) -> None:
+        self._engine = engine
+        self._limits = limits or HTTPLimits()
+        self._sessions = Sessions(engine, sessions, events, bus, self._limits)
+        self._path = path.rstrip("/")
+        self._hosts = hosts or HostPolicy()
+        self._origins = origins or OriginPolicy()
+        self._authenticate = authenticate
+        self._json_limits = Limits(message_bytes=self._limits.body_bytes)
+        self._open = 0
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Own what outlives a request: streams of sessions, news from other replicas, expiry. Runs until cancelled."""
+        await self._sessions.run(task_status=task_status)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._route(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await _live(receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000})
+
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = Exchange(Headers(scope["headers"]), self._limits, receive, send)
+        method: str = scope["method"]
+        # Mounted, some servers leave the mount point in the path, as ASGI 3 has it, and some take it away.
+        path = scope["path"].removeprefix(scope.get("root_path", "")).rstrip("/")
+        if path == self._path:
+            await self._admit(exchange, method)
+        elif method != "GET" or path not in {"/healthz", "/readyz"}:
+            await exchange.respond(404)
+        elif path == "/healthz":
+            await exchange.respond(200, b'{"status":"ok"}')
+        else:
+            health = self._engine.health()
+            ready = bool(health.get("ready")) and not self._engine.draining
+            await exchange.respond(200 if ready else 503, orjson.dumps({**health, "ready": ready}, default=str))
+
+    async def _admit(self, exchange: Exchange, method: str) -> None:
+        headers = exchange.headers
+        origin = headers.get("origin")
+        if not self._hosts.allows(headers.get("host")):
+            await exchange.refuse(Refusal.because(421, "Host: not served here"))
+        elif not self._origins.allows(origin):
+            await exchange.refuse(Refusal.because(403, "Origin: not allowed"))
+        else:
+            if origin is not None:
+                exchange.common += [
+                    (b"access-control-allow-origin", origin.encode("latin-1")),
+                    (b"access-control-expose-headers", _EXPOSED),
+                    (b"vary", b"Origin"),
+                ]
+                if method == "OPTIONS" and "access-control-request-method" in headers:
+                    await _preflight(exchange)
+                    return
+            await self._limit(exchange, method)
+
+    async def _limit(self, exchange: Exchange, method: str) -> None:
+        limits = self._limits
+        refusal = judge_head(method, exchange.headers, header_bytes=limits.header_bytes, body_bytes=limits.body_bytes)
+        if refusal is not None:
+            await exchange.refuse(refusal)
+        elif self._open >= limits.streams:
+            await exchange.overloaded(f"too many exchanges: the limit is {limits.streams}", 1.0)
+        else:
+            self._open += 1
+            try:
+                await self._serve(exchange, method)
+            except ConnectionClosed:
+                pass  # the client has left; there is nobody to tell
+            finally:
+                self._open -= 1
+
+    async def _serve(self, exchange: Exchange, method: str) -> None:
+        principal: Principal | None = None
+        if self._authenticate is not None:
+            try:
+                principal = await self._authenticate(exchange.headers)
+            except AuthorizationError as error:
+                await exchange.refuse(_unauthorized(error))
+                return
+        body = await exchange.body()
+        if isinstance(body, Refusal):
+            await exchange.refuse(body)
+            return
+        decision: Decision
+        if method == "POST":
+            incoming = decode(body, self._json_limits)
+            decision = judge_post(exchange.headers, incoming, self._engine.mirrored_parameters)
+        else:
+            incoming = None
+            decision = judge_bodiless(method, exchange.headers)
+        if isinstance(decision, Refusal):
+            await exchange.refuse(decision)
+        elif isinstance(decision, Answer):
+            await answer(self._engine, exchange, decision.message, principal)
+        else:
+            try:
+                await serve_session(self._sessions, exchange, decision, principal)
+            except Overloaded as error:
+                id = incoming.id if isinstance(incoming, Request) else None
+                await exchange.overloaded(error.message, error.retry_after, id)
+
+
+def _unauthorized(error: AuthorizationError) -> Refusal:
+    """401 asks for a (better) token; 403 says that the token is good and does not suffice (RFC 6750 section 3.1)."""
+    challenge = error.challenge or ""
+    status = 403 if "insufficient_scope" in challenge else 401
+    headers = ((b"www-authenticate", challenge.encode("latin-1")),) if challenge else ()
+    return Refusal(status, ErrorResponse(None, int(Code.INVALID_REQUEST), str(error)), headers)
+
+
+async def _preflight(exchange: Exchange) -> None:
+    """What a browser asks before it sends a request that is not simple. Which headers it may send is no secret."""
+    wanted = exchange.headers.get("access-control-request-headers", "")
+    allowed = wanted if _HEADER_LIST.fullmatch(wanted) else "content-type"
+    await exchange.respond(
+        204,
+        headers=[
+            (b"access-control-allow-methods", b"POST, GET, DELETE"),
+            (b"access-control-allow-headers", allowed.encode("ascii")),
+            (b"access-control-max-age", b"600"),
+        ],
+    )
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    """Nothing is owned by the lifespan: the nursery that serves the application is the owner."""
+    while True:
+        event: Mapping[str, Any] = await receive()
+        await send({"type": event["type"] + ".complete"})
+        if event["type"] == "lifespan.shutdown":
+            return

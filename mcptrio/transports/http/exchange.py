@@ -1,0 +1,176 @@
+"""One HTTP exchange: a request as it came, and the response as it goes.
+
+Made by the ASGI entry for every request, used by whoever answers it. Each exchange is answered once, whole
+(:meth:`Exchange.respond`) or as a stream of events (:meth:`Exchange.stream`).
+The one rule: nothing here waits without a deadline; a peer that is slow in sending or in reading ends its own exchange.
+
+Source: ASGI 3.0, HTTP and WebSocket message format; WHATWG HTML 9.2 (event streams).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import trio
+from attrs import define, field, frozen
+
+from mcptrio.errors import Code, ConnectionClosed
+from mcptrio.protocol import sse
+from mcptrio.protocol.jsonrpc import encode
+from mcptrio.protocol.messages import ErrorResponse, Message
+from mcptrio.transports.http.headers import EVENT_STREAM, JSON, Headers, accepts
+from mcptrio.transports.http.rules import Refusal
+
+__all__ = ["Exchange", "HTTPLimits", "Receive", "Scope", "Send"]
+
+Scope: TypeAlias = "MutableMapping[str, Any]"
+Receive: TypeAlias = "Callable[[], Awaitable[MutableMapping[str, Any]]]"
+Send: TypeAlias = "Callable[[MutableMapping[str, Any]], Awaitable[None]]"
+
+_COMMENT: Final = sse.comment()
+_STREAM_HEADERS: Final = (
+    (b"content-type", EVENT_STREAM.encode()),
+    # no-transform: a proxy that compresses holds events back until its buffer is full.
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"x-accel-buffering", b"no"),
+)
+
+
+@frozen(kw_only=True)
+class HTTPLimits:
+    """
+    Args:
+        body_bytes: of one request's body.
+        header_bytes: of one request's headers.
+        body_timeout: seconds for a body to arrive.
+        write_timeout: seconds one write may wait for the client to read.
+        streams: exchanges open at the same time on the endpoint; more are answered with 503.
+        keep_alive: seconds of silence after which a response becomes a stream, and a stream gets a comment.
+        priming: seconds after which a call of a session becomes a stream that can be resumed, where its revision
+            primes streams: long enough that quick answers stay plain JSON, short enough to survive a broken line.
+        retry: milliseconds a client is told to wait before it resumes a stream.
+        linger: seconds a session's own stream goes on collecting messages while no client reads it.
+        idle: seconds without use after which this process lets go of its part of a session; the store keeps it.
+        window: messages a reader may be behind before the sender waits for it.
+    """
+
+    body_bytes: int = 4 * 1024 * 1024
+    header_bytes: int = 32 * 1024
+    body_timeout: float = 30.0
+    write_timeout: float = 30.0
+    streams: int = 1000
+    keep_alive: float = 15.0
+    priming: float = 1.0
+    retry: int = 1000
+    linger: float = 60.0
+    idle: float = 300.0
+    window: int = 256
+
+
+@define(eq=False)
+class Exchange:
+    headers: Headers
+    limits: HTTPLimits
+    _receive: Receive
+    _send: Send
+    common: list[tuple[bytes, bytes]] = field(factory=list)
+    """Headers of every response to this request: CORS, the session."""
+    streaming: bool = False
+    """Whether the response is a stream of events that has begun."""
+    gone: bool = False
+    """Whether the client has left, or is as good as gone because it does not read."""
+
+    @property
+    def takes_json(self) -> bool:
+        return accepts(self.headers.get("accept"), JSON)
+
+    @property
+    def takes_events(self) -> bool:
+        return accepts(self.headers.get("accept"), EVENT_STREAM)
+
+    async def body(self) -> bytes | Refusal:
+        """The whole body, or why it was not taken.
+
+        Raises:
+            ConnectionClosed: the client left.
+        """
+        parts: list[bytes] = []
+        size = 0
+        with trio.move_on_after(self.limits.body_timeout) as scope:
+            while True:
+                event = await self._receive()
+                if event["type"] != "http.request":
+                    raise ConnectionClosed("the client has left")
+                part = event.get("body", b"")
+                size += len(part)
+                if size > self.limits.body_bytes:
+                    limit = self.limits.body_bytes
+                    return Refusal.because(413, f"body of at least {size} bytes: the limit is {limit} bytes")
+                parts.append(part)
+                if not event.get("more_body"):
+                    return parts[0] if len(parts) == 1 else b"".join(parts)
+        if scope.cancelled_caught:
+            return Refusal.because(408, f"expected the body within {self.limits.body_timeout:g} s, got {size} bytes")
+        raise ConnectionClosed("the client has left")
+
+    async def disconnected(self) -> None:
+        """Wait until the client leaves. Only after :meth:`body`."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self.gone = True
+
+    async def respond(
+        self, status: int, body: bytes = b"", headers: Sequence[tuple[bytes, bytes]] = (), *, media: str = JSON
+    ) -> None:
+        """The whole response."""
+        head = [*self.common, *headers, (b"content-length", b"%d" % len(body))]
+        if body:
+            head.append((b"content-type", media.encode()))
+        with trio.move_on_after(self.limits.write_timeout) as scope:
+            await self._send({"type": "http.response.start", "status": status, "headers": head})
+            await self._send({"type": "http.response.body", "body": body})
+        if scope.cancelled_caught:
+            self.gone = True
+
+    async def reply(self, status: int, message: Message | Sequence[Message]) -> None:
+        """The whole response, one JSON-RPC message or batch; as an event where the client reads nothing else."""
+        data = encode(message)
+        if status == 200 and not self.takes_json:
+            await self.respond(status, sse.encode(data), _STREAM_HEADERS[1:], media=EVENT_STREAM)
+        else:
+            await self.respond(status, data)
+
+    async def refuse(self, refusal: Refusal) -> None:
+        await self.respond(refusal.status, encode(refusal.error) if refusal.error else b"", refusal.headers)
+
+    async def overloaded(self, message: str, retry_after: float, id: str | int | None = None) -> None:
+        error = ErrorResponse(id, int(Code.INTERNAL_ERROR), message, {"retryAfter": retry_after})
+        after = b"%d" % max(1, round(retry_after))
+        await self.respond(503, encode(error), [(b"retry-after", after)])
+
+    async def stream(self) -> None:
+        """Begin a stream of events, unless it has begun; ``write`` and ``end`` follow."""
+        if self.streaming:
+            return
+        self.streaming = True
+        await self._write({"type": "http.response.start", "status": 200, "headers": [*self.common, *_STREAM_HEADERS]})
+
+    async def write(self, data: bytes = _COMMENT) -> None:
+        """Encoded events; without any, a comment that shows the line is alive.
+
+        Raises:
+            ConnectionClosed: the client did not read for too long.
+        """
+        await self._write({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def end(self) -> None:
+        """The end of the stream of events."""
+        await self._write({"type": "http.response.body", "body": b""})
+
+    async def _write(self, event: MutableMapping[str, Any]) -> None:
+        with trio.move_on_after(self.limits.write_timeout) as scope:
+            await self._send(event)
+        if scope.cancelled_caught:
+            self.gone = True
+            raise ConnectionClosed("the client does not read")

@@ -1,0 +1,126 @@
+"""The headers of one HTTP request, read once.
+
+Made by the ASGI entry from the scope; the rules and the authenticator read it as a mapping. Names are lower case,
+values are stripped of surrounding whitespace, and a value is text as latin-1 gives it.
+The one rule: a header that routes a message is never merged or guessed: when it comes twice, the request is refused.
+
+Source: RFC 9110 sections 5.3, 8.3, 12.4.2, 12.5.1; MCP 2026-07-28, basic/transports/streamable-http.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from mcptrio.errors import HeaderMismatch, InvalidRequest
+
+__all__ = ["EVENT_STREAM", "JSON", "Headers", "accepts", "is_json"]
+
+JSON: Final = "application/json"
+EVENT_STREAM: Final = "text/event-stream"
+
+_BOTH: Final = f"{JSON}, {EVENT_STREAM}"
+"""What every MCP client has to send, and so nearly all that is ever parsed here."""
+_SINGULAR: Final = frozenset({"authorization", "content-length", "content-type", "host", "last-event-id", "origin"})
+"""Headers that RFC 9110 and the HTML standard allow once; a second one is how requests are smuggled."""
+
+
+class Headers(Mapping[str, str]):
+    """Header names in lower case to their value; a repeated header reads as its values joined by ``", "``.
+
+    Args:
+        raw: as ASGI has them: pairs of bytes.
+    """
+
+    __slots__ = ("_values", "size")
+
+    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
+        values: dict[str, list[str]] = {}
+        size = 0
+        for name, value in raw:
+            # 4: the colon, the space and the line's end, so that many empty headers count too.
+            size += len(name) + len(value) + 4
+            values.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1").strip(" \t"))
+        self._values = values
+        self.size = size
+        """Bytes on the wire, about."""
+
+    def __getitem__(self, name: str) -> str:
+        return ", ".join(self._values[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+    def routing(self, name: str) -> str | None:
+        """The value of a header that mirrors the body, or ``None``.
+
+        Raises:
+            HeaderMismatch: it came more than once.
+        """
+        values = self._values.get(name)
+        if values is None:
+            return None
+        if len(values) > 1:
+            raise HeaderMismatch(f"expected one {name} header, got {len(values)}")
+        return values[0]
+
+    def check_singular(self) -> None:
+        """
+        Raises:
+            InvalidRequest: a header that may come once came more than once.
+        """
+        for name, values in self._values.items():
+            if len(values) > 1 and name in _SINGULAR:
+                raise InvalidRequest(f"expected one {name} header, got {len(values)}")
+
+
+def accepts(header: str | None, media_type: str) -> bool:
+    """Whether an ``Accept`` header allows a media type; the most specific range that matches decides.
+
+    No header allows everything (RFC 9110 section 12.5.1).
+    """
+    if header is None or header == _BOTH:
+        return True
+    kind = media_type.partition("/")[0]
+    ranks = {media_type: 3, f"{kind}/*": 2, "*/*": 1}
+    best, allowed = 0, False
+    for item in header.split(","):
+        name, *parameters = (part.strip().lower() for part in item.split(";"))
+        rank = ranks.get(name, 0)
+        if rank and rank >= best:
+            wanted = _weight(parameters) > 0
+            allowed = wanted or (allowed and rank == best)
+            best = rank
+    return allowed
+
+
+def is_json(content_type: str | None) -> bool:
+    """Whether a ``Content-Type`` says JSON in UTF-8, which is the only encoding JSON has between systems (RFC 8259)."""
+    if content_type is None:
+        return False
+    name, *parameters = (part.strip().lower() for part in content_type.split(";"))
+    if name != JSON:
+        return False
+    for parameter in parameters:
+        key, _, value = parameter.partition("=")
+        if key.strip() == "charset" and value.strip().strip('"') not in {"utf-8", "utf8"}:
+            return False
+    return True
+
+
+def _weight(parameters: Iterable[str]) -> float:
+    """The ``q`` of one range; a malformed one counts as 1, since refusing a sloppy client gains nothing."""
+    for parameter in parameters:
+        key, _, value = parameter.partition("=")
+        if key.strip() == "q":
+            try:
+                return float(value)
+            except ValueError:
+                return 1.0
+    return 1.0

@@ -1,0 +1,93 @@
+"""Which hosts this server answers to, and which web pages may talk to it.
+
+Asked by the ASGI entry before anything else of a request is looked at. Both checks are the defence against DNS
+rebinding: a page of an attacker whose name suddenly resolves to 127.0.0.1 carries its own name in Host and Origin.
+The one rule: what is not allowed is refused; a missing Origin is normal, since only browsers send it.
+
+Source: MCP 2026-07-28, basic/transports/streamable-http, "Security Warning"; RFC 9110 section 7.2; RFC 6454 section 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+from urllib.parse import urlsplit
+
+from attrs import field, frozen
+
+__all__ = ["LOOPBACK", "HostPolicy", "OriginPolicy"]
+
+LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
+
+
+def _lowered(entries: Iterable[str]) -> frozenset[str]:
+    return frozenset(entry.strip().lower().rstrip("/") for entry in entries)
+
+
+@frozen
+class HostPolicy:
+    """The values of ``Host`` that are served.
+
+    An entry is a name (any port), a name with a port, or ``*`` for every host. An IPv6 address is in brackets.
+    """
+
+    allowed: frozenset[str] = field(default=frozenset(LOOPBACK), converter=_lowered)
+
+    @classmethod
+    def for_bind(cls, host: str, extra: Iterable[str] = ()) -> HostPolicy:
+        """The policy for a server bound to ``host``: loopback names, the host itself, and what the operator adds.
+
+        A server bound to every interface cannot know its names, so there the operator has to list them.
+        """
+        name = f"[{host}]" if ":" in host and not host.startswith("[") else host
+        own = () if name in {"", "0.0.0.0", "[::]"} else (name,)
+        return cls((*LOOPBACK, *own, *extra))
+
+    def allows(self, host: str | None) -> bool:
+        if "*" in self.allowed:
+            return True
+        if not host:
+            return False
+        host = host.lower()
+        return host in self.allowed or _without_port(host) in self.allowed
+
+
+@frozen
+class OriginPolicy:
+    """The web origins that may call.
+
+    An entry is an origin (``https://app.example.com``, with or without a port: without, any port is meant), a bare
+    host name (any scheme and port), or ``*`` for every origin.
+    """
+
+    allowed: frozenset[str] = field(default=frozenset(LOOPBACK), converter=_lowered)
+
+    @classmethod
+    def with_loopback(cls, extra: Iterable[str] = ()) -> OriginPolicy:
+        """Pages served from this machine, and what the operator adds."""
+        return cls((*LOOPBACK, *extra))
+
+    def allows(self, origin: str | None) -> bool:
+        """Whether a request with this ``Origin`` may go on; ``None`` is a client that is no browser."""
+        if origin is None or "*" in self.allowed:
+            return True
+        origin = origin.lower()
+        if origin in self.allowed:
+            return True
+        try:
+            parts = urlsplit(origin)
+        except ValueError:
+            return False
+        if parts.scheme not in {"http", "https"} or not parts.netloc or "@" in parts.netloc:
+            # "null" (a sandboxed frame, a file) and browser extensions have to be listed by name.
+            return False
+        host = _without_port(parts.netloc)
+        return host in self.allowed or f"{parts.scheme}://{host}" in self.allowed
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        address, bracket, rest = host.partition("]")
+        return address + bracket if not rest or (rest[0] == ":" and rest[1:].isdigit()) else host
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdigit() else host

@@ -1,0 +1,77 @@
+"""News between the local parts of one session on several replicas.
+
+Used by the sessions. What has to find a request that runs elsewhere travels here by session id: the client's answer to
+a question, a cancellation, a changed log level, the end, and the wake-up for whoever reads a stream.
+The one rule: the bus may lose anything. A lost answer costs the question its deadline, a lost wake-up a delay, and a
+lost end nothing, since the store is asked first.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+
+import orjson
+
+from mcptrio.abc import Bus
+from mcptrio.protocol.jsonrpc import encode
+from mcptrio.protocol.messages import Batch, ErrorResponse, Malformed, Message, Notification, Response
+
+__all__ = ["Replicas"]
+
+
+class Replicas:
+    """The way to the other replicas.
+
+    Args:
+        bus: ``None`` where there are no others; then nothing here does anything.
+    """
+
+    def __init__(self, bus: Bus | None) -> None:
+        self._bus = bus
+        self._self = secrets.token_urlsafe(6)
+
+    @property
+    def exist(self) -> bool:
+        return self._bus is not None
+
+    async def tell(self, session: str, news: Mapping[str, str]) -> None:
+        """Publish to the local parts of the session elsewhere."""
+        if self._bus is not None:
+            await self._bus.publish(f"session:{session}", orjson.dumps({"from": self._self, **news}))
+
+    async def pass_on(self, session: str, incoming: Message | Batch) -> None:
+        """Publish what may be meant for a request that runs elsewhere: answers and cancellations."""
+        if self._bus is not None:
+            messages = [message for message in _messages(incoming) if _travels(message)]
+            if messages:
+                await self.tell(session, {"message": encode(messages).decode()})
+
+    async def repeat(self, session: str, cause: Message | Batch) -> None:
+        """Publish what has changed the session's record here, so that it does the same elsewhere."""
+        if self._bus is not None:
+            messages = [message for message in _messages(cause) if not _travels(message)]
+            if messages:
+                await self.tell(session, {"message": encode(messages).decode()})
+
+    async def follow(self, session: str, hear: Callable[[Mapping[str, str]], None]) -> None:
+        """Call ``hear`` with the news of the others, until cancelled."""
+        if self._bus is None:
+            return
+        async with self._bus.subscribe(f"session:{session}") as arriving:
+            async for data in arriving:
+                news = orjson.loads(data)
+                if news["from"] != self._self:
+                    hear(news)
+
+
+def _messages(incoming: Message | Batch) -> list[Message]:
+    if isinstance(incoming, Batch):
+        return [message for message in incoming.messages if not isinstance(message, Malformed)]
+    return [incoming]
+
+
+def _travels(message: Message | Batch) -> bool:
+    if isinstance(message, Notification):
+        return message.method == "notifications/cancelled"
+    return isinstance(message, (Response, ErrorResponse))

@@ -1,0 +1,191 @@
+"""The local part of one handshake session over HTTP: its streams, and how it hears of the other replicas.
+
+Made by :mod:`mcptrio.transports.http.sessions`, used by the exchanges of the session.
+The one rule: it owns nothing that must survive it. The record is in the session store, the messages in the event store.
+
+Source: MCP 2025-11-25, basic/transports, "Streamable HTTP".
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import trio
+from attrs import frozen
+
+from mcptrio.abc import EventStore, Outlet, PeerSession, SessionRecord, SessionStore
+from mcptrio.errors import ConnectionClosed
+from mcptrio.outbox import Item
+from mcptrio.protocol.jsonrpc import decode
+from mcptrio.protocol.messages import Batch, Message, Notification
+from mcptrio.protocol.revisions.registry import REVISIONS
+from mcptrio.protocol.revisions.revision import HTTPTraits
+from mcptrio.transports.http.exchange import HTTPLimits
+from mcptrio.transports.http.replicas import Replicas
+from mcptrio.transports.http.streams import Stream, Wakes
+
+__all__ = ["NOWHERE", "POST", "STANDING", "Session", "Shared"]
+
+STANDING: Final = "g"
+"""How the ids of sessions' own streams begin."""
+POST: Final = "p"
+"""How the ids of the streams of requests begin."""
+
+
+@frozen(kw_only=True)
+class Shared:
+    """What the sessions of one process have in common."""
+
+    store: SessionStore
+    events: EventStore
+    replicas: Replicas
+    limits: HTTPLimits
+    start_soon: Callable[..., None]
+    """Starts a task in the application's nursery."""
+
+
+class _Nowhere:
+    """The outlet of what gets no answer: notifications, responses, and what another replica passes on."""
+
+    async def send(self, message: Item) -> None:
+        raise ConnectionClosed("the message cannot be sent: nothing was asked")
+
+    def offer(self, message: Notification, key: object) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+NOWHERE: Final = _Nowhere()
+
+
+class Session:
+    """The local part of one session."""
+
+    def __init__(self, shared: Shared, peer: PeerSession, saved: SessionRecord | None) -> None:
+        self.peer = peer
+        self.standing: Stream | None = None
+        """What belongs to no request; exists since the first GET here."""
+        self.streams: dict[str, Stream] = {}
+        """Those whose pump runs here."""
+        self.waiting: set[Stream] = set()
+        """Those whose exchange still waits for the first message; no event of them exists."""
+        self.wakes = Wakes()
+        self.exchanges = 0
+        """HTTP exchanges that are being served with it."""
+        self.used = trio.current_time()
+        self.touched = self.used
+        """When the store last learned that it is used."""
+        self.ended = False
+        self.scope = trio.CancelScope()
+        self._shared = shared
+        self._saved = saved
+
+    @property
+    def id(self) -> str:
+        return self.peer.id
+
+    @property
+    def traits(self) -> HTTPTraits | None:
+        """``None`` until ``initialize`` has been answered."""
+        record = self.peer.record
+        return REVISIONS[record.revision].http if record else None
+
+    def open_stream(self, kind: str, expected: int | None) -> Stream:
+        """A stream of this session; it is kept in no list until :meth:`start`."""
+        traits = self.traits
+        return Stream(
+            f"{kind}{secrets.token_urlsafe(6)}",
+            self.id,
+            self._shared.events,
+            self.wakes,
+            self._announce,
+            expected=expected,
+            primes=traits is not None and traits.priming,
+            window=self._shared.limits.window,
+        )
+
+    def find_stream(self, id: str) -> Stream:
+        """The stream with this id: ours, or what we can see of another replica's."""
+        if id in self.streams:
+            return self.streams[id]
+        stream = self.open_stream("", None)
+        stream.id = id
+        return stream
+
+    def start(self, stream: Stream, items: Sequence[Item] = ()) -> None:
+        """Pump the stream into the store, in the application's nursery, so that it outlives the exchange."""
+        self.streams[stream.id] = stream
+        self._shared.start_soon(self._pump, stream, items)
+
+    def listen(self) -> Stream:
+        """The session's own stream, attached to the engine."""
+        if self.standing is None:
+            self.standing = self.open_stream(STANDING, None)
+            self.start(self.standing)
+            self.peer.attach(self.standing)
+        return self.standing
+
+    def stop_listening(self) -> None:
+        if self.standing is not None:
+            self.peer.detach(self.standing)
+            self.standing.close()
+            self.standing = None
+
+    async def receive(self, incoming: Message | Batch, outlet: Outlet) -> None:
+        """Hand over what a POST brought, here and to whoever waits for it elsewhere."""
+        self.used = trio.current_time()
+        self.peer.receive(incoming, outlet)
+        await self.save(incoming)
+        await self._shared.replicas.pass_on(self.id, incoming)
+
+    async def save(self, cause: Message | Batch | None = None) -> None:
+        """Store the record if the engine has replaced it, and let the other replicas do to theirs what caused it."""
+        record = self.peer.record
+        if record is None or record is self._saved or self.ended:
+            return
+        first = self._saved is None
+        self._saved = record
+        await self._shared.store.save(record)
+        if not first and cause is not None:
+            await self._shared.replicas.repeat(self.id, cause)
+
+    def end(self, reason: str) -> None:
+        """Forget the local part."""
+        if not self.ended:
+            self.ended = True
+            self.peer.end(reason)
+            for stream in (*self.streams.values(), *self.waiting):
+                stream.outbox.abort()
+            self.wakes.end()
+            self.scope.cancel(reason=reason)
+
+    async def follow(self) -> None:
+        """Hear the other replicas until the session ends here."""
+        with self.scope:
+            await self._shared.replicas.follow(self.id, self._hear)
+
+    def _hear(self, news: Mapping[str, str]) -> None:
+        if "wake" in news:
+            self.wakes.wake(news["wake"])
+        elif "message" in news:
+            incoming = decode(news["message"].encode())
+            if isinstance(incoming, Batch):
+                for message in incoming.messages:
+                    self.peer.receive(message, NOWHERE)
+        elif "end" in news:
+            self.end(news["end"])
+
+    async def _pump(self, stream: Stream, items: Sequence[Item]) -> None:
+        try:
+            await stream.pump(items)
+        finally:
+            del self.streams[stream.id]
+            if self.standing is stream:
+                self.standing = None
+
+    async def _announce(self, stream: str) -> None:
+        await self._shared.replicas.tell(self.id, {"wake": stream})

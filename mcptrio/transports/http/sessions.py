@@ -1,0 +1,166 @@
+"""Handshake sessions over HTTP: which exist, and which of them this process works for.
+
+Kept by the ASGI entry. No process owns a session: whatever arrives here is served here, by a local part that is made
+from the stored record when there is none, and let go when it has been idle for a while.
+The one rule: the store decides whether a session exists; a local part only says what it is doing.
+
+Source: MCP 2025-11-25, basic/transports, "Session Management".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import trio
+
+from mcptrio.abc import Bus, Engine, EventStore, Principal, SessionStore
+from mcptrio.transports.http.exchange import HTTPLimits
+from mcptrio.transports.http.replicas import Replicas
+from mcptrio.transports.http.session import Session, Shared
+
+__all__ = ["Sessions"]
+
+_SWEEP: Final = 5.0
+"""Seconds between two looks at what has been idle for too long."""
+_TOUCH: Final = 60.0
+"""Seconds after which the store is told again that a session is busy. Stores forget sessions after much longer."""
+
+_log = logging.getLogger("mcptrio.http.sessions")
+
+
+class Sessions:
+    """All sessions that this process works for.
+
+    Args:
+        bus: reaches the other replicas; ``None`` where there are none.
+    """
+
+    def __init__(
+        self, engine: Engine, store: SessionStore, events: EventStore, bus: Bus | None, limits: HTTPLimits
+    ) -> None:
+        self.events = events
+        self._store = store
+        self._limits = limits
+        self._engine = engine
+        self._replicas = Replicas(bus)
+        self._shared = Shared(
+            store=store, events=events, replicas=self._replicas, limits=limits, start_soon=self._start_soon
+        )
+        self._here: dict[str, Session] = {}
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Own the tasks of all sessions, and drop those that are idle for too long. Runs until cancelled."""
+        try:
+            async with trio.open_nursery() as self._nursery:
+                task_status.started()
+                while True:
+                    await trio.sleep(_SWEEP)
+                    await self._sweep()
+        finally:
+            self._nursery = None
+            for session in tuple(self._here.values()):
+                session.end("the server stops")
+            self._here.clear()
+
+    def open(self, principal: Principal | None) -> Session:
+        """A session that waits for ``initialize``. Nobody finds it until :meth:`keep`.
+
+        Raises:
+            Overloaded: the engine has too many.
+        """
+        self._check_running()
+        return Session(self._shared, self._engine.open_session(principal=principal), None)
+
+    async def keep(self, session: Session) -> None:
+        """Store a session whose ``initialize`` has succeeded.
+
+        Raises:
+            Overloaded: the store has too many.
+        """
+        await session.save()
+        self._enter(session)
+
+    async def find(self, id: str, principal: Principal | None) -> Session | None:
+        """The session, if there is one and it belongs to this principal.
+
+        Raises:
+            Overloaded: it has no local part yet, and the engine has too many.
+        """
+        self._check_running()
+        record = await self._store.load(id)
+        session = self._here.get(id)
+        if record is None:
+            if session is not None:
+                await self._forget(session, "the session has ended elsewhere")
+            return None
+        if not _same(record.principal, principal):
+            _log.warning("session of another principal asked for: %s", principal)
+            return None
+        if session is None or session.ended:
+            session = Session(self._shared, self._engine.open_session(principal=principal, record=record), record)
+            self._enter(session)
+        session.used = session.touched = trio.current_time()
+        return session
+
+    async def end(self, session: Session) -> None:
+        """The client has ended the session: forget it everywhere."""
+        await self._store.delete(session.id)
+        await self._forget(session, "the client has ended the session")
+        await self._replicas.tell(session.id, {"end": "the client has ended the session"})
+
+    def _start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
+        self._check_running().start_soon(function, *args)
+
+    def _check_running(self) -> trio.Nursery:
+        if self._nursery is None:
+            raise RuntimeError("HTTPApp.run() is not running: start it in the nursery that serves the application")
+        return self._nursery
+
+    def _enter(self, session: Session) -> None:
+        self._here[session.id] = session
+        if self._replicas.exist:
+            self._start_soon(self._follow, session)
+
+    async def _follow(self, session: Session) -> None:
+        await session.follow()
+        if self._here.get(session.id) is session:
+            del self._here[session.id]
+
+    async def _forget(self, session: Session, reason: str) -> None:
+        session.end(reason)
+        if self._here.get(session.id) is session:
+            del self._here[session.id]
+        await self.events.drop(session.id)
+
+    async def _sweep(self) -> None:
+        now = trio.current_time()
+        for session in tuple(self._here.values()):
+            await session.save()
+            standing = session.standing
+            if standing is not None and not standing.readers and now - standing.unread_since > self._limits.linger:
+                session.stop_listening()
+            if session.peer.busy or session.exchanges:
+                session.used = now
+                if now - session.touched > _TOUCH:
+                    session.touched = now
+                    await self._store.load(session.id)
+            elif now - session.used > self._limits.idle:
+                session.end("idle here")
+                self._here.pop(session.id, None)
+        for id in await self._store.expire():
+            session_here = self._here.get(id)
+            if session_here is not None:
+                await self._forget(session_here, "the session has expired")
+            else:
+                await self.events.drop(id)
+            await self._replicas.tell(id, {"end": "the session has expired"})
+
+
+def _same(one: Principal | None, other: Principal | None) -> bool:
+    """Whether it is the same person with the same client. A token with other scopes is."""
+    if one is None or other is None:
+        return one is other
+    return (one.issuer, one.subject, one.client_id) == (other.issuer, other.subject, other.client_id)

@@ -1,0 +1,79 @@
+"""Demo tools that ask the client: its model, its user by form or page, its roots.
+
+Names and arguments are those of the reference server "everything".
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from attrs import frozen
+from msgspec import Meta
+
+from mcptrio import Context, Elicited, TextContent, ToolError, tool
+
+__all__ = [
+    "Profile",
+    "get_roots_list",
+    "trigger_elicitation_request",
+    "trigger_sampling_request",
+    "trigger_url_elicitation",
+]
+
+
+@frozen(kw_only=True)
+class Profile:
+    """What the user is asked for."""
+
+    name: str
+    subscribed: bool = False
+    age: Annotated[int, Meta(ge=0, le=150)] | None = None
+    color: Literal["red", "green", "blue"] = "green"
+
+
+@tool(name="trigger-sampling-request", title="Ask the model", read_only=True)
+async def trigger_sampling_request(
+    ctx: Context, prompt: str, maxTokens: Annotated[int, Meta(ge=1, le=100_000)] = 100
+) -> str:
+    """Have the client's model say something.
+
+    Args:
+        prompt: what it is asked.
+        maxTokens: the most it may say.
+    """
+    answer = await ctx.sample(prompt, max_tokens=maxTokens)
+    said = " ".join(block.text for block in answer.content if isinstance(block, TextContent))
+    return f"LLM sampling result from {answer.model}: {said}"
+
+
+@tool(name="trigger-elicitation-request", title="Ask the user", read_only=True)
+async def trigger_elicitation_request(ctx: Context) -> str:
+    """Have the user fill in a form."""
+    answer: Elicited[Any] = await ctx.elicit("Please tell us about yourself:", Profile)
+    if answer.content is None:
+        return f"The user chose to {answer.action}."
+    return f"The user is {answer.content.name} and likes {answer.content.color}."
+
+
+@tool(name="trigger-url-elicitation", title="Send the user to a page", read_only=True)
+async def trigger_url_elicitation(ctx: Context, url: str, message: str = "Please open this page to continue.") -> str:
+    """Have the user open a page.
+
+    Args:
+        url: the page, https only.
+        message: why the user should open it.
+    """
+    # The page is the caller's choice, and the user is asked to trust it: no javascript:, no file:.
+    if not url.startswith("https://"):
+        raise ToolError(f"expected a URL with https, got {url[:40]!r} @ $.url")
+    answer = await ctx.elicit_url(message, url)
+    return "The user agreed to open the page." if answer.accepted else f"The user chose to {answer.action}."
+
+
+@tool(name="get-roots-list", title="Roots", read_only=True)
+async def get_roots_list(ctx: Context) -> str:
+    """List where the client lets the server work."""
+    roots = await ctx.list_roots()
+    if not roots:
+        return "The client has no roots."
+    return "\n".join(f"{number}. {root.name or 'unnamed'}: {root.uri}" for number, root in enumerate(roots, 1))

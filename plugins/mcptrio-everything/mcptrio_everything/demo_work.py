@@ -1,0 +1,116 @@
+"""Demo tools that take their time: progress, log messages at every level, a question on the way.
+
+Names and arguments are those of the reference server "everything". Its toggles for simulated logging and updates are
+background tasks that outlive the call; here the messages come during the call, and end with it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import trio
+from msgspec import Meta
+
+from mcptrio import Context, tool
+
+__all__ = [
+    "simulate_logging",
+    "simulate_research_query",
+    "trigger_long_running_operation",
+    "trigger_resource_updates",
+]
+
+_LOG = (
+    ("debug", "Debug-level message"),
+    ("info", "Info-level message"),
+    ("notice", "Notice-level message"),
+    ("warning", "Warning-level message"),
+    ("error", "Error-level message"),
+    ("critical", "Critical-level message"),
+    ("alert", "Alert-level message"),
+    ("emergency", "Emergency-level message"),
+)
+
+_STAGES = ("Gathering sources", "Analyzing content", "Synthesizing findings", "Generating report")
+
+
+@tool(name="trigger-long-running-operation", title="Long-running operation", read_only=True)
+async def trigger_long_running_operation(
+    ctx: Context,
+    duration: Annotated[float, Meta(ge=0, le=3600)] = 10,
+    steps: Annotated[int, Meta(ge=1, le=1000)] = 5,
+) -> str:
+    """Take a while, and report progress at each step.
+
+    Args:
+        duration: seconds in all.
+        steps: how often progress is reported.
+    """
+    for step in range(1, steps + 1):
+        await trio.sleep(duration / steps)
+        await ctx.report_progress(step, total=steps, message=f"Step {step} of {steps}")
+    return f"Long running operation completed. Duration: {duration:g} seconds, Steps: {steps}."
+
+
+@tool(name="simulate-logging", title="Simulated logging", read_only=True)
+async def simulate_logging(
+    ctx: Context,
+    rounds: Annotated[int, Meta(ge=1, le=100)] = 1,
+    interval: Annotated[float, Meta(ge=0, le=60)] = 0.1,
+) -> str:
+    """Log one message at every level, and again; the client sees those at its log level or above.
+
+    Args:
+        rounds: how often.
+        interval: seconds between two messages.
+    """
+    for _ in range(rounds):
+        for level, message in _LOG:
+            await ctx.log(level, message, logger="everything")
+            await trio.sleep(interval)
+    return f"Logged {rounds * len(_LOG)} messages"
+
+
+@tool(name="trigger-resource-updates", title="Resource updates", read_only=True)
+async def trigger_resource_updates(
+    ctx: Context,
+    count: Annotated[int, Meta(ge=1, le=100)] = 1,
+    interval: Annotated[float, Meta(ge=0, le=60)] = 0.1,
+) -> str:
+    """Tell the subscribers of test://watched-resource that it has changed, and again.
+
+    Args:
+        count: how often.
+        interval: seconds between two.
+    """
+    for _ in range(count):
+        ctx.notify_resource_updated("test://watched-resource")
+        await trio.sleep(interval)
+    return f"Told the subscribers {count} times"
+
+
+@tool(name="simulate-research-query", title="Research", read_only=True)
+async def simulate_research_query(
+    ctx: Context, topic: str, ambiguous: bool = False, pace: Annotated[float, Meta(ge=0, le=60)] = 1.0
+) -> str:
+    """Pretend to look into a topic, in four stages; an ambiguous one is clarified with the user.
+
+    Args:
+        topic: what to look into.
+        ambiguous: whether the user has to say which meaning is meant.
+        pace: seconds a stage takes.
+    """
+    meaning = topic
+    for number, stage in enumerate(_STAGES, 1):
+        await ctx.report_progress(number, total=len(_STAGES), message=stage)
+        await trio.sleep(pace)
+        if number == 2 and ambiguous and ctx.supports("elicitation.form"):
+            form = {
+                "type": "object",
+                "properties": {"interpretation": {"type": "string", "enum": ["technical", "historical", "current"]}},
+                "required": ["interpretation"],
+            }
+            answer = await ctx.elicit(f'What about "{topic}" is meant?', form, key="interpretation")
+            if answer.accepted:
+                meaning = f"{topic} ({answer.unwrap()['interpretation']})"
+    return f"# Research report: {meaning}\n\nThis simulated report went through {len(_STAGES)} stages."

@@ -1,0 +1,97 @@
+"""Tools whose questions travel in rounds in 2026-07-28 (InputRequiredResult), and are plain awaits here.
+
+What the suite checks with them is the runtime's: missing answers are asked for again, a tampered state is refused,
+and a client is asked only for what it declared.
+
+Source: SEP-2322; MCP 2026-07-28, basic/patterns/mrtr.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcptrio import Context, Elicit, Elicited, ListRoots, Sample, TextContent, tool
+
+__all__ = [
+    "test_input_required_result_capabilities",
+    "test_input_required_result_elicitation",
+    "test_input_required_result_list_roots",
+    "test_input_required_result_multi_round",
+    "test_input_required_result_multiple_inputs",
+    "test_input_required_result_request_state",
+    "test_input_required_result_sampling",
+    "test_input_required_result_tampered_state",
+]
+
+_NAME: dict[str, Any] = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+_COLOR: dict[str, Any] = {"type": "object", "properties": {"color": {"type": "string"}}, "required": ["color"]}
+_OK: dict[str, Any] = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
+
+
+@tool(read_only=True)
+async def test_input_required_result_elicitation(ctx: Context) -> str:
+    """Ask the user's name, then greet."""
+    answer: Elicited[dict[str, Any]] = await ctx.elicit("What is your name?", _NAME, key="user_name")
+    return f"Hello, {answer.unwrap()['name']}!"
+
+
+@tool(read_only=True)
+async def test_input_required_result_sampling(ctx: Context) -> str:
+    """Have the client's model name a capital."""
+    answer = await ctx.sample("What is the capital of France?", max_tokens=100, key="capital_question")
+    return " ".join(block.text for block in answer.content if isinstance(block, TextContent))
+
+
+@tool(read_only=True)
+async def test_input_required_result_list_roots(ctx: Context) -> str:
+    """List the client's roots."""
+    roots = await ctx.list_roots(key="client_roots")
+    return f"{len(roots)} roots: {', '.join(root.uri for root in roots)}"
+
+
+@tool(read_only=True)
+async def test_input_required_result_request_state(ctx: Context) -> str:
+    """Ask for a confirmation, with a state that comes back."""
+    answer: Elicited[dict[str, Any]] = await ctx.elicit("Please confirm", _OK, key="confirm")
+    return f"state-ok: {'confirmed' if answer.unwrap()['ok'] else 'not confirmed'}"
+
+
+@tool(read_only=True)
+async def test_input_required_result_multiple_inputs(ctx: Context) -> str:
+    """Ask the user, the model and the client at once."""
+    user, greeting, roots = await ctx.ask(
+        Elicit("What is your name?", _NAME, key="user_name"),
+        Sample("Generate a greeting", max_tokens=50, key="greeting"),
+        ListRoots(key="client_roots"),
+    )
+    said = " ".join(block.text for block in greeting.content if isinstance(block, TextContent))
+    return f"{said} {user.unwrap()['name']} has {len(roots)} roots."
+
+
+@tool(read_only=True)
+async def test_input_required_result_multi_round(ctx: Context) -> str:
+    """Ask the user two things, one after the other."""
+    name: Elicited[dict[str, Any]] = await ctx.elicit("Step 1: What is your name?", _NAME, key="step1")
+    color: Elicited[dict[str, Any]] = await ctx.elicit("Step 2: What is your favorite color?", _COLOR, key="step2")
+    return f"{name.unwrap()['name']} likes {color.unwrap()['color']}."
+
+
+@tool(read_only=True)
+async def test_input_required_result_tampered_state(ctx: Context) -> str:
+    """Ask for a confirmation; a state that was altered on its way is refused."""
+    answer: Elicited[dict[str, Any]] = await ctx.elicit("Please confirm", _OK, key="confirm")
+    return f"The state was as it left: {answer.unwrap()['ok']}"
+
+
+@tool(read_only=True)
+async def test_input_required_result_capabilities(ctx: Context) -> str:
+    """Ask the user and the model, each only where the client declared it."""
+    questions: list[Elicit | Sample] = []
+    if ctx.supports("elicitation.form"):
+        questions.append(Elicit("What is your name?", _NAME, key="user_name"))
+    if ctx.supports("sampling"):
+        questions.append(Sample("Generate a greeting", max_tokens=50, key="greeting"))
+    if not questions:
+        return "The client declared neither elicitation nor sampling"
+    answers = await ctx.ask(*questions)
+    return f"{len(answers)} answers"

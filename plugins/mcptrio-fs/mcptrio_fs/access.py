@@ -1,0 +1,165 @@
+"""The way from a call to the file system: which folders it may touch, and a thread to touch them in.
+
+Called by the tools and resources. The one rule: the event loop never touches the file system, and a thread that hangs
+holds up nobody but calls for the same folder: each folder has its own limiter, a call that is cancelled or too slow
+leaves its thread behind, and the thread ends itself as soon as the operating system answers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+from urllib.parse import unquote, urlsplit
+
+import trio
+from attrs import define, field
+
+from mcptrio import Context, ToolError
+
+from .config import Config
+from .errors import printable
+from .sandbox import Folder, Sandbox
+
+__all__ = ["SLICE", "Access", "path_of", "uri_of"]
+
+SLICE = 0.03
+"""Seconds that a long walk works before it comes back to report progress."""
+
+_ELSEWHERE = ""
+_MAX_LIMITERS = 256
+"""Folders with a limiter of their own; clients may name roots without end, and those beyond share one."""
+
+_MAX_SESSIONS = 1000
+"""Sessions whose roots are remembered."""
+_ROOTS_KEPT = 30.0
+"""Seconds for which roots are remembered; the notification of a change may have reached another replica."""
+
+_T = TypeVar("_T")
+
+_UNRESERVED = "/-._~!$&'()*+,;=:@"
+"""What RFC 3986 lets stand in a path as it is."""
+
+
+@define
+class Access:
+    """The file system as the configuration and one client's roots leave it."""
+
+    config: Config
+    _limiters: dict[str, trio.CapacityLimiter] = field(init=False, factory=dict)
+    _known_roots: dict[str, tuple[float, tuple[str, ...]]] = field(init=False, factory=dict)
+    _editing: dict[str, tuple[trio.Lock, int]] = field(init=False, factory=dict)
+
+    async def sandbox(self, ctx: Context) -> Sandbox:
+        """The folders that this call may touch.
+
+        Raises:
+            ToolError: there are none; the message says how to configure some.
+        """
+        config = self.config
+        sandbox = config.sandbox()
+        asks = config.roots if config.roots is not None else bool(config.folders)
+        if asks and ctx.supports("roots"):
+            roots = await self._roots(ctx)
+            if roots and config.folders:
+                narrowed = await self.run(sandbox, roots[0], lambda: sandbox.narrow(roots))
+                if not narrowed.folders:
+                    raise ToolError(
+                        "no directory is allowed: the client's roots and the server's folders have nothing in common; "
+                        f"roots: {', '.join(roots[:10])}; folders: {', '.join(config.folders[:10])}"
+                    )
+                return narrowed
+            if roots:
+                return Sandbox(tuple(Folder(root) for root in dict.fromkeys(roots)), denied=config.patterns)
+        if not sandbox.folders:
+            raise ToolError(
+                'no directory is allowed: set folders = ["/absolute/path"] in [plugins.fs] of mcptrio.toml, or '
+                f"MCPTRIO_FS_FOLDERS (separated by {os.pathsep!r}); with roots = true the client's roots are used"
+            )
+        return sandbox
+
+    def forget_roots(self) -> None:
+        """Ask every client again: the roots of one have changed."""
+        self._known_roots.clear()
+
+    async def run(self, sandbox: Sandbox, path: str, work: Callable[[], _T]) -> _T:
+        """Run something that blocks in a thread.
+
+        Args:
+            path: what it is about, as typed; the folder it seems to lie in decides whose limiter counts.
+            work: must call ``trio.from_thread.check_cancelled`` every few milliseconds.
+
+        Raises:
+            ToolError: the file system did not answer in time, or too many calls wait for this folder.
+        """
+        try:
+            with trio.fail_after(self.config.timeout):
+                return await trio.to_thread.run_sync(
+                    work, limiter=self._limiter(sandbox.folder_of(path)), abandon_on_cancel=True
+                )
+        except trio.TooSlowError as error:
+            raise ToolError(
+                f"the file system did not answer within {self.config.timeout:g} seconds: {printable(path)}"
+            ) from error
+
+    @asynccontextmanager
+    async def one_at_a_time(self, path: str) -> AsyncIterator[None]:
+        """Keep two edits of one file apart, so that the second sees what the first did."""
+        lock, waiting = self._editing.get(path, (trio.Lock(), 0))
+        self._editing[path] = lock, waiting + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, waiting = self._editing.pop(path)
+            if waiting > 1:
+                self._editing[path] = lock, waiting - 1
+
+    async def _roots(self, ctx: Context) -> tuple[str, ...]:
+        """The client's roots as paths; remembered for a while where there is a session to remember them for."""
+        session, now = ctx.session_id, trio.current_time()
+        if session is not None and session in self._known_roots:
+            until, roots = self._known_roots[session]
+            if now < until:
+                return roots
+        roots = tuple(path for path in (path_of(root.uri) for root in await ctx.list_roots()) if path)
+        if session is not None:
+            self._known_roots.pop(session, None)
+            while len(self._known_roots) >= _MAX_SESSIONS:
+                del self._known_roots[next(iter(self._known_roots))]  # the oldest; it will be asked again
+            self._known_roots[session] = now + _ROOTS_KEPT, roots
+        return roots
+
+    def _limiter(self, folder: str) -> trio.CapacityLimiter:
+        key = folder if folder in self._limiters or len(self._limiters) < _MAX_LIMITERS else _ELSEWHERE
+        return self._limiters.setdefault(key, trio.CapacityLimiter(self.config.max_threads))
+
+
+def path_of(uri: str) -> str | None:
+    """The absolute path that a ``file:`` URI names; None for anything else."""
+    parts = urlsplit(uri)
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
+        return None
+    path = unquote(parts.path, errors="strict") if _is_utf8(parts.path) else ""
+    if not path.startswith("/") or "\0" in path:
+        return None
+    normal = os.path.normpath(path)
+    return normal[1:] if normal.startswith("//") else normal
+
+
+def uri_of(path: str) -> str:
+    """The ``file:`` URI of an absolute path."""
+    from_bytes = os.fsencode(path)
+    return "file://" + "".join(
+        chr(byte) if chr(byte).isascii() and (chr(byte).isalnum() or chr(byte) in _UNRESERVED) else f"%{byte:02X}"
+        for byte in from_bytes
+    )
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        return False
+    return True

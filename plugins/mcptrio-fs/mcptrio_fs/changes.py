@@ -1,0 +1,125 @@
+"""The tools that change something.
+
+Marked for mcptrio, registered by the plugin unless it is configured read-only. The one rule: a call that fails or is
+cancelled before its last step has changed nothing.
+
+Source: names, arguments, annotations, titles and results of the reference filesystem server (2026.8.31); createOnly is
+added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, TypedDict
+
+from attrs import frozen
+from msgspec import Meta
+from trio.from_thread import check_cancelled
+
+from mcptrio import CallToolResult, Context, ToolError, tool
+
+from .access import Access
+from .editing import MAX_EDITS, Edit, Edited, apply_edits, fenced
+from .reading import read_bytes
+from .results import TEXT, answer
+from .sandbox import Sandbox
+from .writing import move, replace, write
+
+__all__ = ["Changes", "EditOperation"]
+
+_Path = Annotated[str, "A path in an allowed directory; a relative one is taken from the first allowed directory."]
+
+
+class EditOperation(TypedDict):
+    """One replacement."""
+
+    oldText: Annotated[str, "Text to search for; it must match exactly, but for white space around lines."]
+    newText: Annotated[str, "Text to replace it with."]
+
+
+@frozen
+class Changes:
+    """The changing tools over one file system."""
+
+    access: Access
+
+    @tool(title="Write File", read_only=False, idempotent=True, destructive=True, open_world=False, output_schema=TEXT)
+    async def write_file(
+        self,
+        ctx: Context,
+        path: _Path,
+        content: Annotated[str, "The whole new content; written as UTF-8."],
+        createOnly: Annotated[bool, "Fail if something exists at this path."] = False,
+    ) -> CallToolResult:
+        """Create a file, or overwrite all of an existing one without warning; in one step, so nobody sees half of it.
+        Only works within allowed directories.
+        """
+        sandbox = await self.access.sandbox(ctx)
+        data = self._encode(content)
+        await self.access.run(
+            sandbox,
+            path,
+            lambda: write(sandbox, path, data, create_only=createOnly, checkpoint=check_cancelled),
+        )
+        return answer(f"Successfully wrote to {path}")
+
+    @tool(title="Edit File", read_only=False, idempotent=False, destructive=True, open_world=False, output_schema=TEXT)
+    async def edit_file(
+        self,
+        ctx: Context,
+        path: _Path,
+        edits: Annotated[list[EditOperation], Meta(max_length=MAX_EDITS, description="Applied in this order.")],
+        dryRun: Annotated[bool, "Show the diff and change nothing."] = False,
+    ) -> CallToolResult:
+        """Replace pieces of a text file and return a git-style diff. Each old text is looked for exactly, then line by
+        line without the white space around each line; its first place is replaced, and the indentation and line ends
+        of the file are kept. All edits are made or none. Only works within allowed directories.
+        """
+        sandbox = await self.access.sandbox(ctx)
+        changes = [Edit(edit["oldText"], edit["newText"]) for edit in edits]
+        async with self.access.one_at_a_time(path):
+            edited = await self.access.run(sandbox, path, lambda: self._edit(sandbox, path, changes, dryRun))
+        # Bytes that are no text are kept in the file, but cannot be shown.
+        diff = edited.diff.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        return answer(fenced(diff), edited.notes)
+
+    @tool(
+        title="Create Directory",
+        read_only=False,
+        idempotent=True,
+        destructive=False,
+        open_world=False,
+        output_schema=TEXT,
+    )
+    async def create_directory(self, ctx: Context, path: _Path) -> CallToolResult:
+        """Create a directory, and those above it that do not exist; nothing happens if it exists. Only works within
+        allowed directories.
+        """
+        sandbox = await self.access.sandbox(ctx)
+        await self.access.run(sandbox, path, lambda: sandbox.make_directories(path))
+        return answer(f"Successfully created directory {path}")
+
+    @tool(title="Move File", read_only=False, idempotent=False, destructive=True, open_world=False, output_schema=TEXT)
+    async def move_file(self, ctx: Context, source: _Path, destination: _Path) -> CallToolResult:
+        """Move or rename a file or directory. Fails if something exists at the destination. Both must be within allowed
+        directories.
+        """
+        sandbox = await self.access.sandbox(ctx)
+        await self.access.run(sandbox, source, lambda: move(sandbox, source, destination, checkpoint=check_cancelled))
+        return answer(f"Successfully moved {source} to {destination}")
+
+    def _edit(self, sandbox: Sandbox, path: str, edits: Sequence[Edit], dry_run: bool) -> Edited:
+        file = read_bytes(sandbox, path, limit=self.access.config.max_read_bytes, checkpoint=check_cancelled)
+        text = file.data.decode("utf-8", "surrogateescape")
+        edited = apply_edits(text, edits, path=file.place.typed, checkpoint=check_cancelled)
+        if not dry_run:
+            data = self._encode(edited.text)
+            replace(sandbox, path, data, file.status, checkpoint=check_cancelled)
+        return edited
+
+    def _encode(self, text: str) -> bytes:
+        data = text.encode("utf-8", "surrogateescape")
+        limit = self.access.config.max_write_bytes
+        if len(data) > limit:
+            raise ToolError(f"expected a file of at most {limit} bytes, got {len(data)}")
+        return data

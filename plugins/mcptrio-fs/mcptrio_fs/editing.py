@@ -1,0 +1,272 @@
+"""Edits of a text, and the diff that shows them. Nothing here touches a file.
+
+Called by the edit tool, in a worker thread. The one rule: a line that no edit touched stays as it is, byte for byte,
+with its own line end; new lines get the line end most lines have.
+
+The text is a list of lines, each of which remembers where it came from. That gives the diff without comparing the two
+texts, so its cost grows with the edits and not with the square of the file.
+
+Source: the order of attempts (exact, then line by line without surrounding white space) and the form of the diff are
+those of the reference filesystem server.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+
+from attrs import define, frozen
+
+from mcptrio.errors import ToolError
+
+from .errors import printable
+from .reading import Checkpoint
+
+__all__ = ["MAX_DIFF", "MAX_EDITS", "Edit", "Edited", "apply_edits", "fenced"]
+
+MAX_EDITS = 1000
+"""Edits in one call; each looks at the whole file."""
+
+MAX_DIFF = 256 * 1024
+"""Characters of a diff that are shown."""
+
+_CONTEXT = 3
+_COMPARED = 400
+"""Lines in one changed block up to which the block itself is compared, to show only what differs in it."""
+
+_SEPARATOR = re.compile(r"\r\n|\n")
+
+
+@frozen
+class Edit:
+    """Replace one piece of text by another."""
+
+    old: str
+    new: str
+
+
+@frozen(kw_only=True)
+class Edited:
+    """What came out."""
+
+    text: str
+    diff: str
+    """A unified diff, without a fence; empty lines of context and all."""
+
+    notes: tuple[str, ...]
+    """What the reader should know about the edits, such as a second place that matched too."""
+
+
+@define
+class _Line:
+    text: str
+    separator: str
+    """The line end; empty for what follows the last one."""
+
+    origin: int | None
+    """The number of the line in the text before, from 0; None for a line that an edit made."""
+
+
+def apply_edits(text: str, edits: Sequence[Edit], *, path: str, checkpoint: Checkpoint) -> Edited:
+    """Apply edits one after the other.
+
+    Args:
+        path: what to call the file in the diff.
+
+    Raises:
+        ToolError: there are too many edits, or the old text of one is empty or not found; it says which.
+    """
+    if len(edits) > MAX_EDITS:
+        raise ToolError(f"expected at most {MAX_EDITS} edits, got {len(edits)}")
+    before = _split(text)
+    separator = "\r\n" if text.count("\r\n") * 2 > text.count("\n") else "\n"
+    lines = [_Line(line.text, line.separator, index) for index, line in enumerate(before)]
+    notes = []
+    for number, edit in enumerate(edits, 1):
+        checkpoint()
+        old, new = edit.old.replace("\r\n", "\n"), edit.new.replace("\r\n", "\n")
+        places = _replace_exactly(lines, old, new, separator, is_empty=not text and len(lines) == 1)
+        if not places:
+            places = _replace_loosely(lines, old, new, separator)
+        if not places:
+            raise ToolError(
+                f"could not find the text of edit {number} of {len(edits)} in {printable(path)}; nothing was changed. "
+                f"Expected to find:\n{edit.old[:2000]}"
+            )
+        if places > 1:
+            notes.append(f"edit {number}: the old text is there {places} times; only the first was replaced")
+    diff = "".join(_diff(before, lines, path, checkpoint))
+    return Edited(text="".join(line.text + line.separator for line in lines), diff=diff, notes=tuple(notes))
+
+
+def fenced(diff: str) -> str:
+    """A diff as a Markdown block whose fence is longer than any row of backticks in it."""
+    cut = ""
+    if len(diff) > MAX_DIFF:
+        cut = f"[cut: {len(diff) - MAX_DIFF} more characters of diff]\n"
+        diff = diff[:MAX_DIFF] + "\n"
+    longest = max((len(run) for run in re.findall("`{3,}", diff)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}diff\n{diff}{fence}\n\n{cut}"
+
+
+def _split(text: str) -> list[_Line]:
+    lines = []
+    position = 0
+    for found in _SEPARATOR.finditer(text):
+        lines.append(_Line(text[position : found.start()], found[0], None))
+        position = found.end()
+    lines.append(_Line(text[position:], "", None))
+    return lines
+
+
+def _replace_exactly(lines: list[_Line], old: str, new: str, separator: str, *, is_empty: bool) -> int:
+    """Replace the first place where ``old`` is; returns how many there are."""
+    if not old:
+        if not is_empty:
+            raise ToolError("expected some old text to look for, got an empty string; only an empty file has that")
+        _splice(lines, 0, 1, new.split("\n"), separator)
+        return 1
+    whole = "\n".join(line.text for line in lines)
+    at = whole.find(old)
+    if at < 0:
+        return 0
+    first = whole.count("\n", 0, at)
+    count = old.count("\n") + 1
+    begins = at - (whole.rfind("\n", 0, at) + 1)
+    after = lines[first + count - 1].text[len(old) - (old.rfind("\n") + 1) + (begins if count == 1 else 0) :]
+    replaced = (lines[first].text[:begins] + new + after).split("\n")
+    _splice(lines, first, count, replaced, separator)
+    return 1 + whole.count(old, at + len(old))
+
+
+def _replace_loosely(lines: list[_Line], old: str, new: str, separator: str) -> int:
+    """Replace the first lines that are those of ``old`` but for the white space around each."""
+    stripped = "\n" + "\n".join(line.text.strip() for line in lines) + "\n"
+    for old_text, new_text in ((old, new), (old.removesuffix("\n"), new.removesuffix("\n"))):
+        wanted = old_text.split("\n")
+        needle = "\n" + "\n".join(line.strip() for line in wanted) + "\n"
+        if not needle.strip():
+            return 0  # blank lines are everywhere
+        at = stripped.find(needle)
+        if at >= 0:
+            first = stripped.count("\n", 0, at)
+            here = [line.text for line in lines[first : first + len(wanted)]]
+            _splice(lines, first, len(wanted), _indented(wanted, here, new_text.split("\n")), separator)
+            return 1 + stripped.count(needle, at + len(needle) - 1)
+    return 0
+
+
+def _indented(wanted: Sequence[str], here: Sequence[str], new: Sequence[str]) -> list[str]:
+    """Give new lines the indentation of the file: whatever stands there for the indentation in the old text."""
+    real: dict[str, str] = {}
+    for asked, found in zip(wanted, here, strict=True):
+        if asked.strip():
+            real.setdefault(_indent(asked), _indent(found))
+    first = _indent(here[0])
+    if new[0].strip():
+        real[_indent(new[0])] = first  # the first line stands where the first line stood, however it was indented
+    result = []
+    for line in new:
+        if not line.strip():
+            result.append(line)
+            continue
+        indent = _indent(line)
+        known = max((key for key in real if indent.startswith(key)), key=len, default=None)
+        if known is not None:
+            result.append(real[known] + indent[len(known) :] + line.lstrip())
+        else:  # further out than anything that was asked for
+            shift = len(first) - len(_indent(wanted[0]))
+            result.append((first[:shift] + indent if shift >= 0 else indent[-shift:]) + line.lstrip())
+    return result
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _splice(lines: list[_Line], first: int, count: int, texts: Sequence[str], separator: str) -> None:
+    """Put ``texts`` where ``count`` lines were; line ends stay where they were, as far as there were any."""
+    old = lines[first : first + count]
+    ends = [line.separator for line in old[:-1]][: len(texts) - 1]
+    ends += [separator] * (len(texts) - 1 - len(ends)) + [old[-1].separator]
+    lines[first : first + count] = [_Line(text, end, None) for text, end in zip(texts, ends, strict=True)]
+
+
+def _diff(before: list[_Line], after: list[_Line], path: str, checkpoint: Checkpoint) -> Iterator[str]:
+    name = printable(path)
+    yield f"Index: {name}\n{'=' * 67}\n--- {name}\toriginal\n+++ {name}\tmodified\n"
+    old, new = _lines(before), _lines(after)
+    group: list[tuple[int, int, int, int]] = []
+    for change in _changes(before, after, old, new):
+        checkpoint()
+        if group and change[0] - group[-1][1] > 2 * _CONTEXT:
+            yield from _hunk(group, old, new)
+            group = []
+        group.append(change)
+    if group:
+        yield from _hunk(group, old, new)
+
+
+def _lines(lines: list[_Line]) -> list[str]:
+    """The lines as a diff has them: what follows the last line end is a line only if there is something."""
+    texts = [line.text + "\n" for line in lines[:-1]]
+    if lines[-1].text:
+        texts.append(lines[-1].text)
+    return texts
+
+
+def _changes(
+    before: list[_Line], after: list[_Line], old: list[str], new: list[str]
+) -> Iterator[tuple[int, int, int, int]]:
+    """The differing ranges, as (from, to) before and (from, to) after; lines that kept their origin hold them apart."""
+    at_old = at_new = 0
+    kept = [(line.origin, index) for index, line in enumerate(after) if line.origin is not None]
+    for origin, index in [*kept, (len(before), len(after))]:
+        assert origin is not None
+        if origin > at_old or index > at_new:
+            yield from _within(old, new, at_old, min(origin, len(old)), at_new, min(index, len(new)))
+        at_old, at_new = origin + 1, index + 1
+
+
+def _within(
+    old: list[str], new: list[str], old_from: int, old_to: int, new_from: int, new_to: int
+) -> Iterator[tuple[int, int, int, int]]:
+    while old_from < old_to and new_from < new_to and old[old_from] == new[new_from]:
+        old_from, new_from = old_from + 1, new_from + 1
+    while old_from < old_to and new_from < new_to and old[old_to - 1] == new[new_to - 1]:
+        old_to, new_to = old_to - 1, new_to - 1
+    if old_from >= old_to and new_from >= new_to:
+        return
+    if max(old_to - old_from, new_to - new_from) > _COMPARED:
+        yield old_from, old_to, new_from, new_to
+        return
+    matcher = difflib.SequenceMatcher(None, old[old_from:old_to], new[new_from:new_to], autojunk=False)
+    for tag, a, b, c, d in matcher.get_opcodes():
+        if tag != "equal":
+            yield old_from + a, old_from + b, new_from + c, new_from + d
+
+
+def _hunk(group: list[tuple[int, int, int, int]], old: list[str], new: list[str]) -> Iterator[str]:
+    begin = max(0, group[0][0] - _CONTEXT)
+    end = min(len(old), group[-1][1] + _CONTEXT)
+    new_begin = group[0][2] - (group[0][0] - begin)
+    new_end = group[-1][3] + (end - group[-1][1])
+    yield f"@@ -{_span(begin, end)} +{_span(new_begin, new_end)} @@\n"
+    at = begin
+    for old_from, old_to, new_from, new_to in group:
+        yield from (_marked(" ", line) for line in old[at:old_from])
+        yield from (_marked("-", line) for line in old[old_from:old_to])
+        yield from (_marked("+", line) for line in new[new_from:new_to])
+        at = old_to
+    yield from (_marked(" ", line) for line in old[at:end])
+
+
+def _span(begin: int, end: int) -> str:
+    count = end - begin
+    return f"{begin + 1 if count else begin},{count}"
+
+
+def _marked(mark: str, line: str) -> str:
+    return mark + line if line.endswith("\n") else f"{mark}{line}\n\\ No newline at end of file\n"

@@ -1,0 +1,60 @@
+"""What a model is told when a path does not work.
+
+Called wherever a file system call fails. The one rule: a message is one line that names the path as it was given, and a
+name that comes from disk cannot begin a new line in it.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+
+from mcptrio.errors import ToolError
+
+__all__ = ["AccessDenied", "NotThere", "explain", "printable"]
+
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f\x80-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+class AccessDenied(ToolError):
+    """The path is outside the allowed folders, or denied inside them."""
+
+
+class NotThere(ToolError):
+    """Nothing is at this path."""
+
+
+def explain(error: OSError, path: str) -> ToolError:
+    """Turn what the operating system said into what a model can act on."""
+    shown = printable(path)
+    match error.errno:
+        case errno.ENOENT:
+            return NotThere(f"not found: {shown}")
+        case errno.ENOTDIR:
+            return ToolError(f"expected a directory, got something else on the way to {shown}")
+        case errno.EISDIR:
+            return ToolError(f"expected a file, got a directory: {shown}")
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            return ToolError(f"permission denied by the operating system: {shown}")
+        case errno.ENOSPC | errno.EDQUOT:
+            return ToolError(f"no space left for {shown}")
+        case errno.ENAMETOOLONG:
+            return ToolError(f"the path is too long: {shown}")
+        case errno.ELOOP:
+            return AccessDenied(f"access denied: too many symbolic links on the way to {shown}")
+        case _:
+            return ToolError(f"{error.strerror or type(error).__name__}: {shown}")
+
+
+def printable(text: str, limit: int = 1000) -> str:
+    """A path or name on one line: control characters and bytes that are no Unicode are written as escapes."""
+    if len(text) > limit:
+        text = text[:limit] + "…"
+    return _UNPRINTABLE.sub(_escape, text) if _UNPRINTABLE.search(text) else text
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that was no UTF-8, as os.fsdecode keeps it
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -1,0 +1,155 @@
+"""What is in a directory, in order of name.
+
+Called by the listing tools, and by walks for every directory they come to, in a worker thread. The one rule: a symbolic
+link is an entry and never a way; nothing here looks at where it leads.
+
+Source: the form of the output is that of the reference filesystem server.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from attrs import frozen
+
+from mcptrio.errors import ToolError
+
+from .errors import explain, printable
+from .opening import open_listing
+from .reading import Checkpoint
+from .sandbox import Sandbox
+
+__all__ = [
+    "EVERY",
+    "MAX_DIRECTORY",
+    "Entry",
+    "Listing",
+    "format_size",
+    "list_below",
+    "list_entries",
+    "scan",
+    "scan_start",
+]
+
+MAX_DIRECTORY = 500_000
+"""Entries of one directory that are held in memory, about 100 bytes each; a larger one is refused."""
+
+EVERY = 256
+"""Entries between two looks at whether somebody still waits."""
+
+
+@frozen
+class Entry:
+    """One name in a directory."""
+
+    name: str
+    is_directory: bool
+    is_link: bool = False
+    size: int = 0
+    """Bytes; 0 unless sizes were asked for, and for directories."""
+
+
+@frozen(kw_only=True)
+class Listing:
+    """A page of a directory."""
+
+    entries: tuple[Entry, ...]
+    offset: int
+    total: int
+    files: int
+    directories: int
+    size: int
+    """Of all files in the directory, not only of those on the page; 0 unless sizes were asked for."""
+
+
+def list_entries(
+    sandbox: Sandbox,
+    path: str,
+    *,
+    offset: int,
+    limit: int,
+    sizes: bool,
+    largest_first: bool,
+    checkpoint: Checkpoint,
+) -> Listing:
+    """A page of the entries of a directory, in order of name, or of size with the largest first.
+
+    Raises:
+        ToolError: there is no directory, or it holds more than ``MAX_DIRECTORY`` entries.
+    """
+    entries, _ = scan_start(sandbox, path, sizes=sizes, checkpoint=checkpoint)
+    if largest_first:
+        entries.sort(key=lambda entry: (-entry.size, entry.name))
+    directories = sum(entry.is_directory for entry in entries)
+    return Listing(
+        entries=tuple(entries[offset : offset + limit]),
+        offset=offset,
+        total=len(entries),
+        files=len(entries) - directories,
+        directories=directories,
+        size=sum(entry.size for entry in entries),
+    )
+
+
+def format_size(size: int) -> str:
+    """A size for people: ``512 B``, ``1.50 KB``, to the base of 1024."""
+    if size < 1024:
+        return f"{max(size, 0)} B"
+    power = min((size.bit_length() - 1) // 10, 4)
+    return f"{size / 1024**power:.2f} {('B', 'KB', 'MB', 'GB', 'TB')[power]}"
+
+
+def scan_start(sandbox: Sandbox, path: str, *, sizes: bool = False, checkpoint: Checkpoint) -> tuple[list[Entry], str]:
+    """The entries of a directory that is given by a path, and its resolved path.
+
+    Raises:
+        ToolError: as ``list_entries``.
+    """
+    with sandbox.open_directory(path) as (descriptor, place):
+        try:
+            return scan(descriptor, sandbox, sizes, path, checkpoint), place.real
+        except OSError as error:
+            raise explain(error, path) from error
+
+
+def list_below(real: str, parts: tuple[str, ...], sandbox: Sandbox, checkpoint: Checkpoint) -> list[Entry] | None:
+    """The entries of a directory found by a walk; None when it is gone, unreadable, too large, or something else."""
+    path = os.path.join(real, *parts)
+    try:
+        descriptor = open_listing(path)
+    except OSError:
+        return None
+    try:
+        return scan(descriptor, sandbox, False, path, checkpoint)
+    except (OSError, ToolError):
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def scan(descriptor: int, sandbox: Sandbox, sizes: bool, path: str, checkpoint: Checkpoint) -> list[Entry]:
+    """Every entry that is not denied, in order of name."""
+    found: list[Entry] = []
+    with os.scandir(descriptor) as entries:
+        for number, entry in enumerate(entries, 1):
+            if number % EVERY == 0:
+                checkpoint()
+            if number > MAX_DIRECTORY:
+                raise ToolError(f"expected a directory of at most {MAX_DIRECTORY} entries: {printable(path)} has more")
+            if sandbox.is_denied([entry.name]):
+                continue
+            is_directory = entry.is_dir(follow_symlinks=False)
+            size = _size(descriptor, entry) if sizes and not is_directory else 0
+            found.append(Entry(entry.name, is_directory, entry.is_symlink(), size))
+    found.sort(key=lambda entry: entry.name)
+    return found
+
+
+def _size(descriptor: int, entry: os.DirEntry[str]) -> int:
+    """A link counts as what it is, not as what it leads to: that may lie outside."""
+    try:
+        status = os.stat(entry.name, dir_fd=descriptor, follow_symlinks=False)
+    except OSError:
+        return 0
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0

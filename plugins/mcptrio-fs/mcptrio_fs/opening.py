@@ -1,0 +1,146 @@
+"""Opening what a resolved path names, without ever following a symbolic link.
+
+Called by the sandbox with a path it has resolved and checked, and by walks for what lies below one. The one rule: every
+step is an open with ``O_NOFOLLOW`` relative to the directory opened before. A component that has become a symbolic link
+since it was resolved makes the step fail with ``Swapped``.
+
+Source: openat2(2), ``RESOLVE_NO_SYMLINKS``, which the standard library does not offer.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from mcptrio.errors import ToolError
+
+from .errors import printable
+
+__all__ = ["Swapped", "components", "descend", "look_at", "open_listing", "open_regular", "resolve", "step"]
+
+# A directory that is only stepped through needs no permission to be read, only to be searched.
+_STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Without O_NONBLOCK a pipe that appears in place of the file would hold the thread for ever.
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class Swapped(OSError):
+    """A component has turned into a symbolic link since the path was resolved."""
+
+
+def resolve(path: str) -> str:
+    """The absolute path with every symbolic link resolved; what does not exist is taken as it is.
+
+    Raises:
+        Swapped: a link was there when it was looked at and was none when it was read.
+    """
+    try:
+        return os.path.realpath(path)
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ENOENT, errno.ENOTDIR):
+            raise Swapped from error
+        raise
+
+
+def descend(real: str) -> int:
+    """Step from ``/`` to a directory; the caller closes the descriptor.
+
+    Raises:
+        OSError: as open(2) says.
+        Swapped: the path is not what it was when it was resolved.
+    """
+    at = os.open("/", _STEP)
+    try:
+        for name in components(real):
+            deeper = step(at, name)
+            os.close(at)
+            at = deeper
+    except BaseException:
+        os.close(at)
+        raise
+    return at
+
+
+def step(at: int, name: str) -> int:
+    """Open a directory in an opened directory; the caller closes both. Raises as ``descend``."""
+    try:
+        return os.open(name, _STEP, dir_fd=at)
+    except OSError as error:
+        if error.errno in (errno.ENOTDIR, errno.ELOOP) and _is_link(at, name):
+            raise Swapped from error
+        raise
+
+
+def open_listing(real: str) -> int:
+    """Open a directory to list it; the caller closes the descriptor. Raises as ``descend``."""
+    at = descend(real)
+    try:
+        return os.open(".", _LIST, dir_fd=at)
+    finally:
+        os.close(at)
+
+
+def open_regular(real: str) -> int:
+    """Open a regular file to read it; the caller closes the descriptor.
+
+    Raises:
+        ToolError: it is a directory, a device, a pipe or a socket.
+        OSError: as ``descend``.
+    """
+    above, name = os.path.split(real)
+    at = descend(above)
+    try:
+        # Looked at before it is opened, because opening a device can do something.
+        _expect_regular(os.stat(name or ".", dir_fd=at, follow_symlinks=False), real)
+        try:
+            descriptor = os.open(name, _READ, dir_fd=at)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise Swapped from error
+            raise
+    finally:
+        os.close(at)
+    try:
+        _expect_regular(os.fstat(descriptor), real)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def look_at(real: str) -> os.stat_result:
+    """What stat(2) says. Raises as ``descend``."""
+    if real == "/":
+        return os.stat("/")
+    above, name = os.path.split(real)
+    at = descend(above)
+    try:
+        status = os.stat(name, dir_fd=at, follow_symlinks=False)
+    finally:
+        os.close(at)
+    if stat.S_ISLNK(status.st_mode):
+        raise Swapped
+    return status
+
+
+def components(path: str) -> list[str]:
+    """The names in a path."""
+    return [name for name in path.split("/") if name and name != "."]
+
+
+def _is_link(at: int, name: str) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return True  # gone since: look again
+
+
+def _expect_regular(status: os.stat_result, real: str) -> None:
+    if stat.S_ISREG(status.st_mode):
+        return
+    if stat.S_ISLNK(status.st_mode):
+        raise Swapped
+    kind = "a directory" if stat.S_ISDIR(status.st_mode) else "a device, pipe or socket"
+    raise ToolError(f"expected a file, got {kind}: {printable(real)}")

@@ -1,0 +1,199 @@
+"""The contents of files, whole, from one end, or a piece at a time.
+
+Called by the reading tools and the resources, in a worker thread. The one rule: no call reads more than its ``limit``
+bytes into memory, and what is left out is said, with the offset to go on from.
+
+Source: head and tail as in the reference filesystem server, except that the line end that closes the last line does not
+begin another one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from attrs import frozen
+
+from mcptrio.errors import ToolError
+
+from .errors import printable
+from .media import SNIFFED, media_type
+from .sandbox import Place, Sandbox
+
+__all__ = ["Bytes", "Checkpoint", "Text", "read_bytes", "read_head", "read_tail", "read_text"]
+
+Checkpoint = Callable[[], None]
+"""Called at least every few milliseconds of work; raises when nobody waits for the result any more."""
+
+_SLICE = 256 * 1024
+
+
+@frozen(kw_only=True)
+class Text:
+    """A piece of a text file."""
+
+    text: str
+    size: int
+    """The whole file, in bytes."""
+
+    start: int
+    """Where the piece begins, in bytes."""
+
+    end: int
+    """Where it ends; smaller than ``size`` when something was cut off after it."""
+
+    cut: bool
+    """Something that was asked for is missing."""
+
+    replaced: bool
+    """Some bytes are not UTF-8; U+FFFD stands for them."""
+
+
+@frozen(kw_only=True)
+class Bytes:
+    """A whole file."""
+
+    data: bytes
+    mime_type: str
+    status: os.stat_result
+    """As it was before the file was read."""
+
+    place: Place
+
+
+def read_text(sandbox: Sandbox, path: str, *, offset: int, limit: int, checkpoint: Checkpoint) -> Text:
+    """A text file from ``offset``, at most ``limit`` bytes of it, never ending inside a character.
+
+    Raises:
+        ToolError: no regular file that may be read is there.
+    """
+    with sandbox.open_file(path) as (descriptor, status, _):
+        data = _read(descriptor, offset, limit + 1, checkpoint)
+        size = max(status.st_size, offset + len(data))  # /proc and files that grow say less than there is
+    cut = len(data) > limit
+    data = _whole_characters(data[:limit]) if cut else data
+    return _text(data, size=size, start=offset, cut=cut)
+
+
+def read_head(sandbox: Sandbox, path: str, *, lines: int, offset: int, limit: int, checkpoint: Checkpoint) -> Text:
+    """The first lines from ``offset``, without the line end of the last one.
+
+    Raises:
+        ToolError: as ``read_text``.
+    """
+    with sandbox.open_file(path) as (descriptor, status, _):
+        data = bytearray()
+        found = 0
+        stop = -1
+        while stop < 0 and len(data) <= limit:
+            checkpoint()
+            piece = os.pread(descriptor, min(_SLICE, limit + 1 - len(data)), offset + len(data))
+            if not piece:
+                break
+            stop = _nth_newline(piece, lines - found)
+            if stop >= 0:
+                stop += len(data)
+            found += piece.count(b"\n")
+            data += piece
+        size = max(status.st_size, offset + len(data))
+    if 0 <= stop <= limit:
+        return _text(bytes(data[:stop]), size=size, start=offset, cut=False)
+    cut = len(data) > limit
+    kept = _whole_characters(bytes(data[:limit])) if cut else bytes(data)
+    return _text(kept, size=size, start=offset, cut=cut)
+
+
+def read_tail(sandbox: Sandbox, path: str, *, lines: int, limit: int, checkpoint: Checkpoint) -> Text:
+    """The last lines, without the line end of the last one.
+
+    Raises:
+        ToolError: as ``read_text``.
+    """
+    with sandbox.open_file(path) as (descriptor, status, _):
+        size = status.st_size
+        position = size
+        pieces: list[bytes] = []
+        held = newlines = 0
+        # One newline more than lines: the one before the first wanted line. Another closes the last line.
+        while position > 0 and newlines < lines + 1 and held <= limit:
+            step = min(_SLICE, position)
+            piece = _read(descriptor, position - step, step, checkpoint)
+            if len(piece) < step:
+                raise ToolError(f"{printable(path)} became shorter while it was being read; try again")
+            position -= step
+            held += step
+            newlines += piece.count(b"\n")
+            pieces.append(piece)
+    data = b"".join(reversed(pieces))
+    closed = data.endswith(b"\n")
+    body = data[:-1] if closed else data
+    start = len(body)
+    for _ in range(min(lines, newlines + 1)):
+        start = body.rfind(b"\n", 0, start)
+        if start < 0:
+            break
+    body = body[start + 1 :]
+    cut = len(body) > limit or (start < 0 < position)
+    if cut:
+        body = body[-limit:].lstrip(bytes(range(0x80, 0xC0)))  # not from inside a character
+    end = size - 1 if closed else size
+    return _text(body, size=size, start=end - len(body), cut=cut)
+
+
+def read_bytes(sandbox: Sandbox, path: str, *, limit: int, checkpoint: Checkpoint) -> Bytes:
+    """A whole file.
+
+    Raises:
+        ToolError: as ``read_text``; or the file has more than ``limit`` bytes.
+    """
+    with sandbox.open_file(path) as (descriptor, status, place):
+        if status.st_size <= limit:
+            data = _read(descriptor, 0, limit + 1, checkpoint)
+            if len(data) <= limit:
+                kind = media_type(os.path.basename(place.real), data[:SNIFFED])
+                return Bytes(data=data, mime_type=kind, status=status, place=place)
+    raise ToolError(
+        f"expected a file of at most {limit} bytes, got {status.st_size}: {printable(path)}; "
+        "read_text_file reads a piece of it with offset and limit"
+    )
+
+
+def _read(descriptor: int, offset: int, count: int, checkpoint: Checkpoint) -> bytes:
+    data = bytearray()
+    while len(data) < count:
+        checkpoint()
+        piece = os.pread(descriptor, min(_SLICE, count - len(data)), offset + len(data))
+        if not piece:
+            break
+        data += piece
+    return bytes(data)
+
+
+def _nth_newline(data: bytes, wanted: int) -> int:
+    """Where the ``wanted``-th newline is, or -1."""
+    if data.count(b"\n") < wanted:
+        return -1
+    at = -1
+    for _ in range(wanted):
+        at = data.index(b"\n", at + 1)
+    return at
+
+
+def _whole_characters(data: bytes) -> bytes:
+    """Drop the beginning of a UTF-8 character whose end was cut off."""
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte < 0x80:
+            return data
+        if byte >= 0xC0:
+            length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return data[:-back] if length > back and len(data) > back else data
+    return data
+
+
+def _text(data: bytes, *, size: int, start: int, cut: bool) -> Text:
+    try:
+        text, replaced = data.decode("utf-8"), False
+    except UnicodeDecodeError:
+        text, replaced = data.decode("utf-8", "replace"), True
+    return Text(text=text, size=size, start=start, end=start + len(data), cut=cut, replaced=replaced)

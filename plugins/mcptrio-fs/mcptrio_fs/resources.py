@@ -1,0 +1,164 @@
+"""Files and directories as resources: read, listed, completed and watched.
+
+Marked for mcptrio, registered by the plugin. The one rule: a resource shows what a tool would show, no more.
+
+Source: MCP 2026-07-28, server/resources; the reference filesystem server has no resources.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import stat
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+
+import trio
+from attrs import frozen
+from trio.from_thread import check_cancelled
+
+from mcptrio import (
+    BlobResourceContents,
+    Context,
+    ResourceNotFound,
+    Server,
+    TextResourceContents,
+    ToolError,
+    completion,
+    hookimpl,
+    resource,
+)
+
+from .access import Access, path_of, uri_of
+from .completing import complete_path
+from .errors import AccessDenied, NotThere, printable
+from .listing import list_entries
+from .media import DIRECTORY, is_text
+from .reading import read_bytes
+from .sandbox import Sandbox
+from .watching import Fingerprint, Subscriptions, Watcher
+
+__all__ = ["TEMPLATE", "FileResources"]
+
+TEMPLATE = "file:///{+path}"
+
+_PATIENCE = 5.0
+"""Seconds that one round of watching waits for a folder."""
+
+
+@frozen
+class FileResources:
+    """The resources over one file system."""
+
+    access: Access
+
+    @resource(TEMPLATE, name="files")
+    async def file(self, ctx: Context, path: str) -> TextResourceContents | BlobResourceContents:
+        """A file in an allowed directory, as text or bytes; or a directory, as a listing."""
+        absolute = "/" + path.lstrip("/")
+        uri = uri_of(absolute)
+        sandbox = await self.access.sandbox(ctx)
+        try:
+            return await self.access.run(sandbox, absolute, lambda: self._read(sandbox, absolute, uri))
+        except (AccessDenied, NotThere) as error:
+            raise ResourceNotFound(uri) from error
+
+    @hookimpl
+    def register_resources(self, register: Callable[..., object]) -> None:
+        """List the configured folders; a client's roots are its own affair."""
+        for path in self.access.config.folders:
+            name = printable(os.path.basename(path) or path)
+            description = f"The allowed directory {printable(path)}: the URIs of what is in it, one a line."
+            folder = partial(self._folder, path)
+            register(folder, uri_of(path), name=name, description=description, mime_type=DIRECTORY)
+
+    @hookimpl
+    def background(self, server: Server) -> list[Callable[[], Awaitable[None]]]:
+        """Watch what clients are subscribed to."""
+        return [partial(self.watch, _subscriptions_of(server))]
+
+    @completion(TEMPLATE, "path")
+    async def complete(self, ctx: Context, value: str) -> list[str]:
+        """Paths that go on from ``value``."""
+        sandbox = await self.access.sandbox(ctx)
+        work = partial(complete_path, sandbox, value, checkpoint=check_cancelled)
+        return await self.access.run(sandbox, "/" + value.lstrip("/"), work)
+
+    async def watch(self, subscriptions: Subscriptions) -> None:
+        """Tell the subscribers of changed files, until cancelled."""
+        config = self.access.config
+        await Watcher(
+            subscriptions=subscriptions,
+            look=self.fingerprints,
+            interval=config.watch_interval,
+            limit=config.max_watched,
+        ).run()
+
+    async def fingerprints(self, uris: Iterable[str]) -> Mapping[str, Fingerprint]:
+        """What the watcher compares; a folder that hangs is left out, and holds up no other."""
+        # Without a call there is no client to ask for its roots, so what only they allow is not watched.
+        sandbox = self.access.config.sandbox()
+        found: dict[str, Fingerprint] = {}
+        by_folder: dict[str, dict[str, str]] = {}
+        for uri in uris:
+            path = path_of(uri)
+            if path is not None and sandbox.folders:
+                by_folder.setdefault(sandbox.folder_of(path), {})[uri] = path
+        async with trio.open_nursery() as nursery:
+            for folder, paths in by_folder.items():
+                nursery.start_soon(self._fingerprint_all, sandbox, folder, paths, found)
+        return found
+
+    async def _folder(self, path: str, ctx: Context) -> TextResourceContents | BlobResourceContents:
+        return await self.file(ctx, path)
+
+    async def _fingerprint_all(
+        self, sandbox: Sandbox, folder: str, paths: Mapping[str, str], found: dict[str, Fingerprint]
+    ) -> None:
+        with trio.move_on_after(_PATIENCE), suppress(ToolError):
+            found.update(
+                await self.access.run(
+                    sandbox, folder, lambda: {uri: _fingerprint(sandbox, path) for uri, path in paths.items()}
+                )
+            )
+
+    def _read(self, sandbox: Sandbox, path: str, uri: str) -> TextResourceContents | BlobResourceContents:
+        status, place = sandbox.status(path)
+        config = self.access.config
+        if stat.S_ISDIR(status.st_mode):
+            listing = list_entries(
+                sandbox,
+                path,
+                offset=0,
+                limit=config.max_entries,
+                sizes=False,
+                largest_first=False,
+                checkpoint=check_cancelled,
+            )
+            lines = [uri_of(os.path.join(place.typed, entry.name)) for entry in listing.entries]
+            if listing.total > len(lines):
+                lines.append(f"[cut: {listing.total - len(lines)} more; list_directory shows them with offset]")
+            return TextResourceContents(uri=uri, mime_type=DIRECTORY, text="\n".join(lines))
+        file = read_bytes(sandbox, path, limit=config.max_read_bytes, checkpoint=check_cancelled)
+        if is_text(file.data) and not file.mime_type.startswith(("image/", "audio/")):
+            text = file.data.decode("utf-8", "replace")
+            return TextResourceContents(uri=uri, mime_type=file.mime_type, text=text)
+        blob = base64.b64encode(file.data).decode("ascii")
+        return BlobResourceContents(uri=uri, mime_type=file.mime_type, blob=blob)
+
+
+def _subscriptions_of(server: Server) -> Subscriptions:
+    subscriptions = server.subscriptions
+    return Subscriptions(
+        watched=subscriptions.watched, changed=subscriptions.wait_changed, notify=server.notify_resource_updated
+    )
+
+
+def _fingerprint(sandbox: Sandbox, path: str) -> Fingerprint:
+    check_cancelled()
+    try:
+        status, _ = sandbox.status(path)
+    except ToolError:
+        return None
+    return status.st_dev, status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns

@@ -1,0 +1,105 @@
+"""The shape of a tool's answer: the text, what was left out of it, and both again as structured content.
+
+Called by the tools. The one rule: ``content`` is exactly what the reference server's is; what was cut off is said in a
+block of its own and in members beside it, never inside.
+
+Source: every tool of the reference filesystem server has the output schema ``{content: string}``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mcptrio import CallToolResult, TextContent
+
+from .reading import Text
+
+__all__ = ["MEDIA", "TEXT", "answer", "notes_on"]
+
+TEXT: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "content": {"type": "string"},
+        "truncated": {"type": "boolean", "description": "Something that was asked for is missing; false if absent."},
+        "nextOffset": {"type": "integer", "description": "Ask again with this offset for what comes next."},
+        "nextCursor": {"type": "string", "description": "Ask again with this cursor for what comes next."},
+        "total": {"type": "integer", "description": "Bytes of the file, or entries of the directory."},
+    },
+    "required": ["content"],
+    "additionalProperties": False,
+}
+"""The output schema of every tool but one."""
+
+_BASE64 = {"type": "string", "contentEncoding": "base64"}
+MEDIA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "content": {
+            "type": "array",
+            "items": {
+                "anyOf": [
+                    {
+                        "type": "object",
+                        "properties": {
+                            "type": {"type": "string", "enum": ["image", "audio"]},
+                            "data": _BASE64,
+                            "mimeType": {"type": "string"},
+                        },
+                        "required": ["type", "data", "mimeType"],
+                        "additionalProperties": False,
+                    },
+                    {
+                        "type": "object",
+                        "properties": {
+                            "type": {"type": "string", "const": "resource"},
+                            "resource": {
+                                "type": "object",
+                                "properties": {
+                                    "uri": {"type": "string"},
+                                    "mimeType": {"type": "string"},
+                                    "blob": _BASE64,
+                                },
+                                "required": ["uri", "blob"],
+                                "additionalProperties": False,
+                            },
+                        },
+                        "required": ["type", "resource"],
+                        "additionalProperties": False,
+                    },
+                ]
+            },
+        }
+    },
+    "required": ["content"],
+    "additionalProperties": False,
+}
+"""The output schema of ``read_media_file``."""
+
+
+def answer(content: str, notes: Sequence[str] = (), more: Mapping[str, Any] | None = None) -> CallToolResult:
+    """A result whose first block is ``content``, with a block for the notes, if there are any."""
+    blocks = [TextContent(text=content)]
+    if notes:
+        blocks.append(TextContent(text="\n".join(f"[{note}]" for note in notes)))
+    return CallToolResult(content=tuple(blocks), structured_content={"content": content, **(more or {})})
+
+
+def notes_on(text: Text, *, from_end: bool) -> tuple[list[str], dict[str, Any]]:
+    """What to say about a piece of a file: notes, and members of the structured content.
+
+    Args:
+        from_end: the piece is the end of the file, so what is missing lies before it.
+    """
+    notes: list[str] = []
+    more: dict[str, Any] = {}
+    if text.cut:
+        more = {"truncated": True, "total": text.size}
+        note = f"cut: these are bytes {text.start} to {text.end} of {text.size}"
+        if not from_end:
+            more["nextOffset"] = text.end
+            note += f"; go on with offset={text.end}"
+        notes.append(note)
+    if text.replaced:
+        notes.append("some bytes are not UTF-8; U+FFFD stands for them")
+    return notes, more

@@ -1,0 +1,135 @@
+"""A search: the entries below a directory whose relative path matches a pattern.
+
+Called by the search tool, in a worker thread, a slice at a time. Between slices it keeps names and no descriptor, so a
+thread that nobody waits for any more has nothing to hand back. The one rule: the order is that of the relative paths,
+component by component; so a relative path says where to go on, also when files have come and gone meanwhile.
+
+Source: what matches, what is excluded and what is returned is as in the reference filesystem server.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+
+from attrs import define, field
+
+from .errors import AccessDenied
+from .listing import EVERY, Entry, list_below, scan_start
+from .patterns import Pattern
+from .reading import Checkpoint
+from .sandbox import Sandbox
+
+__all__ = ["MAX_DEPTH", "Search"]
+
+MAX_DEPTH = 200
+"""Levels that a search goes down."""
+
+
+@define
+class Search:
+    """A walk down from a directory that collects what matches."""
+
+    sandbox: Sandbox
+    start: str
+    """The directory, absolute, as typed."""
+
+    pattern: Pattern
+    excluded: Sequence[Pattern]
+    limit: int
+    max_visited: int
+    after: tuple[str, ...] = ()
+    """Go on after this relative path."""
+
+    found: list[str] = field(init=False, factory=list)
+    """Absolute paths, as typed up to the directory."""
+
+    visited: int = field(init=False, default=0)
+    cut: str | None = field(init=False, default=None)
+    """The relative path after which to go on, if the walk ended at a bound."""
+
+    skipped: int = field(init=False, default=0)
+    """Directories that could not be listed."""
+
+    _real: str = field(init=False, default="")
+    _stack: list[tuple[tuple[str, ...], Iterator[Entry]]] = field(init=False, factory=list)
+    _last: str = field(init=False, default="")
+
+    def advance(self, seconds: float, checkpoint: Checkpoint) -> bool:
+        """Walk on for a while; returns whether there is more.
+
+        Raises:
+            ToolError: the first directory is none, or may not be listed.
+        """
+        until = time.monotonic() + seconds
+        if not self._real:
+            self._begin(checkpoint)
+        while self._stack:
+            above, entries = self._stack[-1]
+            for entry in entries:
+                self.visited += 1
+                if self.visited % EVERY == 0:
+                    checkpoint()
+                parts = (*above, entry.name)
+                deeper = self._look_at(parts, entry, checkpoint)
+                if self.cut is not None:
+                    self._stack.clear()
+                    return False
+                if deeper is not None:
+                    self._stack.append((parts, deeper))
+                    break
+                if self.visited % EVERY == 0 and time.monotonic() > until:
+                    return True
+            else:
+                self._stack.pop()
+            if time.monotonic() > until:
+                return bool(self._stack)
+        return False
+
+    def _begin(self, checkpoint: Checkpoint) -> None:
+        entries, self._real = scan_start(self.sandbox, self.start, checkpoint=checkpoint)
+        self._stack.append(((), self._from_cursor(entries, ())))
+
+    def _look_at(self, parts: tuple[str, ...], entry: Entry, checkpoint: Checkpoint) -> Iterator[Entry] | None:
+        """Take an entry if it matches; returns what is in it if it is to be gone into."""
+        if any(pattern.matches(parts) for pattern in self.excluded):
+            return None
+        if parts > self.after:
+            if self.pattern.matches(parts) and self._is_allowed(parts, entry):
+                self.found.append(os.path.join(self.start, *parts))
+                if len(self.found) > self.limit:  # the one too many shows that there is more
+                    self.found.pop()
+                    self.cut = self._last
+                    return None
+            if self.visited >= self.max_visited:
+                self.cut = "/".join(parts)
+                return None
+            self._last = "/".join(parts)
+        if not entry.is_directory or len(parts) > MAX_DEPTH:
+            return None
+        return self._from_cursor(self._list(parts, checkpoint), parts)
+
+    def _from_cursor(self, entries: list[Entry], above: tuple[str, ...]) -> Iterator[Entry]:
+        """Leave out what lies before the cursor, without going into it."""
+        depth = len(above)
+        if depth < len(self.after) and above == self.after[:depth]:
+            first = self.after[depth]
+            return iter([entry for entry in entries if entry.name >= first])
+        return iter(entries)
+
+    def _is_allowed(self, parts: tuple[str, ...], entry: Entry) -> bool:
+        if not entry.is_link:
+            return True
+        try:
+            self.sandbox.locate(os.path.join(self.start, *parts))
+        except AccessDenied:
+            return False
+        return True
+
+    def _list(self, parts: tuple[str, ...], checkpoint: Checkpoint) -> list[Entry]:
+        entries = list_below(self._real, parts, self.sandbox, checkpoint)
+        if entries is not None:
+            return entries
+        self.skipped += 1
+        return []

@@ -1,0 +1,122 @@
+"""A tree: a directory with everything in it.
+
+Called by the tree tool, in a worker thread, a slice at a time; between slices it keeps names and no descriptor. The one
+rule: it grows level by level, so a bound cuts the deepest first and what is left is an overview.
+
+Source: the nodes are those of the reference filesystem server, with ``truncated`` added where children are missing.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import define, field
+
+from .errors import printable
+from .listing import EVERY, Entry, list_below, scan_start
+from .patterns import Pattern
+from .reading import Checkpoint
+from .sandbox import Sandbox
+
+__all__ = ["MAX_DEPTH", "Tree"]
+
+MAX_DEPTH = 200
+"""Levels that a tree has at most; a reader of JSON may not go deeper."""
+
+
+@define
+class Tree:
+    """A tree that grows until it is complete or a bound is reached."""
+
+    sandbox: Sandbox
+    start: str
+    """The directory, absolute, as typed."""
+
+    excluded: Sequence[Pattern]
+    limit: int
+    """Nodes."""
+
+    max_depth: int
+    max_visited: int
+
+    nodes: list[dict[str, Any]] = field(init=False, factory=list)
+    """The result: name, type, and children for directories."""
+
+    count: int = field(init=False, default=0)
+    visited: int = field(init=False, default=0)
+    unfinished: list[str] = field(init=False, factory=list)
+    """Directories, as absolute paths, whose children are not all there: the first ten."""
+
+    cut: int = field(init=False, default=0)
+    """How many directories are unfinished."""
+
+    _real: str = field(init=False, default="")
+    _queue: deque[tuple[tuple[str, ...], dict[str, Any]]] = field(init=False, factory=deque)
+
+    def advance(self, seconds: float, checkpoint: Checkpoint) -> bool:
+        """Walk on for a while; returns whether there is more.
+
+        Raises:
+            ToolError: the first directory is none, or may not be listed.
+        """
+        until = time.monotonic() + seconds
+        if not self._real:
+            first, self._real = scan_start(self.sandbox, self.start, checkpoint=checkpoint)
+            self._add((), {"children": self.nodes}, first, checkpoint)
+        while self._queue:
+            parts, node = self._queue.popleft()
+            if self._is_full() or len(parts) >= min(self.max_depth, MAX_DEPTH):
+                self._leave_unfinished(parts, node)
+            else:
+                entries = list_below(self._real, parts, self.sandbox, checkpoint)
+                if entries is None:
+                    self._leave_unfinished(parts, node)
+                else:
+                    self._add(parts, node, entries, checkpoint)
+            if time.monotonic() > until:
+                return bool(self._queue)
+        return False
+
+    def _add(self, parts: tuple[str, ...], node: dict[str, Any], entries: list[Entry], checkpoint: Checkpoint) -> None:
+        for entry in entries:
+            self.visited += 1
+            if self.visited % EVERY == 0:
+                checkpoint()
+            below = (*parts, entry.name)
+            if any(_excludes(pattern, below) for pattern in self.excluded):
+                continue
+            if self._is_full():
+                self._leave_unfinished(parts, node)
+                return
+            self.count += 1
+            child: dict[str, Any] = {
+                "name": printable(entry.name),
+                "type": "directory" if entry.is_directory else "file",
+            }
+            if entry.is_directory:
+                child["children"] = []
+                self._queue.append((below, child))
+            node["children"].append(child)
+
+    def _is_full(self) -> bool:
+        return self.count >= self.limit or self.visited > self.max_visited
+
+    def _leave_unfinished(self, parts: tuple[str, ...], node: dict[str, Any]) -> None:
+        if "type" in node:
+            node["truncated"] = True
+        self.cut += 1
+        if len(self.unfinished) < 10:
+            self.unfinished.append(os.path.join(self.start, *parts))
+
+
+def _excludes(pattern: Pattern, parts: tuple[str, ...]) -> bool:
+    """In a tree, a pattern without a star also means the name anywhere."""
+    if pattern.matches(parts):
+        return True
+    if "*" in pattern.text:
+        return False
+    return any(pattern.matches(parts[start:]) for start in range(1, len(parts)))

@@ -1,0 +1,79 @@
+"""Subscriptions that really watch: the subscribed files are looked at again and again.
+
+Called by the plugin's lifespan. inotify(7) is not in the standard library, so the files' status is polled; that also
+works on network file systems, where inotify does not. The one rule: while nobody is subscribed, nothing runs.
+
+A change is a new size, modification time, inode or mode, or that the file comes or goes. Two writes within one interval
+are one change, as the protocol allows; a subscriber reads the file anyway.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from math import inf
+
+import trio
+from attrs import define
+
+__all__ = ["Fingerprint", "Subscriptions", "Watcher"]
+
+logger = logging.getLogger(__name__)
+
+Fingerprint = tuple[int, ...] | None
+"""What tells one state of a file from the next; None where there is no file, or it may not be seen."""
+
+
+@define
+class Subscriptions:
+    """What is watched for, as the server knows it."""
+
+    watched: Callable[[], frozenset[str]]
+    """The URIs somebody is subscribed to, of this plugin and of others."""
+
+    changed: Callable[[], Awaitable[object]]
+    """Waits until that set is another."""
+
+    notify: Callable[[str], object]
+    """Tells the subscribers of a URI."""
+
+
+@define
+class Watcher:
+    """Looks at the subscribed files and tells of changes."""
+
+    subscriptions: Subscriptions
+    look: Callable[[Iterable[str]], Awaitable[Mapping[str, Fingerprint]]]
+    """The fingerprints of some URIs. A URI that is left out is unknown for now, such as one on a mount that hangs."""
+
+    interval: float
+    limit: int
+    """URIs that are watched at most, the first in order; the others are left out and the log says so."""
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        known: dict[str, Fingerprint] = {}
+        warned = 0
+        while True:
+            watched = self.subscriptions.watched()
+            wanted = sorted(uri for uri in watched if uri.startswith("file:"))
+            beyond = len(wanted) - self.limit
+            if beyond > warned:
+                logger.warning("%d subscribed files are not watched: max_watched is %d", beyond, self.limit)
+            warned = max(beyond, 0)
+            del wanted[self.limit :]
+            known = {uri: known[uri] for uri in wanted if uri in known}
+            if wanted:
+                await self._look(wanted, known)
+            # No checkpoint between the question and the wait, so no change of the set is missed; a URI that is new
+            # is looked at at once, because what happens after the subscription has to be seen.
+            if self.subscriptions.watched() == watched:
+                with trio.move_on_after(self.interval if wanted else inf):
+                    await self.subscriptions.changed()
+
+    async def _look(self, wanted: list[str], known: dict[str, Fingerprint]) -> None:
+        for uri, fingerprint in (await self.look(wanted)).items():
+            is_news = uri in known and known[uri] != fingerprint
+            known[uri] = fingerprint
+            if is_news:
+                self.subscriptions.notify(uri)

@@ -1,0 +1,238 @@
+"""Putting files in place and moving them: all of the new content or none of it.
+
+Called by the changing tools, in a worker thread. The one rule: a file is written under a temporary name in the opened
+directory it belongs to and then renamed relative to that directory, so nobody ever sees half of it, and a symbolic link
+put in its place is replaced and not followed.
+
+What is not kept when a file is replaced: its owner where we may not set it, its access control lists, its hard links.
+
+Source: create, replace and move as in the reference filesystem server; "the destination must not exist" is left to
+link(2) and mkdir(2), which decide it in one step.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from mcptrio.errors import ToolError
+
+from .errors import explain, printable
+from .reading import Checkpoint
+from .sandbox import Sandbox, Spot
+
+__all__ = ["move", "replace", "write"]
+
+_SLICE = 1024 * 1024
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
+"""What link(2) says on file systems that have no hard links."""
+
+
+def write(sandbox: Sandbox, path: str, data: bytes, *, create_only: bool, checkpoint: Checkpoint) -> None:
+    """Create a file, or replace all of it; the mode bits of a replaced file are kept.
+
+    Args:
+        create_only: fail where something exists already.
+
+    Raises:
+        ToolError: the directory does not exist, or something that is no writable regular file is in the way.
+    """
+    with _translated(path), sandbox.open_parent(path) as spot:
+        before = _existing(spot, path)
+        if create_only and before is not None:
+            raise ToolError(f"already exists: {printable(path)}")
+        _put(spot, data, before, only_new=create_only, path=path, checkpoint=checkpoint)
+
+
+def replace(sandbox: Sandbox, path: str, data: bytes, read: os.stat_result, *, checkpoint: Checkpoint) -> None:
+    """Replace a file that was read before.
+
+    Args:
+        read: what fstat said when it was read.
+
+    Raises:
+        ToolError: it is not the same any more; nothing is written.
+    """
+    with _translated(path), sandbox.open_parent(path) as spot:
+        before = _existing(spot, path)
+        if before is None or _identity(before) != _identity(read):
+            raise ToolError(f"{printable(path)} was changed by somebody else while it was being edited; read it again")
+        _put(spot, data, before, only_new=False, path=path, checkpoint=checkpoint)
+
+
+def move(sandbox: Sandbox, source: str, destination: str, *, checkpoint: Checkpoint) -> None:
+    """Move a file, directory or symbolic link to where nothing is.
+
+    Raises:
+        ToolError: the source does not exist, the destination does, or a directory would have to be copied to another
+            file system.
+    """
+    with (
+        _translated(source),
+        sandbox.open_parent(source, follow=False) as old,
+        sandbox.open_parent(destination, follow=False) as new,
+    ):
+        status = os.stat(old.name, dir_fd=old.directory, follow_symlinks=False)
+        try:
+            if stat.S_ISDIR(status.st_mode):
+                _move_directory(old, new)
+            else:
+                _move_entry(old, new, status, checkpoint)
+        except FileExistsError as error:
+            raise ToolError(f"destination already exists: {printable(destination)}") from error
+        except FileNotFoundError as error:
+            raise explain(error, source) from error
+
+
+def _move_directory(old: Spot, new: Spot) -> None:
+    """An empty directory made first reserves the name, and rename(2) replaces an empty directory in one step."""
+    os.mkdir(new.name, dir_fd=new.directory)
+    try:
+        os.rename(old.name, new.name, src_dir_fd=old.directory, dst_dir_fd=new.directory)
+    except OSError as error:
+        with suppress(OSError):
+            os.rmdir(new.name, dir_fd=new.directory)
+        if error.errno == errno.EXDEV:
+            raise ToolError(
+                "expected a destination on the same file system: a directory is moved whole or not"
+            ) from error
+        if error.errno == errno.EINVAL:
+            raise ToolError(
+                f"expected a destination outside {printable(old.place.typed)}, got one inside it"
+            ) from error
+        raise
+
+
+def _move_entry(old: Spot, new: Spot, status: os.stat_result, checkpoint: Checkpoint) -> None:
+    try:
+        os.link(
+            old.name, new.name, src_dir_fd=old.directory, dst_dir_fd=new.directory, follow_symlinks=False
+        )  # fails where something exists, which rename(2) does not
+    except OSError as error:
+        if error.errno == errno.EXDEV and stat.S_ISREG(status.st_mode):
+            _copy(old, new, status, checkpoint)
+        elif error.errno in _NO_LINKS:
+            _rename_where_nothing_is(old, new)
+            return
+        else:
+            raise
+    try:
+        os.unlink(old.name, dir_fd=old.directory)
+    except OSError:
+        with suppress(OSError):  # a move that cannot take the source away must not leave two
+            os.unlink(new.name, dir_fd=new.directory)
+        raise
+
+
+def _rename_where_nothing_is(old: Spot, new: Spot) -> None:
+    """Without hard links there is a moment between the look and the rename in which somebody may create the file."""
+    with suppress(FileNotFoundError):
+        os.stat(new.name, dir_fd=new.directory, follow_symlinks=False)
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+    os.rename(old.name, new.name, src_dir_fd=old.directory, dst_dir_fd=new.directory)
+
+
+def _copy(old: Spot, new: Spot, status: os.stat_result, checkpoint: Checkpoint) -> None:
+    source = os.open(old.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=old.directory)
+    try:
+        if not stat.S_ISREG(os.fstat(source).st_mode):
+            raise ToolError(f"expected a file, got something else: {printable(old.place.typed)}")
+        with _temporary(new) as (name, target):
+            while piece := os.read(source, _SLICE):
+                checkpoint()
+                _write_all(target, piece, checkpoint)
+            os.fchmod(target, status.st_mode & 0o777)
+            os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
+            os.fsync(target)
+            _publish_new(new, name)
+    finally:
+        os.close(source)
+
+
+def _put(
+    spot: Spot, data: bytes, before: os.stat_result | None, *, only_new: bool, path: str, checkpoint: Checkpoint
+) -> None:
+    with _temporary(spot) as (name, descriptor):
+        _write_all(descriptor, data, checkpoint)
+        if before is not None:
+            # Before the rename, so that a secret is not readable for all even for a moment; a file system that
+            # has no modes must not fail the write.
+            with suppress(OSError):
+                os.fchown(descriptor, before.st_uid, before.st_gid)
+            with suppress(OSError):
+                os.fchmod(descriptor, before.st_mode & 0o777)
+        os.fsync(descriptor)  # or a crash may leave the new name with nothing in it
+        checkpoint()
+        if only_new:
+            try:
+                _publish_new(spot, name)
+            except FileExistsError as error:
+                raise ToolError(f"already exists: {printable(path)}") from error
+        else:
+            os.rename(name, spot.name, src_dir_fd=spot.directory, dst_dir_fd=spot.directory)
+
+
+def _publish_new(spot: Spot, temporary: str) -> None:
+    try:
+        os.link(temporary, spot.name, src_dir_fd=spot.directory, dst_dir_fd=spot.directory)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        with suppress(FileNotFoundError):
+            os.stat(spot.name, dir_fd=spot.directory, follow_symlinks=False)
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from error
+        os.rename(temporary, spot.name, src_dir_fd=spot.directory, dst_dir_fd=spot.directory)
+
+
+@contextmanager
+def _temporary(spot: Spot) -> Iterator[tuple[str, int]]:
+    """A new file beside the one that is meant; it is taken away again unless it was renamed."""
+    name = f".{secrets.token_hex(12)}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(name, flags, 0o666, dir_fd=spot.directory)
+    try:
+        yield name, descriptor
+    finally:
+        os.close(descriptor)
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=spot.directory)
+
+
+def _write_all(descriptor: int, data: bytes, checkpoint: Checkpoint) -> None:
+    view = memoryview(data)
+    while view:
+        checkpoint()
+        view = view[os.write(descriptor, view[:_SLICE]) :]
+
+
+def _existing(spot: Spot, path: str) -> os.stat_result | None:
+    """What is in the way: nothing, or a regular file that may be written."""
+    try:
+        status = os.stat(spot.name, dir_fd=spot.directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(status.st_mode):
+        return None  # put there since the path was resolved; the rename replaces it
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a directory" if stat.S_ISDIR(status.st_mode) else "a device, pipe or socket"
+        raise ToolError(f"expected a file, got {kind}: {printable(path)}")
+    # A rename needs no permission on the file itself; its owner's wish that it stay as it is counts all the same.
+    if not os.access(spot.name, os.W_OK, dir_fd=spot.directory, effective_ids=os.access in os.supports_effective_ids):
+        raise ToolError(f"permission denied by the operating system: {printable(path)} is read-only")
+    return status
+
+
+def _identity(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+@contextmanager
+def _translated(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise explain(error, path) from error

@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import os
+import threading
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+from attrs import define
+from mcptrio_fs.access import Access, path_of, uri_of
+from mcptrio_fs.config import Config
+from mcptrio_fs.resources import FileResources
+from mcptrio_fs.watching import Subscriptions
+
+from mcptrio.errors import ToolError
+
+
+@define
+class Call:
+    """As much of a call's context as the plugin uses."""
+
+    roots: tuple[str, ...] | None = None
+    session_id: str | None = None
+    asked: int = 0
+
+    def supports(self, capability: str) -> bool:
+        return capability == "roots" and self.roots is not None
+
+    async def list_roots(self) -> tuple[Root, ...]:
+        await trio.lowlevel.checkpoint()
+        self.asked += 1
+        return tuple(Root(uri) for uri in self.roots or ())
+
+
+@define
+class Root:
+    uri: str
+
+
+def access(*folders: Path, **settings: object) -> Access:
+    return Access(Config.load({"folders": [str(folder) for folder in folders], **settings}, {}))
+
+
+async def folders_of(door: Access, *roots: Path, supported: bool = True) -> list[str]:
+    call = Call(tuple(uri_of(str(root)) for root in roots)) if supported else Call()
+    return [folder.path for folder in (await door.sandbox(call)).folders]
+
+
+class TestFolders:
+    async def test_the_configured_ones_are_taken_without_roots(self, inside: Path) -> None:
+        assert await folders_of(access(inside), supported=False) == [str(inside)]
+        assert await folders_of(access(inside)) == [str(inside)]
+
+    async def test_roots_narrow_them(self, inside: Path, outside: Path) -> None:
+        (inside / "a").mkdir()
+
+        assert await folders_of(access(inside), inside / "a", outside) == [str(inside / "a")]
+        assert await folders_of(access(inside, roots=False), inside / "a") == [str(inside)]
+
+    async def test_roots_that_have_nothing_in_common_leave_nothing(self, inside: Path, outside: Path) -> None:
+        with pytest.raises(ToolError, match="nothing in common"):
+            await folders_of(access(inside), outside)
+
+    async def test_roots_alone_are_taken_only_where_the_operator_says_so(self, inside: Path) -> None:
+        assert await folders_of(access(roots=True), inside) == [str(inside)]
+        for door in (access(), access(roots=False)):
+            with pytest.raises(ToolError, match=r"set folders = .* in \[plugins\.fs\]"):
+                await folders_of(door, inside)
+        with pytest.raises(ToolError, match="MCPTRIO_FS_FOLDERS"):
+            await folders_of(access(roots=True), supported=False)
+
+    async def test_a_session_is_asked_once_until_its_roots_change(
+        self, inside: Path, outside: Path, autojump_clock: trio.testing.MockClock
+    ) -> None:
+        door = access(roots=True)
+        call = Call((uri_of(str(inside)),), session_id="s")
+        for _ in range(3):
+            await door.sandbox(call)
+        assert call.asked == 1
+
+        call.roots = (uri_of(str(outside)),)
+        assert (await door.sandbox(call)).folders[0].path == str(inside)
+        door.forget_roots()
+        assert (await door.sandbox(call)).folders[0].path == str(outside)
+
+        await trio.sleep(31)
+        await door.sandbox(call)
+        assert call.asked == 3
+
+    async def test_without_a_session_every_call_asks(self, inside: Path) -> None:
+        door, call = access(roots=True), Call((uri_of(str(inside)),))
+        await door.sandbox(call)
+        await door.sandbox(call)
+
+        assert call.asked == 2
+
+
+@pytest.mark.parametrize(
+    ("uri", "path"),
+    [
+        ("file:///a/b%20c", "/a/b c"),
+        ("file://localhost/a", "/a"),
+        ("file:///a/../b/", "/b"),
+        ("file:////a", "/a"),
+        ("file://host/a", None),
+        ("http:///a", None),
+        ("file:a", None),
+        ("file:///a%00b", None),
+        ("file:///%ff", None),
+        ("/a", None),
+        ("", None),
+    ],
+)
+def test_the_path_of_a_uri(uri: str, path: str | None) -> None:
+    assert path_of(uri) == path
+
+
+@pytest.mark.parametrize("path", ["/", "/a b", "/ü/#?%", "/a:@!$&'()*+,;=~"])
+def test_a_uri_leads_back_to_its_path(path: str) -> None:
+    assert path_of(uri_of(path)) == path
+    assert uri_of("/ü#") == "file:///%C3%BC%23"
+
+
+class TestHanging:
+    """A thread that does not come back, as on a mount whose server is gone."""
+
+    async def test_a_call_gives_up_and_others_go_on(self, inside: Path, outside: Path) -> None:
+        door = access(inside, outside, timeout=0.05, max_threads=2)
+        sandbox = door.config.sandbox()
+        gate = threading.Event()
+        try:
+            for _ in range(3):  # more than the folder has threads
+                with pytest.raises(ToolError, match=r"did not answer within 0\.05 seconds"):
+                    await door.run(sandbox, str(inside / "x"), gate.wait)
+
+            assert await door.run(sandbox, str(outside / "x"), lambda: 7) == 7
+        finally:
+            gate.set()
+
+    async def test_a_cancelled_call_does_not_wait_for_its_thread(self, inside: Path) -> None:
+        door = access(inside)
+        gate, ended = threading.Event(), threading.Event()
+
+        def hang() -> None:
+            gate.wait()
+            ended.set()
+
+        with trio.move_on_after(0.05) as scope:
+            await door.run(door.config.sandbox(), str(inside), hang)
+        assert scope.cancelled_caught
+        assert not ended.is_set()
+
+        gate.set()
+        await trio.to_thread.run_sync(ended.wait)
+
+    async def test_a_folder_that_hangs_is_left_out_of_the_watching(
+        self, inside: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("mcptrio_fs.resources._PATIENCE", 0.05)
+        door = access(inside, outside, max_threads=1)
+        gate = threading.Event()
+        sandbox = door.config.sandbox()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(door.run, sandbox, str(inside), gate.wait)
+            await trio.testing.wait_all_tasks_blocked()
+            uris = [uri_of(str(inside)), uri_of(str(outside / "secret.txt")), "file:///etc/passwd"]
+
+            found = await FileResources(door).fingerprints(uris)
+            gate.set()
+
+        assert uris[0] not in found
+        assert found[uris[1]] is not None
+
+
+async def test_edits_of_one_file_take_turns(inside: Path) -> None:
+    door = access(inside)
+    steps: list[str] = []
+
+    async def edit(name: str) -> None:
+        async with door.one_at_a_time("f"):
+            steps.append(f"{name} begins")
+            await trio.lowlevel.checkpoint()
+            steps.append(f"{name} ends")
+
+    async with trio.open_nursery() as nursery:
+        for name in ("a", "b", "c"):
+            nursery.start_soon(edit, name)
+
+    assert [step.split()[0] for step in steps[::2]] == [step.split()[0] for step in steps[1::2]]
+    assert door._editing == {}
+
+
+async def test_a_changed_file_is_told_to_its_subscribers(inside: Path) -> None:
+    (inside / "a").write_text("1")
+    uri = uri_of(str(inside / "a"))
+    told, looked = trio.Event(), trio.Event()
+
+    def notify(changed: str) -> None:
+        assert changed == uri
+        told.set()
+
+    async def never_changes() -> None:
+        looked.set()
+        await trio.sleep_forever()
+
+    resources = FileResources(access(inside, watch_interval=0.02))
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(resources.watch, Subscriptions(lambda: frozenset({uri}), never_changes, notify))
+            await looked.wait()
+            (inside / "a").write_text("22")
+            await told.wait()
+            nursery.cancel_scope.cancel()
+
+
+async def test_nothing_is_left_open(inside: Path) -> None:
+    door = access(inside)
+    sandbox = door.config.sandbox()
+
+    def read(name: str) -> None:
+        with sandbox.open_file(name):
+            raise AssertionError("nothing here can be read")
+
+    before = len(os.listdir("/proc/self/fd"))
+    for name in ("none", ".", "../x"):
+        with pytest.raises(ToolError):
+            await door.run(sandbox, name, partial(read, name))
+
+    assert len(os.listdir("/proc/self/fd")) == before

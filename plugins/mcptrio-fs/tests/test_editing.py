@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mcptrio_fs.editing import MAX_DIFF, MAX_EDITS, Edit, Edited, apply_edits, fenced
+
+from mcptrio.errors import ToolError
+
+
+def go_on() -> None:
+    """Somebody still waits."""
+
+
+def edit(text: str, *pairs: tuple[str, str]) -> Edited:
+    return apply_edits(text, [Edit(old, new) for old, new in pairs], path="/d/f.txt", checkpoint=go_on)
+
+
+def test_replaces_the_first_exact_match_and_says_that_there_are_more() -> None:
+    edited = edit("one two one\n", ("one", "three"))
+
+    assert edited.text == "three two one\n"
+    assert edited.notes == ("edit 1: the old text is there 2 times; only the first was replaced",)
+
+
+def test_edits_follow_one_another() -> None:
+    assert edit("a\nb\nc\n", ("a\nb", "x"), ("x\nc", "y\nz")).text == "y\nz\n"
+
+
+def test_special_characters_are_text() -> None:
+    assert edit("a.*$&b", ("a.*$&", "\\1$&")).text == "\\1$&b"
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "expected"),
+    [
+        # The indentation of the file, whatever the indentation of the old text.
+        ("    if x:\n        y\n", "if x:\n    y", "if z:\n    y\n    w", "    if z:\n        y\n        w\n"),
+        ("\tif x:\n\t\ty\n", "  if x:\n    y", "  if x:\n    z\n      deeper", "\tif x:\n\t\tz\n\t\t  deeper\n"),
+        ("        y\n", "y ", "    a\n    b", "        a\n        b\n"),
+        ("        y\n        z\n", "    y\n    z ", "    a\n  out", "        a\n      out\n"),
+        ("  y\n  z\n", "    y\n    z ", "    a\n  out", "  a\nout\n"),
+        ("a  \nb\n", "a\nb", "c\n\nd", "c\n\nd\n"),
+        ("  a\n", "a\n", "b\n", "  b\n"),
+    ],
+)
+def test_finds_lines_by_what_stands_in_them_and_keeps_the_indentation(
+    text: str, old: str, new: str, expected: str
+) -> None:
+    if old not in text:
+        assert edit(text, (old, new)).text == expected
+    else:
+        assert edit(text, (old + " ", new)).text == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "expected"),
+    [
+        ("a\r\nb\r\nc\r\n", "b", "x\ny", "a\r\nx\r\ny\r\nc\r\n"),
+        ("a\r\nb\r\nc\r\n", "a\nb\n", "x\n", "x\r\nc\r\n"),
+        ("a\nb\r\nc\n", "c", "d", "a\nb\r\nd\n"),
+        ("a\r\nb\nc\nd", "c", "x\r\ny", "a\r\nb\nx\ny\nd"),
+        ("a\rb\n", "b", "c", "a\rc\n"),
+        ("\ufeffa\r\nb", "b", "c\n", "\ufeffa\r\nc\r\n"),
+    ],
+)
+def test_line_ends_stay_as_they_are(text: str, old: str, new: str, expected: str) -> None:
+    assert edit(text, (old, new)).text == expected
+
+
+def test_text_that_is_not_there_is_an_error_that_names_the_edit() -> None:
+    with pytest.raises(ToolError, match=r"edit 2 of 2 in /d/f\.txt; nothing was changed"):
+        edit("a\n", ("a", "b"), ("nowhere", "c"))
+    with pytest.raises(ToolError, match="edit 1 of 1"):
+        edit("a\n\n\n\nb\n", ("  \n \n", "c"))
+
+
+def test_an_empty_old_text_is_for_an_empty_file() -> None:
+    assert edit("", ("", "a\nb\n")).text == "a\nb\n"
+    with pytest.raises(ToolError, match="empty string"):
+        edit("a", ("", "b"))
+
+
+def test_too_many_edits_are_refused() -> None:
+    with pytest.raises(ToolError, match="at most"):
+        edit("a", *[("a", "a")] * (MAX_EDITS + 1))
+
+
+def test_the_diff_has_the_form_of_the_reference() -> None:
+    text = "".join(f"line {number}\n" for number in range(1, 31))
+
+    diff = edit(text, ("line 5\n", "LINE 5\nmore\n"), ("line 25\n", "")).diff
+
+    assert diff == (
+        "Index: /d/f.txt\n" + "=" * 67 + "\n--- /d/f.txt\toriginal\n+++ /d/f.txt\tmodified\n"
+        "@@ -2,7 +2,8 @@\n line 2\n line 3\n line 4\n-line 5\n+LINE 5\n+more\n line 6\n line 7\n line 8\n"
+        "@@ -22,7 +23,6 @@\n line 22\n line 23\n line 24\n-line 25\n line 26\n line 27\n line 28\n"
+    )
+
+
+def test_the_end_without_a_line_end_is_said() -> None:
+    assert edit("a", ("a", "b")).diff.endswith("-a\n\\ No newline at end of file\n+b\n\\ No newline at end of file\n")
+
+
+def test_the_fence_is_longer_than_any_in_the_diff() -> None:
+    assert fenced("a\n").startswith("```diff\na\n```\n")
+    assert fenced("+````\n").startswith("`````diff\n+````\n`````\n")
+
+
+def test_a_diff_too_long_to_read_is_cut_and_said() -> None:
+    assert "more characters of diff" in fenced("x" * (MAX_DIFF + 5))
+
+
+def test_large_files_and_hostile_edits_take_little_time() -> None:
+    started = time.perf_counter()
+    large = "".join(f"line {number}\n" for number in range(200_000))
+
+    edit(large, ("line 5\n", "x\n"), ("line 199999\n", "y\n"), ("  line 100000 ", "z"))
+    with pytest.raises(ToolError):
+        edit(" a\n" * 200_000, ("a \n" * 1000 + "b", "x"))
+    edit("a\n" * 5000, ("a\n" * 5000, "b\n" * 5000))
+
+    assert time.perf_counter() - started < 10
+
+
+LINES = st.lists(st.sampled_from(["a", "b", "  a", "", "c"]), max_size=12)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(LINES, st.booleans(), st.lists(st.tuples(LINES, LINES), min_size=1, max_size=3))
+@pytest.mark.skipif(shutil.which("patch") is None, reason="needs patch(1)")
+def test_the_diff_makes_the_new_text_of_the_old(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], closed: bool, pairs: list[tuple[list[str], list[str]]]
+) -> None:
+    text = "\n".join(lines) + ("\n" if closed else "")
+    try:
+        edited = edit(text, *(("\n".join(old), "\n".join(new)) for old, new in pairs))
+    except ToolError:
+        return
+    if edited.text == text:
+        assert "@@" not in edited.diff
+        return
+    folder = tmp_path_factory.mktemp("patch")
+    Path(folder, "f").write_text(text)
+    Path(folder, "d").write_text(edited.diff)
+    subprocess.run(["patch", "-s", "f", "d"], cwd=folder, check=True, capture_output=True)
+
+    patched = Path(folder, "f").read_text() if Path(folder, "f").exists() else ""
+    assert patched == edited.text

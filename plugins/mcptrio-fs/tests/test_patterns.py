@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcptrio_fs.patterns import MAX_ALTERNATIVES, MAX_PATTERN, Pattern
+
+from mcptrio.errors import ToolError
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "expected"),
+    [
+        ("*.py", "a.py", True),
+        ("*.py", "d/a.py", False),
+        ("*.py", ".a.py", True),
+        ("*", ".hidden", True),
+        ("**/*.py", "a.py", True),
+        ("**/*.py", "d/e/a.py", True),
+        ("d/**", "d", False),
+        ("d/**", "d/e", True),
+        ("d/**", "d/e/f", True),
+        ("**", "a/b", True),
+        ("a/**/b", "a/b", True),
+        ("a/**/b", "a/x/y/b", True),
+        ("a/**/b", "a/x/y/c", False),
+        ("**/a/**/b/**/c", "a/a/b/b/a/c", True),
+        ("**/a/**/b/**/c", "a/a/c/b/a/x", False),
+        ("**/x/**", "x", False),
+        ("**/x/**", "y/x/z", True),
+        ("a?c", "abc", True),
+        ("a?c", "ac", False),
+        ("a?c", "a/c", False),
+        ("[a-c]x", "bx", True),
+        ("[!a-c]x", "bx", False),
+        ("[^a-c]x", "dx", True),
+        ("[]]x", "]x", True),
+        ("[", "[", True),
+        ("[a", "[a", True),
+        ("[z-a]", "m", False),
+        ("*.{js,ts}", "a.ts", True),
+        ("*.{js,ts}", "a.py", False),
+        ("{a,b{1,2}}.t", "b2.t", True),
+        ("{a,d/e}/x", "d/e/x", True),
+        ("x{1..3}", "x2", True),
+        ("x{3..1}", "x3", True),
+        ("x{1..3}", "x4", False),
+        ("{a}", "{a}", True),
+        ("{a,b", "{a,b", True),
+        ("\\*", "*", True),
+        ("\\*", "a", False),
+        ("!*.py", "a.py", False),
+        ("!*.py", "a.md", True),
+        ("foo(1).txt", "foo(1).txt", True),
+        ("a.c", "abc", False),
+        ("./a", "a", True),
+        ("caf\u00e9", "cafe\u0301", True),
+        ("a\nb", "a\nb", True),
+    ],
+)
+def test_matches_as_minimatch_does(pattern: str, path: str, expected: bool) -> None:
+    assert Pattern.parse(pattern).matches(path.split("/")) is expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("*a" * 100 + "b", ["a" * 255]),
+        ("*?" * 100 + "b", ["a" * 255]),
+        ("**/a/" * 60 + "b", ["a"] * 200),
+        ("*[ab]" * 60 + "c", ["ab" * 120]),
+    ],
+)
+def test_no_pattern_explodes(pattern: str, names: list[str]) -> None:
+    started = time.perf_counter()
+
+    assert not Pattern.parse(pattern).matches(names)
+    assert time.perf_counter() - started < 1
+
+
+@pytest.mark.parametrize(
+    "pattern", ["", "a\0", "x" * (MAX_PATTERN + 1), "{a,b}" * 8, "{1..999999}", "{,}" * 300, "{a," * 300 + "}" * 300]
+)
+def test_refuses_what_has_no_bound(pattern: str) -> None:
+    with pytest.raises(ToolError, match="expected"):
+        Pattern.parse(pattern)
+
+
+def test_braces_up_to_the_bound_are_taken() -> None:
+    assert Pattern.parse(f"{{1..{MAX_ALTERNATIVES}}}").matches(["128"])
+
+
+def test_case_can_be_ignored() -> None:
+    assert Pattern.parse(".env*", ignore_case=True).matches([".ENV.local"])
+    assert not Pattern.parse(".env*").matches([".ENV.local"])
+
+
+@given(st.text(alphabet="ab*?[]{},!\\./-1", min_size=1, max_size=40), st.lists(st.text("ab.", min_size=1), min_size=1))
+def test_any_pattern_compiles_and_answers(text: str, names: list[str]) -> None:
+    try:
+        pattern = Pattern.parse(text)
+    except ToolError:
+        return
+    assert pattern.matches(names) in (True, False)
+
+
+@given(st.text(st.characters(exclude_characters="*?[]{}\\!/\0", codec="utf-8"), min_size=1, max_size=30))
+def test_a_name_without_special_characters_matches_itself(name: str) -> None:
+    if name != ".":
+        assert Pattern.parse(name).matches([name])

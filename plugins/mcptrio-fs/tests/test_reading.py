@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mcptrio_fs.media import is_text, media_type
+from mcptrio_fs.reading import Text, read_bytes, read_head, read_tail, read_text
+from mcptrio_fs.sandbox import Sandbox
+
+from mcptrio.errors import ToolError
+
+
+def go_on() -> None:
+    """Somebody still waits."""
+
+
+def stop() -> None:
+    raise TimeoutError("nobody waits any more")
+
+
+def head(sandbox: Sandbox, lines: int, *, offset: int = 0, limit: int = 1_000_000) -> Text:
+    return read_head(sandbox, "f", lines=lines, offset=offset, limit=limit, checkpoint=go_on)
+
+
+def tail(sandbox: Sandbox, lines: int, *, limit: int = 1_000_000) -> Text:
+    return read_tail(sandbox, "f", lines=lines, limit=limit, checkpoint=go_on)
+
+
+def whole(sandbox: Sandbox, *, offset: int = 0, limit: int = 1_000_000) -> Text:
+    return read_text(sandbox, "f", offset=offset, limit=limit, checkpoint=go_on)
+
+
+def test_reads_a_whole_file(sandbox: Sandbox, inside: Path) -> None:
+    (inside / "f").write_bytes("höllo\r\n".encode())
+
+    assert whole(sandbox) == Text(text="höllo\r\n", size=8, start=0, end=8, cut=False, replaced=False)
+
+
+def test_a_file_that_exactly_fits_is_not_cut(sandbox: Sandbox, inside: Path) -> None:
+    (inside / "f").write_bytes(b"abcd")
+
+    assert not whole(sandbox, limit=4).cut
+    assert whole(sandbox, limit=3).cut
+
+
+def test_bytes_that_are_no_utf8_are_replaced_and_said(sandbox: Sandbox, inside: Path) -> None:
+    (inside / "f").write_bytes(b"a\xffb")
+
+    assert whole(sandbox).text == "a\ufffdb"
+    assert whole(sandbox).replaced
+
+
+def test_files_that_say_they_are_empty_are_read(inside: Path) -> None:
+    from mcptrio_fs.sandbox import Folder
+
+    sandbox = Sandbox((Folder("/proc"),))
+
+    text = read_text(sandbox, "/proc/version", offset=0, limit=1000, checkpoint=go_on)
+
+    assert "Linux" in text.text
+    assert text.size == len(text.text)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50, deadline=None)
+@given(text=st.text(st.sampled_from("aé€😀\n"), max_size=60), limit=st.integers(4, 20))
+def test_pages_put_together_are_the_file(sandbox: Sandbox, inside: Path, text: str, limit: int) -> None:
+    (inside / "f").write_bytes(text.encode())
+
+    pages, offset = [], 0
+    while True:
+        page = whole(sandbox, offset=offset, limit=limit)
+        assert len(page.text.encode()) <= limit
+        assert not page.replaced
+        pages.append(page.text)
+        offset = page.end
+        if not page.cut:
+            break
+
+    assert "".join(pages) == text
+
+
+@pytest.mark.parametrize(
+    ("content", "lines", "expected"),
+    [
+        (b"", 3, ""),
+        (b"a", 1, "a"),
+        (b"a\nb\nc\n", 2, "a\nb"),
+        (b"a\nb\nc\n", 3, "a\nb\nc"),
+        (b"a\nb\nc", 9, "a\nb\nc"),
+        (b"a\nb\nc\n", 9, "a\nb\nc\n"),
+        (b"a\r\nb\r\n", 1, "a\r"),
+        (b"\n\nx", 2, "\n"),
+    ],
+)
+def test_head(sandbox: Sandbox, inside: Path, content: bytes, lines: int, expected: str) -> None:
+    (inside / "f").write_bytes(content)
+
+    assert head(sandbox, lines).text == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "lines", "expected"),
+    [
+        (b"", 3, ""),
+        (b"a", 1, "a"),
+        (b"a\nb\nc\n", 1, "c"),
+        (b"a\nb\nc\n", 2, "b\nc"),
+        (b"a\nb\nc", 2, "b\nc"),
+        (b"a\nb\nc\n", 9, "a\nb\nc"),
+        (b"\n", 1, ""),
+        (b"\n\n", 2, "\n"),
+        (b"x\n\n", 1, ""),
+        (b"x\n\n", 2, "x\n"),
+    ],
+)
+def test_tail(sandbox: Sandbox, inside: Path, content: bytes, lines: int, expected: str) -> None:
+    (inside / "f").write_bytes(content)
+
+    assert tail(sandbox, lines).text == expected
+    assert not tail(sandbox, lines).cut
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@given(rows=st.lists(st.text(st.sampled_from("aé"), max_size=5), min_size=1, max_size=12), count=st.integers(1, 14))
+def test_head_and_tail_are_the_first_and_last_lines(
+    sandbox: Sandbox, inside: Path, rows: list[str], count: int
+) -> None:
+    (inside / "f").write_bytes("".join(row + "\n" for row in rows).encode())
+
+    assert tail(sandbox, count).text.split("\n") == rows[-count:]
+    assert head(sandbox, count).text.removesuffix("\n" if count > len(rows) else "").split("\n") == rows[:count]
+
+
+def test_head_and_tail_cross_the_blocks_they_are_read_in(sandbox: Sandbox, inside: Path) -> None:
+    rows = [f"{number} {'x' * 997}" for number in range(1000)]
+    (inside / "f").write_text("\n".join(rows))
+
+    assert head(sandbox, 900).text.split("\n") == rows[:900]
+    assert tail(sandbox, 900).text.split("\n") == rows[100:]
+
+
+def test_lines_longer_than_the_limit_are_cut_and_said(sandbox: Sandbox, inside: Path) -> None:
+    (inside / "f").write_bytes(("é" * 100 + "\n").encode() * 2)
+
+    first, last = head(sandbox, 2, limit=51), tail(sandbox, 2, limit=51)
+
+    assert (first.text, first.cut, first.end) == ("é" * 25, True, 50)
+    assert (last.text, last.cut, last.start, last.end) == ("é" * 25, True, 351, 401)
+
+
+def test_a_tail_that_stops_inside_a_line_says_so(sandbox: Sandbox, inside: Path) -> None:
+    (inside / "f").write_bytes(b"x" * 300_000 + b"\n")
+
+    assert tail(sandbox, 1, limit=300_000 - 1).cut
+    assert not tail(sandbox, 1, limit=300_000).cut
+
+
+def test_nobody_waiting_ends_the_reading(sandbox: Sandbox, inside: Path) -> None:
+    (inside / "f").write_bytes(b"x" * 1000)
+
+    for read in (read_text, read_head):
+        with pytest.raises(TimeoutError):
+            read(sandbox, "f", offset=0, limit=10, checkpoint=stop, **({"lines": 1} if read is read_head else {}))
+    with pytest.raises(TimeoutError):
+        read_tail(sandbox, "f", lines=1, limit=10, checkpoint=stop)
+
+
+def test_a_file_too_large_for_one_piece_says_what_to_do(sandbox: Sandbox, inside: Path) -> None:
+    (inside / "f").write_bytes(b"x" * 11)
+
+    with pytest.raises(ToolError, match="at most 10 bytes, got 11"):
+        read_bytes(sandbox, "f", limit=10, checkpoint=go_on)
+    assert read_bytes(sandbox, "f", limit=11, checkpoint=go_on).data == b"x" * 11
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "expected"),
+    [
+        ("a.png", b"", "image/png"),
+        ("a.PNG", b"", "image/png"),
+        ("a.svg", b"<svg/>", "image/svg+xml"),
+        ("a.ogg", b"", "audio/ogg"),
+        ("a.pdf", b"", "application/pdf"),
+        ("a.ts", b"", "text/plain"),
+        ("a.md", b"", "text/markdown"),
+        ("a", b"\x89PNG\r\n\x1a\n\0", "image/png"),
+        ("a", b"RIFF\0\0\0\0WEBP", "image/webp"),
+        ("a", b"RIFF\0\0\0\0WAVE", "audio/wav"),
+        ("a", b"\0\1", "application/octet-stream"),
+        ("a", b"BMW is a car", "text/plain"),
+        ("Makefile", b"all:\n", "text/plain"),
+        ("a.tar.gz", b"\x1f\x8b\x08\0", "application/gzip"),
+    ],
+)
+def test_media_type(name: str, data: bytes, expected: str) -> None:
+    assert media_type(name, data) == expected
+
+
+def test_text_may_end_inside_a_character() -> None:
+    assert is_text("é".encode()[:1])
+    assert not is_text(b"\xe9a")
+    assert not is_text(b"a\0")

@@ -1,0 +1,413 @@
+from __future__ import annotations
+
+import base64
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+import trio
+from mcptrio_fs.access import Access, uri_of
+from mcptrio_fs.changes import Changes
+from mcptrio_fs.config import Config
+from mcptrio_fs.files import Files
+from mcptrio_fs.resources import FileResources
+from mcptrio_fs.results import MEDIA, TEXT
+
+from mcptrio import CallToolResult, ResourceNotFound, ToolError
+
+
+class Call:
+    """As much of a call's context as the tools use, of a client without roots."""
+
+    def __init__(self) -> None:
+        self.progress: list[tuple[float, str | None]] = []
+
+    def supports(self, capability: str) -> bool:
+        return False
+
+    async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        await trio.lowlevel.checkpoint()
+        self.progress.append((progress, message))
+
+
+def objects(folder: Path, **settings: Any) -> tuple[Files, Changes, FileResources]:
+    access = Access(Config.load({"folders": [str(folder)], **settings}, {}))
+    return Files(access), Changes(access), FileResources(access)
+
+
+@pytest.fixture
+def call() -> Call:
+    return Call()
+
+
+@pytest.fixture
+def files(inside: Path) -> Files:
+    return objects(inside)[0]
+
+
+@pytest.fixture
+def changes(inside: Path) -> Changes:
+    return objects(inside)[1]
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """40 directories of 400 files: more than one slice of a search. Made once; nobody changes them."""
+    folder = tmp_path_factory.mktemp("wide")
+    for number in range(40):
+        (folder / f"{number:02}").mkdir()
+        for other in range(400):
+            os.close(os.open(folder / f"{number:02}/{other:03}", os.O_CREAT))
+    return folder
+
+
+def text(result: CallToolResult) -> str:
+    """The text, which is also the structured content."""
+    jsonschema_rs.validate(TEXT, result.structured_content)
+    assert result.content[0].text == result.structured_content["content"]
+    return result.structured_content["content"]
+
+
+def note(result: CallToolResult) -> str:
+    return result.content[1].text if len(result.content) > 1 else ""
+
+
+class TestReading:
+    async def test_reads_text_whole_and_from_both_ends(self, files: Files, call: Call, inside: Path) -> None:
+        (inside / "a").write_text("1\n2\n3\n")
+
+        assert text(await files.read_text_file(call, "a")) == "1\n2\n3\n"
+        assert text(await files.read_file(call, "a", head=2)) == "1\n2"
+        assert text(await files.read_text_file(call, "a", tail=2)) == "2\n3"
+        assert text(await files.read_text_file(call, "a", head=0, tail=0)) == "1\n2\n3\n"
+        assert text(await files.read_text_file(call, "a", head=1, offset=2)) == "2"
+
+    async def test_refuses_what_contradicts_itself(self, files: Files, call: Call, inside: Path) -> None:
+        (inside / "a").touch()
+
+        with pytest.raises(ToolError, match="head or tail"):
+            await files.read_text_file(call, "a", head=1, tail=1)
+        with pytest.raises(ToolError, match="tail or offset"):
+            await files.read_text_file(call, "a", tail=1, offset=1)
+
+    async def test_says_what_was_cut_and_how_to_go_on(self, call: Call, inside: Path) -> None:
+        files, _, _ = objects(inside, max_read_bytes=4)
+        (inside / "a").write_text("123456789")
+
+        first = await files.read_text_file(call, "a", limit=1000)
+        second = await files.read_text_file(call, "a", offset=4)
+        last = await files.read_text_file(call, "a", offset=8)
+        tail = await files.read_text_file(call, "a", tail=1)
+
+        assert (text(first), note(first)) == ("1234", "[cut: these are bytes 0 to 4 of 9; go on with offset=4]")
+        assert first.structured_content == {"content": "1234", "truncated": True, "total": 9, "nextOffset": 4}
+        assert (text(second), second.structured_content["nextOffset"]) == ("5678", 8)
+        assert last.structured_content == {"content": "9"}
+        assert (text(tail), note(tail)) == ("6789", "[cut: these are bytes 5 to 9 of 9]")
+
+    async def test_media_is_told_by_its_type(self, files: Files, call: Call, inside: Path) -> None:
+        for name, data in (("a.png", b"\x89PNG"), ("b.mp3", b"ID3"), ("c.bin", b"\0\1")):
+            (inside / name).write_bytes(data)
+        blocks = []
+        for name in ("a.png", "b.mp3", "c.bin"):
+            result = await files.read_media_file(call, name)
+            jsonschema_rs.validate(MEDIA, result.structured_content)
+            blocks.append((result.content[0], result.structured_content["content"][0]))
+
+        assert [block.type for block, _ in blocks] == ["image", "audio", "resource"]
+        assert blocks[0][1] == {"type": "image", "data": base64.b64encode(b"\x89PNG").decode(), "mimeType": "image/png"}
+        assert blocks[2][1]["resource"] == {
+            "uri": uri_of(str(inside / "c.bin")),
+            "mimeType": "application/octet-stream",
+            "blob": "AAE=",
+        }
+
+    async def test_one_file_that_fails_does_not_stop_the_others(
+        self, files: Files, call: Call, inside: Path, outside: Path
+    ) -> None:
+        (inside / "a").write_text("1")
+        (inside / "b").write_text("2")
+        secret = str(outside / "secret.txt")
+
+        answer = text(await files.read_multiple_files(call, ["a", "none", secret, "b"]))
+
+        first, second, third, fourth = answer.split("\n---\n")
+        assert (first, second, fourth) == ("a:\n1\n", "none: Error - not found: none", "b:\n2\n")
+        assert third.startswith(f"{secret}: Error - access denied")
+        assert [progress for progress, _ in call.progress] == [1, 2, 3, 4]
+
+    async def test_many_files_share_one_bound(self, call: Call, inside: Path) -> None:
+        files, _, _ = objects(inside, max_read_bytes=6)
+        for name in "abc":
+            (inside / name).write_text("1234")
+
+        result = await files.read_multiple_files(call, ["a", "b", "c"])
+
+        assert text(result) == "a:\n1234\n\n---\nb:\n12\n\n---\nc: not read, the answer is full"
+        assert "not all of b, c" in note(result)
+
+
+class TestListing:
+    async def test_pages_follow_one_another(self, call: Call, inside: Path) -> None:
+        files, _, _ = objects(inside, max_entries=2)
+        (inside / "b").mkdir()
+        for name in ("a", "c"):
+            (inside / name).touch()
+
+        first = await files.list_directory(call, ".", limit=50)
+        second = await files.list_directory(call, ".", offset=first.structured_content["nextOffset"])
+
+        assert (text(first), note(first)) == ("[FILE] a\n[DIR] b", "[cut: entries 0 to 2 of 3; go on with offset=2]")
+        assert (text(second), note(second)) == ("[FILE] c", "")
+
+    async def test_sizes_and_totals_look_as_in_the_reference(self, files: Files, call: Call, inside: Path) -> None:
+        (inside / "small").write_text("x")
+        (inside / "large").write_text("x" * 2048)
+        (inside / "d").mkdir()
+
+        assert text(await files.list_directory_with_sizes(call, ".", sortBy="size")).split("\n") == [
+            f"[FILE] {'large':30} {'2.00 KB':>10}",
+            f"[FILE] {'small':30} {'1 B':>10}",
+            f"[DIR] {'d':30} ",
+            "",
+            "Total: 2 files, 1 directories",
+            "Combined size: 2.00 KB",
+        ]
+
+    async def test_a_name_cannot_pretend_to_be_two(self, files: Files, call: Call, inside: Path) -> None:
+        (inside / "a\n[DIR] b").touch()
+
+        assert text(await files.list_directory(call, ".")) == "[FILE] a\\x0a[DIR] b"
+
+    async def test_the_tree_is_json(self, files: Files, call: Call, inside: Path) -> None:
+        (inside / "d/e").mkdir(parents=True)
+        (inside / "d/f").touch()
+
+        whole = await files.directory_tree(call, ".")
+        flat = await files.directory_tree(call, ".", maxDepth=1)
+
+        assert json.loads(text(whole)) == [
+            {
+                "name": "d",
+                "type": "directory",
+                "children": [
+                    {"name": "e", "type": "directory", "children": []},
+                    {"name": "f", "type": "file"},
+                ],
+            }
+        ]
+        assert json.loads(text(flat)) == [{"name": "d", "type": "directory", "children": [], "truncated": True}]
+        assert f"not all of {inside}/d" in note(flat)
+
+    async def test_info_has_the_lines_of_the_reference(self, files: Files, call: Call, inside: Path) -> None:
+        (inside / "a").write_text("123")
+        (inside / "a").chmod(0o640)
+        os.utime(inside / "a", (0, 1.5))
+
+        lines = dict(line.split(": ", 1) for line in text(await files.get_file_info(call, "a")).split("\n"))
+
+        assert list(lines) == ["size", "created", "modified", "accessed", "isDirectory", "isFile", "permissions"]
+        assert (lines["size"], lines["modified"]) == ("3", "1970-01-01T00:00:01.500Z")
+        assert (lines["isDirectory"], lines["isFile"], lines["permissions"]) == ("false", "true", "640")
+
+    async def test_allowed_directories_are_listed_as_typed_and_as_real(
+        self, call: Call, inside: Path, tmp_path: Path
+    ) -> None:
+        (tmp_path / "typed").symlink_to(inside)
+        files, _, _ = objects(tmp_path / "typed")
+
+        assert text(await files.list_allowed_directories(call)) == (
+            f"Allowed directories:\n{tmp_path / 'typed'}\n{inside}"
+        )
+
+
+class TestSearching:
+    async def test_returns_full_paths_or_says_that_there_are_none(self, files: Files, call: Call, inside: Path) -> None:
+        (inside / "d").mkdir()
+        (inside / "d/a.py").touch()
+
+        assert text(await files.search_files(call, ".", "**/*.py")) == f"{inside}/d/a.py"
+        assert text(await files.search_files(call, "d", "*.md")) == "No matches found"
+
+    async def test_a_cursor_leads_through_all_of_it(self, call: Call, inside: Path) -> None:
+        files, _, _ = objects(inside, max_entries=2)
+        names = ["a b", "c/%41", "c/d", "ü"]
+        (inside / "c").mkdir()
+        for name in names:
+            (inside / name).touch()
+        found: list[str] = []
+        cursor = None
+        while True:
+            result = await files.search_files(call, ".", "{*,c/*}", cursor=cursor)
+            found += text(result).split("\n")
+            cursor = result.structured_content.get("nextCursor")
+            if cursor is None:
+                break
+
+        assert found == [str(inside / name) for name in ("a b", "c", "c/%41", "c/d", "ü")]
+
+    async def test_reports_progress_while_it_walks(self, call: Call, wide: Path) -> None:
+        files, _, _ = objects(wide)
+        result = await files.search_files(call, ".", "**/none")
+
+        assert text(result) == "No matches found"
+        numbers = [progress for progress, _ in call.progress]
+        assert numbers
+        assert numbers == sorted(numbers)
+
+    async def test_cancellation_stops_it_in_the_middle(self, wide: Path) -> None:
+        files, _, _ = objects(wide)
+        started = trio.Event()
+
+        class Watching(Call):
+            async def report_progress(
+                self, progress: float, total: float | None = None, message: str | None = None
+            ) -> None:
+                started.set()
+                await trio.lowlevel.checkpoint()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(files.search_files, Watching(), ".", "**/none")
+            await started.wait()
+            asked = trio.current_time()
+            nursery.cancel_scope.cancel()
+
+        # 50 ms on an idle machine; the rest is for one that is busy.
+        assert trio.current_time() - asked < 0.5
+
+    async def test_a_bad_pattern_or_start_is_an_error(self, files: Files, call: Call, outside: Path) -> None:
+        with pytest.raises(ToolError, match="expected a glob"):
+            await files.search_files(call, ".", "")
+        with pytest.raises(ToolError, match="access denied"):
+            await files.search_files(call, str(outside), "**")
+        with pytest.raises(ToolError, match="not found"):
+            await files.search_files(call, "none", "**")
+
+
+class TestChanging:
+    async def test_writes_edits_moves_and_makes(self, changes: Changes, call: Call, inside: Path) -> None:
+        assert text(await changes.create_directory(call, "d/e")) == "Successfully created directory d/e"
+        assert text(await changes.write_file(call, "a", "1\n2\n")) == "Successfully wrote to a"
+        assert text(await changes.move_file(call, "a", "d/e/b")) == "Successfully moved a to d/e/b"
+        diff = text(await changes.edit_file(call, "d/e/b", [{"oldText": "2", "newText": "zwei"}]))
+
+        assert diff.startswith("```diff\nIndex: ")
+        assert "-2\n+zwei\n" in diff
+        assert (inside / "d/e/b").read_text() == "1\nzwei\n"
+
+    async def test_a_dry_run_changes_nothing(self, changes: Changes, call: Call, inside: Path) -> None:
+        (inside / "a").write_text("1\n")
+        before = (inside / "a").stat()
+
+        assert "+2" in text(await changes.edit_file(call, "a", [{"oldText": "1", "newText": "2"}], dryRun=True))
+        assert (inside / "a").stat().st_mtime_ns == before.st_mtime_ns
+
+    async def test_edits_at_the_same_time_all_count(self, changes: Changes, call: Call, inside: Path) -> None:
+        (inside / "a").write_text("end\n")
+        async with trio.open_nursery() as nursery:
+            for number in range(30):
+                nursery.start_soon(changes.edit_file, call, "a", [{"oldText": "end", "newText": f"{number}\nend"}])
+
+        assert sorted((inside / "a").read_text().split()) == sorted([*map(str, range(30)), "end"])
+
+    async def test_bytes_that_are_no_text_survive_an_edit(self, changes: Changes, call: Call, inside: Path) -> None:
+        (inside / "a").write_bytes(b"caf\xe9\r\nx\r\n")
+        (inside / "a").chmod(0o600)
+
+        diff = text(await changes.edit_file(call, "a", [{"oldText": "x", "newText": "y"}]))
+
+        assert (inside / "a").read_bytes() == b"caf\xe9\r\ny\r\n"
+        assert stat.S_IMODE((inside / "a").stat().st_mode) == 0o600
+        assert " caf\ufffd\n" in diff
+
+    async def test_what_is_too_large_is_refused(self, call: Call, inside: Path) -> None:
+        _, changes, _ = objects(inside, max_write_bytes=4)
+        (inside / "a").write_text("1234")
+
+        with pytest.raises(ToolError, match="at most 4 bytes, got 5"):
+            await changes.write_file(call, "b", "12345")
+        with pytest.raises(ToolError, match="at most 4 bytes, got 5"):
+            await changes.edit_file(call, "a", [{"oldText": "4", "newText": "45"}])
+        assert os.listdir(inside) == ["a"]
+
+    async def test_create_only_keeps_what_is_there(self, changes: Changes, call: Call, inside: Path) -> None:
+        (inside / "a").write_text("old")
+
+        with pytest.raises(ToolError, match="already exists"):
+            await changes.write_file(call, "a", "new", createOnly=True)
+        assert (inside / "a").read_text() == "old"
+
+    async def test_nothing_outside_is_touched(
+        self, files: Files, changes: Changes, call: Call, inside: Path, outside: Path
+    ) -> None:
+        (inside / "link").symlink_to(outside)
+        edits = [{"oldText": "secret", "newText": "x"}]
+        for path in (str(outside / "secret.txt"), "link/secret.txt", "../outside/secret.txt"):
+            for attempt in (
+                lambda path=path: changes.write_file(call, path, "x"),
+                lambda path=path: changes.edit_file(call, path, edits),
+                lambda path=path: changes.create_directory(call, path + "/x"),
+                lambda path=path: changes.move_file(call, path, "mine"),
+                lambda path=path: files.read_text_file(call, path),
+                lambda path=path: files.read_media_file(call, path),
+                lambda path=path: files.get_file_info(call, path),
+                lambda path=path: files.list_directory(call, os.path.dirname(path)),
+                lambda path=path: files.list_directory_with_sizes(call, os.path.dirname(path)),
+                lambda path=path: files.directory_tree(call, os.path.dirname(path)),
+                lambda path=path: files.search_files(call, os.path.dirname(path), "**"),
+            ):
+                with pytest.raises(ToolError, match="access denied"):
+                    await attempt()
+
+        assert (outside / "secret.txt").read_text() == "the secret outside"
+        assert os.listdir(outside) == ["secret.txt"]
+
+
+class TestResources:
+    async def test_text_bytes_and_directories(self, call: Call, inside: Path) -> None:
+        _, _, resources = objects(inside)
+        (inside / "a b.md").write_text("# hello")
+        (inside / "c.bin").write_bytes(b"\0\1")
+
+        text_read = await resources.file(call, str(inside / "a b.md")[1:])
+        bytes_read = await resources.file(call, str(inside / "c.bin"))
+        listed = await resources.file(call, str(inside))
+
+        assert (text_read.uri, text_read.mime_type, text_read.text) == (
+            uri_of(str(inside / "a b.md")),
+            "text/markdown",
+            "# hello",
+        )
+        assert (bytes_read.mime_type, bytes_read.blob) == ("application/octet-stream", "AAE=")
+        assert listed.mime_type == "inode/directory"
+        assert listed.text.split("\n") == [uri_of(str(inside / "a b.md")), uri_of(str(inside / "c.bin"))]
+
+    async def test_what_is_outside_or_missing_is_not_found(self, call: Call, inside: Path, outside: Path) -> None:
+        _, _, resources = objects(inside, max_read_bytes=4)
+        (inside / "large").write_text("12345")
+
+        for path in (outside / "secret.txt", inside / "none", inside / "../outside/secret.txt"):
+            with pytest.raises(ResourceNotFound):
+                await resources.file(call, str(path))
+        with pytest.raises(ToolError, match="at most 4 bytes"):
+            await resources.file(call, str(inside / "large"))
+
+    async def test_folders_are_listed_and_paths_completed(self, call: Call, inside: Path) -> None:
+        _, _, resources = objects(inside)
+        (inside / "abc").touch()
+        listed: list[tuple[str, str]] = []
+        reads: list[Any] = []
+
+        def register(function: Any, uri: str, *, name: str, description: str, mime_type: str) -> None:
+            listed.append((uri, mime_type))
+            reads.append(function)
+
+        resources.register_resources(register)
+
+        assert listed == [(uri_of(str(inside)), "inode/directory")]
+        assert (await reads[0](call)).text == uri_of(str(inside / "abc"))
+        assert await resources.complete(call, str(inside / "a")[1:]) == [str(inside / "abc")[1:]]

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import pytest
+import trio
+from attrs import define, field
+from mcptrio_fs.watching import Fingerprint, Subscriptions, Watcher
+
+
+@define
+class World:
+    """Files as numbers, and who wants to know."""
+
+    files: dict[str, int] = field(factory=dict)
+    hung: set[str] = field(factory=set)
+    subscribed: frozenset[str] = frozenset()
+    told: list[str] = field(factory=list)
+    looks: int = 0
+    _event: trio.Event = field(factory=trio.Event)
+
+    async def look(self, uris: Iterable[str]) -> Mapping[str, Fingerprint]:
+        self.looks += 1
+        await trio.lowlevel.checkpoint()
+        return {uri: (self.files[uri],) if uri in self.files else None for uri in uris if uri not in self.hung}
+
+    def subscribe(self, *uris: str) -> None:
+        self.subscribed = frozenset(uris)
+        self._event.set()
+        self._event = trio.Event()
+
+    async def changed(self) -> None:
+        await self._event.wait()
+
+    def notify(self, uri: str) -> None:
+        self.told.append(uri)
+
+    def watcher(self, limit: int = 10) -> Watcher:
+        return Watcher(
+            subscriptions=Subscriptions(lambda: self.subscribed, self.changed, self.notify),
+            look=self.look,
+            interval=1,
+            limit=limit,
+        )
+
+
+async def test_tells_of_changes_creation_and_removal_once_each(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    world = World({"file:///a": 1})
+    nursery.start_soon(world.watcher().run)
+    world.subscribe("file:///a", "file:///b", "other:x")
+    await trio.sleep(5)
+    assert world.told == []
+
+    world.files["file:///a"] = 2
+    await trio.sleep(5)
+    world.files["file:///b"] = 1
+    await trio.sleep(5)
+    del world.files["file:///a"]
+    await trio.sleep(5)
+
+    assert world.told == ["file:///a", "file:///b", "file:///a"]
+
+
+async def test_does_nothing_while_nobody_is_subscribed(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    world = World({"file:///a": 1})
+    nursery.start_soon(world.watcher().run)
+    await trio.sleep(100)
+    assert world.looks == 0
+
+    world.subscribe("file:///a")
+    await trio.sleep(3.5)
+    world.subscribe()
+    await trio.sleep(1.5)
+    looks = world.looks
+    await trio.sleep(100)
+
+    assert looks in (4, 5)
+    assert world.looks == looks
+
+
+async def test_a_new_subscription_is_looked_at_at_once(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    world = World({"file:///a": 1, "file:///b": 1})
+    nursery.start_soon(world.watcher().run)
+    world.subscribe("file:///a")
+    await trio.sleep(0.1)
+    world.subscribe("file:///a", "file:///b")
+    await trio.sleep(0.1)
+    world.files["file:///b"] = 2
+    await trio.sleep(1.5)
+
+    assert world.told == ["file:///b"]
+
+
+async def test_what_cannot_be_looked_at_for_now_is_no_change(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    world = World({"file:///a": 1})
+    nursery.start_soon(world.watcher().run)
+    world.subscribe("file:///a")
+    await trio.sleep(2)
+    world.hung.add("file:///a")
+    await trio.sleep(2)
+    world.hung.clear()
+    await trio.sleep(2)
+
+    assert world.told == []
+
+
+async def test_files_beyond_the_bound_are_left_out_and_logged_once(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World({"file:///a": 1, "file:///b": 1})
+    nursery.start_soon(world.watcher(limit=1).run)
+    world.subscribe("file:///a", "file:///b")
+    await trio.sleep(3)
+    world.files = {"file:///a": 2, "file:///b": 2}
+    await trio.sleep(3)
+
+    assert world.told == ["file:///a"]
+    assert [record.message for record in caplog.records] == ["1 subscribed files are not watched: max_watched is 1"]

@@ -1,0 +1,290 @@
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from mcptrio_fs.errors import AccessDenied, NotThere
+from mcptrio_fs.sandbox import Folder, Sandbox
+from mcptrio_fs.writing import move, replace, write
+
+from mcptrio.errors import ToolError
+
+
+class NobodyWaits(Exception):
+    """What a checkpoint raises."""
+
+
+def go_on() -> None:
+    """Somebody still waits."""
+
+
+def put(sandbox: Sandbox, path: str | Path, data: bytes = b"new", *, create_only: bool = False) -> None:
+    write(sandbox, str(path), data, create_only=create_only, checkpoint=go_on)
+
+
+def shift(sandbox: Sandbox, source: str, destination: str) -> None:
+    move(sandbox, source, destination, checkpoint=go_on)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_creates_a_file_with_the_usual_mode(sandbox: Sandbox, inside: Path) -> None:
+    put(sandbox, "a.txt", "höllo".encode())
+    (inside / "reference").touch()
+
+    assert (inside / "a.txt").read_text() == "höllo"
+    assert (inside / "a.txt").stat().st_mode == (inside / "reference").stat().st_mode
+    assert names(inside) == ["a.txt", "reference"]
+
+
+def test_replaces_a_file_and_keeps_its_mode(sandbox: Sandbox, inside: Path) -> None:
+    (inside / "run.sh").write_text("old")
+    (inside / "run.sh").chmod(0o750)
+
+    put(sandbox, "run.sh")
+
+    assert (inside / "run.sh").read_bytes() == b"new"
+    assert stat.S_IMODE((inside / "run.sh").stat().st_mode) == 0o750
+
+
+def test_a_reader_of_the_old_file_keeps_all_of_it(sandbox: Sandbox, inside: Path) -> None:
+    (inside / "a.txt").write_text("old")
+    with (inside / "a.txt").open() as reader:
+        put(sandbox, "a.txt")
+
+        assert reader.read() == "old"
+
+
+def test_writes_through_a_link_that_stays_inside(sandbox: Sandbox, inside: Path) -> None:
+    (inside / "real.txt").write_text("old")
+    (inside / "link").symlink_to("real.txt")
+
+    put(sandbox, "link")
+
+    assert (inside / "link").is_symlink()
+    assert (inside / "real.txt").read_bytes() == b"new"
+
+
+def test_a_hard_link_to_the_outside_is_not_written_through(sandbox: Sandbox, inside: Path, outside: Path) -> None:
+    os.link(outside / "secret.txt", inside / "a.txt")
+
+    put(sandbox, "a.txt")
+
+    assert (outside / "secret.txt").read_text() == "the secret outside"
+
+
+def test_create_only_fails_where_something_is(sandbox: Sandbox, inside: Path) -> None:
+    put(sandbox, "a.txt", create_only=True)
+    with pytest.raises(ToolError, match=r"already exists: a\.txt"):
+        put(sandbox, "a.txt", b"newer", create_only=True)
+
+    assert (inside / "a.txt").read_bytes() == b"new"
+    assert names(inside) == ["a.txt"]
+
+
+def test_refuses_what_is_no_regular_file(sandbox: Sandbox, inside: Path) -> None:
+    (inside / "d").mkdir()
+    os.mkfifo(inside / "pipe")
+
+    with pytest.raises(ToolError, match="got a directory"):
+        put(sandbox, "d")
+    with pytest.raises(ToolError, match="pipe"):
+        put(sandbox, "pipe")
+    with pytest.raises(AccessDenied, match="allowed directory itself"):
+        put(sandbox, inside)
+    with pytest.raises(NotThere):
+        put(sandbox, "no/such/directory.txt")
+    (inside / "file").touch()
+    with pytest.raises(ToolError, match="expected a directory"):
+        put(sandbox, "file/x")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
+def test_a_read_only_file_stays_as_it_is(sandbox: Sandbox, inside: Path) -> None:
+    (inside / "a.txt").write_text("old")
+    (inside / "a.txt").chmod(0o444)
+
+    with pytest.raises(ToolError, match="read-only"):
+        put(sandbox, "a.txt")
+
+
+def test_a_write_nobody_waits_for_leaves_nothing_behind(sandbox: Sandbox, inside: Path) -> None:
+    (inside / "a.txt").write_text("old")
+    calls = 0
+
+    def stop() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise NobodyWaits
+
+    with pytest.raises(NobodyWaits):
+        write(sandbox, "a.txt", b"x" * 3_000_000, create_only=False, checkpoint=stop)
+
+    assert (inside / "a.txt").read_text() == "old"
+    assert names(inside) == ["a.txt"]
+
+
+def test_replace_refuses_a_file_that_was_changed_meanwhile(sandbox: Sandbox, inside: Path) -> None:
+    (inside / "a.txt").write_text("old")
+    read = (inside / "a.txt").stat()
+    (inside / "a.txt").write_text("somebody else")
+
+    with pytest.raises(ToolError, match="changed by somebody else"):
+        replace(sandbox, "a.txt", b"new", read, checkpoint=go_on)
+    assert (inside / "a.txt").read_text() == "somebody else"
+
+    replace(sandbox, "a.txt", b"new", (inside / "a.txt").stat(), checkpoint=go_on)
+    assert (inside / "a.txt").read_bytes() == b"new"
+
+
+class TestMakingDirectories:
+    def test_makes_all_of_them_and_is_content_if_they_exist(self, sandbox: Sandbox, inside: Path) -> None:
+        sandbox.make_directories("a/b/c")
+        sandbox.make_directories("a/b/c")
+        sandbox.make_directories(str(inside))
+
+        assert (inside / "a/b/c").is_dir()
+
+    def test_a_file_in_the_way_is_an_error(self, sandbox: Sandbox, inside: Path) -> None:
+        (inside / "file").touch()
+
+        for path in ("file", "file/x"):
+            with pytest.raises(ToolError, match="expected a directory"):
+                sandbox.make_directories(path)
+
+    def test_an_allowed_folder_that_does_not_exist_is_not_made(self, tmp_path: Path) -> None:
+        with pytest.raises(NotThere):
+            Sandbox((Folder(str(tmp_path / "later")),)).make_directories("x")
+        assert names(tmp_path) == []
+
+
+class TestMoving:
+    def test_moves_a_file(self, sandbox: Sandbox, inside: Path) -> None:
+        (inside / "a").write_text("hello")
+        (inside / "d").mkdir()
+
+        shift(sandbox, "a", "d/b")
+
+        assert names(inside) == ["d"]
+        assert (inside / "d/b").read_text() == "hello"
+
+    def test_moves_a_directory_with_what_is_in_it(self, sandbox: Sandbox, inside: Path) -> None:
+        (inside / "a/b").mkdir(parents=True)
+        (inside / "a/b/f").touch()
+
+        shift(sandbox, "a", "c")
+
+        assert names(inside) == ["c"]
+        assert (inside / "c/b/f").exists()
+
+    @pytest.mark.parametrize("kind", ["file", "directory", "empty directory", "link", "dangling link"])
+    @pytest.mark.parametrize("source", ["file", "directory"])
+    def test_never_replaces_anything(self, sandbox: Sandbox, inside: Path, source: str, kind: str) -> None:
+        if source == "file":
+            (inside / "a").write_text("source")
+        else:
+            (inside / "a").mkdir()
+        match kind:
+            case "file":
+                (inside / "b").write_text("destination")
+            case "directory":
+                (inside / "b").mkdir()
+                (inside / "b/f").touch()
+            case "empty directory":
+                (inside / "b").mkdir()
+            case "link":
+                (inside / "b").symlink_to("a")
+            case "dangling link":
+                (inside / "b").symlink_to("nowhere")
+        before = (inside / "b").lstat()
+
+        with pytest.raises(ToolError, match="destination already exists: b"):
+            shift(sandbox, "a", "b")
+
+        assert (inside / "b").lstat().st_ino == before.st_ino
+        assert names(inside) == ["a", "b"]
+
+    def test_a_file_onto_itself_is_refused_and_kept(self, sandbox: Sandbox, inside: Path) -> None:
+        (inside / "a").write_text("hello")
+
+        with pytest.raises(ToolError, match="destination already exists"):
+            shift(sandbox, "a", "./a")
+        assert (inside / "a").read_text() == "hello"
+
+    def test_a_directory_does_not_go_into_itself(self, sandbox: Sandbox, inside: Path) -> None:
+        (inside / "a").mkdir()
+
+        with pytest.raises(ToolError, match="inside it"):
+            shift(sandbox, "a", "a/b")
+        assert names(inside / "a") == []
+
+    def test_moves_a_link_itself(self, sandbox: Sandbox, inside: Path) -> None:
+        (inside / "real").write_text("hello")
+        (inside / "link").symlink_to("real")
+
+        shift(sandbox, "link", "moved")
+
+        assert names(inside) == ["moved", "real"]
+        assert os.readlink(inside / "moved") == "real"
+
+    def test_refuses_to_move_a_link_that_leads_outside_or_from_or_to_outside(
+        self, sandbox: Sandbox, inside: Path, outside: Path
+    ) -> None:
+        (inside / "link").symlink_to(outside)
+        (inside / "a").touch()
+
+        for source, destination in (
+            ("link", "moved"),
+            (str(outside / "secret.txt"), "b"),
+            ("a", str(outside / "a")),
+            ("a", "link/a"),
+        ):
+            with pytest.raises(AccessDenied):
+                shift(sandbox, source, destination)
+        assert names(outside) == ["secret.txt"]
+        assert names(inside) == ["a", "link"]
+
+    def test_an_allowed_folder_itself_stays(self, sandbox: Sandbox, inside: Path) -> None:
+        with pytest.raises(AccessDenied, match="allowed directory itself"):
+            shift(sandbox, str(inside), str(inside / "x"))
+
+        nested = Sandbox((Folder(str(inside)), Folder(str(inside / "d"))))
+        (inside / "d").mkdir()
+        with pytest.raises(AccessDenied, match="allowed directory itself"):
+            shift(nested, "d", "e")
+
+    def test_what_is_missing_is_named(self, sandbox: Sandbox, inside: Path) -> None:
+        with pytest.raises(NotThere, match="not found: a"):
+            shift(sandbox, "a", "b")
+
+        (inside / "a").touch()
+        with pytest.raises(NotThere, match="not found: no/b"):
+            shift(sandbox, "a", "no/b")
+
+    @pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="needs a second file system")
+    def test_a_file_goes_to_another_file_system_and_a_directory_does_not(
+        self, sandbox: Sandbox, inside: Path, tmp_path_factory: pytest.TempPathFactory
+    ) -> None:
+        import tempfile
+
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as other:
+            both = Sandbox((Folder(str(inside)), Folder(other)))
+            if os.stat(other).st_dev == os.stat(inside).st_dev:
+                pytest.skip("needs a second file system")
+            (inside / "a").write_text("hello")
+            (inside / "a").chmod(0o640)
+            (inside / "d").mkdir()
+
+            shift(both, "a", f"{other}/b")
+
+            assert names(inside) == ["d"]
+            assert Path(other, "b").read_text() == "hello"
+            assert stat.S_IMODE(Path(other, "b").stat().st_mode) == 0o640
+            with pytest.raises(ToolError, match="same file system"):
+                shift(both, "d", f"{other}/d")
+            assert names(Path(other)) == ["b"]

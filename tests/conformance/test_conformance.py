@@ -1,0 +1,57 @@
+"""The official conformance suite finds nothing wrong with ``mcptrio serve --http --plugin everything``.
+
+One server for all revisions, as a user starts it. A machine without Node 22 fails here and is told what to install:
+a run without the suite must not look like one that passed.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.runner import HERE, LEGS, Allowed, Leg, find_node, install_suite, judge, run_leg, serve
+
+__all__: list[str] = []
+
+COMMAND = (sys.executable, "-m", "mcptrio", "serve", "--http", "--port", "0", "--plugin", "everything")
+
+
+@pytest.fixture(scope="session")
+def suite() -> tuple[Path, Path]:
+    """Node and the suite's script."""
+    node, npm = find_node()
+    return node, install_suite(node, npm)
+
+
+@pytest.fixture(scope="session")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server for the whole run; it must also have stopped cleanly, and have logged no traceback."""
+    log = tmp_path_factory.mktemp("server") / "log"
+    with serve(COMMAND, log) as url:
+        yield url
+
+    assert "Traceback" not in log.read_text("utf-8", "replace")
+
+
+@pytest.mark.parametrize("leg", LEGS, ids=[leg.name for leg in LEGS])
+def test_suite_has_no_complaint(leg: Leg, suite: tuple[Path, Path], url: str, tmp_path: Path) -> None:
+    scenarios = run_leg(leg, node=suite[0], suite=suite[1], url=url, out=tmp_path / "results")
+
+    complaints = judge(leg, scenarios, Allowed.read(HERE / "skips.toml"))
+
+    assert not complaints, "\n".join(complaints)
+
+
+def test_allowances_name_scenarios_of_the_suite(suite: tuple[Path, Path]) -> None:
+    """A name the suite does not know would allow nothing, or something else one day."""
+    listed = subprocess.run([*suite, "list", "--server"], capture_output=True, text=True, timeout=60, check=True).stdout
+    known = {word for line in listed.splitlines() for word in line.split()}
+    allowed = Allowed.read(HERE / "skips.toml")
+
+    named = set(allowed.unsupported) | {entry.partition(":")[0] for entry in allowed.skipped}
+
+    assert named <= known

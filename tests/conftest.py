@@ -1,0 +1,9 @@
+"""Fixtures for every test below this directory."""
+
+from __future__ import annotations
+
+from tests.leaks import adopt_orphans, nothing_left
+
+__all__ = ["nothing_left"]
+
+adopt_orphans()

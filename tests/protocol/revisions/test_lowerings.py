@@ -1,0 +1,260 @@
+"""What an older revision has no words for is said in another way, or refused; it is never lost in silence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcptrio.errors import LocalProtocolError
+from mcptrio.protocol.model import (
+    Annotations,
+    AudioContent,
+    CallToolResult,
+    CompleteParams,
+    CompletionArgument,
+    CompletionContext,
+    CreateMessageParams,
+    CreateMessageResult,
+    ElicitationCapability,
+    ElicitFormParams,
+    ElicitResult,
+    ElicitURLParams,
+    Implementation,
+    ListToolsResult,
+    ProgressParams,
+    PromptMessage,
+    PromptReference,
+    ResourceLink,
+    SamplingMessage,
+    ServerCapabilities,
+    TextContent,
+    Tool,
+    ToolAnnotations,
+    ToolExecution,
+    ToolResultContent,
+    ToolUseContent,
+    UnknownContent,
+)
+from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
+
+V1, V2, V3, V4, V5 = REVISIONS.values()
+TEXT = TextContent(text="hello")
+LINK = ResourceLink(uri="file:///a", name="a", title="The A", annotations=Annotations(priority=0.5))
+AUDIO = AudioContent(data="AAAA", mime_type="audio/wav")
+
+
+def tool(**members: Any) -> Tool:
+    return Tool(name="t", input_schema={"type": "object"}, **members)
+
+
+def form(**primitive: Any) -> ElicitFormParams:
+    return ElicitFormParams(
+        message="?", requested_schema={"$schema": "s", "type": "object", "properties": {"x": primitive}}
+    )
+
+
+def test_audio_becomes_a_text_that_names_it() -> None:
+    wire = V1.unstructure(CallToolResult(content=(AUDIO,)))
+
+    (block,) = wire["content"]
+    assert block["type"] == "text"
+    assert "audio/wav" in block["text"]
+    assert V2.unstructure(CallToolResult(content=(AUDIO,)))["content"][0]["type"] == "audio"
+
+
+@pytest.mark.parametrize("revision", [V1, V2], ids=str)
+def test_a_resource_link_becomes_a_text_with_its_uri(revision: Any) -> None:
+    wire = revision.unstructure(PromptMessage(role="user", content=LINK))
+
+    assert wire["content"] == {"type": "text", "text": "The A: file:///a", "annotations": {"priority": 0.5}}
+
+
+def test_a_resource_link_is_kept_where_it_is_spoken() -> None:
+    assert V3.unstructure(LINK)["type"] == "resource_link"
+
+
+def test_an_unknown_block_is_written_as_it_came() -> None:
+    raw = {"type": "hologram", "depth": 3}
+    result = LATEST.structure({"content": [raw]}, CallToolResult)
+
+    assert result.content == (UnknownContent(type="hologram", raw=raw),)
+    assert LATEST.unstructure(result)["content"] == [raw]
+
+
+def test_a_block_the_revision_lacks_is_read_as_unknown() -> None:
+    result = V1.structure({"content": [{"type": "audio", "data": "", "mimeType": "audio/wav"}]}, CallToolResult)
+
+    assert isinstance(result.content[0], UnknownContent)
+
+
+@pytest.mark.parametrize(
+    ("revision", "expected"),
+    [
+        (V1, {}),
+        (V2, {"annotations": {"title": "T"}}),
+        (V3, {"title": "T"}),
+        (V4, {"title": "T"}),
+        (V5, {"title": "T"}),
+    ],
+    ids=lambda value: str(value) if value in REVISIONS.values() else "",
+)
+def test_the_title_of_a_tool(revision: Any, expected: dict[str, Any]) -> None:
+    wire = revision.unstructure(tool(title="T"))
+
+    assert wire == {"name": "t", "inputSchema": {"type": "object"}, **expected}
+
+
+def test_the_title_in_the_annotations_wins() -> None:
+    wire = V2.unstructure(tool(title="T", annotations=ToolAnnotations(title="A", read_only_hint=False)))
+
+    assert wire["annotations"] == {"title": "A", "readOnlyHint": False}
+
+
+def test_execution_is_said_in_one_revision() -> None:
+    said = [r.version for r in REVISIONS.values() if "execution" in r.unstructure(tool(execution=ToolExecution()))]
+
+    assert said == [V4.version]
+
+
+@pytest.mark.parametrize("revision", [V3, V4], ids=str)
+@pytest.mark.parametrize("value", [[1, 2], "x", 0, None, False], ids=repr)
+def test_structured_content_that_is_no_object_is_wrapped(revision: Any, value: Any) -> None:
+    result = CallToolResult(structured_content=value)
+
+    assert revision.unstructure(result)["structuredContent"] == {"result": value}
+    assert V5.unstructure(result)["structuredContent"] == value
+    assert "structuredContent" not in V2.unstructure(result)
+
+
+def test_structured_content_that_is_an_object_is_left() -> None:
+    assert V3.unstructure(CallToolResult(structured_content={"a": 1}))["structuredContent"] == {"a": 1}
+
+
+def test_absent_structured_content_is_not_null() -> None:
+    assert "structuredContent" not in V5.unstructure(CallToolResult())
+    assert V5.structure({"content": [], "structuredContent": None}, CallToolResult).structured_content is None
+    assert V5.structure({"content": []}, CallToolResult) == CallToolResult()
+
+
+def test_structured_content_of_a_tool_result_is_wrapped() -> None:
+    block = ToolResultContent(tool_use_id="1", structured_content=[1])
+
+    assert V4.unstructure(block)["structuredContent"] == {"result": [1]}
+
+
+@pytest.mark.parametrize("revision", [V3, V4], ids=str)
+def test_forms_and_their_schemas(revision: Any) -> None:
+    wire = revision.unstructure(form(type="boolean", default=True))
+
+    assert wire["requestedSchema"]["properties"] == {"x": {"type": "boolean", "default": True}}
+    assert ("$schema" in wire["requestedSchema"]) is (revision is V4)
+    assert "mode" not in wire
+
+
+@pytest.mark.parametrize(
+    ("primitive", "lowered"),
+    [
+        ({"type": "string", "default": "a", "title": "T"}, {"type": "string", "title": "T"}),
+        ({"type": "integer", "default": 1, "minimum": 0}, {"type": "integer", "minimum": 0}),
+        ({"type": "string", "enum": ["a"], "default": "a"}, {"type": "string", "enum": ["a"]}),
+        (
+            {"type": "string", "oneOf": [{"const": "a", "title": "A"}, {"const": "b"}], "default": "a"},
+            {"type": "string", "enum": ["a", "b"], "enumNames": ["A", "b"]},
+        ),
+    ],
+)
+def test_forms_of_2025_06_18(primitive: dict[str, Any], lowered: dict[str, Any]) -> None:
+    params = form(**primitive)
+
+    assert V3.unstructure(params)["requestedSchema"]["properties"]["x"] == lowered
+    assert V4.unstructure(params)["requestedSchema"]["properties"]["x"] == primitive
+
+
+def test_a_choice_of_several_values_cannot_be_asked_in_2025_06_18() -> None:
+    params = form(type="array", items={"type": "string", "enum": ["a"]})
+
+    with pytest.raises(LocalProtocolError, match=r"several values @ \$\.requestedSchema\.properties\.x"):
+        V3.unstructure(params)
+    assert V4.unstructure(params)["requestedSchema"] == params.requested_schema
+
+
+def test_a_page_needs_an_id_in_one_revision() -> None:
+    params = ElicitURLParams(message="?", url="https://example.org/", elicitation_id="1")
+
+    assert V4.unstructure(params)["elicitationId"] == "1"
+    assert "elicitationId" not in V5.unstructure(params)
+    with pytest.raises(LocalProtocolError, match="elicitation_id"):
+        V4.unstructure(ElicitURLParams(message="?", url="https://example.org/"))
+    with pytest.raises(LocalProtocolError, match="2025-06-18"):
+        V3.unstructure(params)
+
+
+@pytest.mark.parametrize("revision", REVISIONS.values(), ids=str)
+def test_one_block_is_written_without_an_array(revision: Any) -> None:
+    message = SamplingMessage(role="user", content=(TEXT,))
+
+    wire = revision.unstructure(message)
+
+    assert wire == {"role": "user", "content": {"type": "text", "text": "hello"}}
+    assert revision.structure(wire, SamplingMessage) == message
+
+
+@pytest.mark.parametrize("cls", [SamplingMessage, CreateMessageResult])
+def test_several_blocks_need_2025_11_25(cls: Any) -> None:
+    model = {"model": "m"} if cls is CreateMessageResult else {}
+    message = cls(role="user", content=(TEXT, TEXT), **model)
+
+    assert len(V4.unstructure(message)["content"]) == 2
+    with pytest.raises(LocalProtocolError, match="got 2"):
+        V3.unstructure(message)
+
+
+def test_tools_in_sampling_need_2025_11_25() -> None:
+    params = CreateMessageParams(messages=(), max_tokens=1, tools=(tool(),))
+
+    assert V4.unstructure(params)["tools"]
+    with pytest.raises(LocalProtocolError, match="tools"):
+        V3.unstructure(params)
+
+
+def test_a_tool_use_needs_2025_11_25() -> None:
+    message = SamplingMessage(role="assistant", content=(ToolUseContent(id="1", name="t", input={}),))
+
+    with pytest.raises(LocalProtocolError, match="ToolUseContent cannot be said in revision 2025-06-18"):
+        V3.unstructure(message)
+
+
+@pytest.mark.parametrize(
+    ("value", "member", "since"),
+    [
+        (ProgressParams(progress_token=1, progress=1, message="m"), "message", V2),
+        (ServerCapabilities(completions={}), "completions", V2),
+        (
+            CompleteParams(
+                ref=PromptReference(name="p"),
+                argument=CompletionArgument(name="a", value=""),
+                context=CompletionContext(arguments={"b": "c"}),
+            ),
+            "context",
+            V3,
+        ),
+        (Implementation(name="n", version="1", title="t"), "title", V3),
+        (Implementation(name="n", version="1", website_url="https://example.org/"), "websiteUrl", V4),
+        (ElicitationCapability(url={}), "url", V4),
+        (ListToolsResult(tools=()), "ttlMs", V5),
+        (ListToolsResult(tools=()), "cacheScope", V5),
+        (ListToolsResult(tools=()), "resultType", V5),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_members_come_with_their_revision(value: Any, member: str, since: Any) -> None:
+    says = [member in revision.unstructure(value) for revision in REVISIONS.values()]
+
+    first = list(REVISIONS.values()).index(since)
+    assert says == [index >= first for index in range(len(REVISIONS))]
+
+
+def test_answers_to_questions_have_no_result_type() -> None:
+    assert V5.unstructure(ElicitResult(action="decline", meta={"a": 1})) == {"action": "decline"}
+    assert V4.unstructure(ElicitResult(action="decline", meta={"a": 1})) == {"action": "decline", "_meta": {"a": 1}}

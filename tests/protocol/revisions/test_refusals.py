@@ -1,0 +1,215 @@
+"""A value of the wrong type is refused, with what was expected, what came, and where."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcptrio.errors import InvalidParams
+from mcptrio.protocol.model import (
+    CallToolParams,
+    CallToolResult,
+    CompleteParams,
+    CreateMessageParams,
+    ElicitFormParams,
+    ElicitParams,
+    GetPromptParams,
+    InputRequiredResult,
+    ListToolsParams,
+    ListToolsResult,
+    ProgressParams,
+    ReadResourceResult,
+    SamplingMessage,
+    ServerCapabilities,
+    SetLevelParams,
+    Tool,
+)
+from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
+
+TOKEN = "a string or an integer"
+CONTENTS = 'an object with a member "text" or "blob"'
+REFERENCE = '"ref/prompt" or "ref/resource"'
+LEVELS = '"debug" or "info" or "notice" or "warning" or "error" or "critical" or "alert" or "emergency"'
+
+
+@pytest.mark.parametrize(
+    ("cls", "value", "message"),
+    [
+        (CallToolParams, None, "expected an object @ $, got null"),
+        (CallToolParams, [], "expected an object @ $, got an array"),
+        (CallToolParams, "name", 'expected an object @ $, got "name"'),
+        (CallToolParams, {}, 'expected a member "name" @ $, got none'),
+        (CallToolParams, {"name": 5}, "expected a string @ $.name, got 5"),
+        (CallToolParams, {"name": True}, "expected a string @ $.name, got true"),
+        (CallToolParams, {"name": "x", "arguments": [1]}, "expected an object @ $.arguments, got an array"),
+        (CallToolParams, {"name": "x", "arguments": None}, "expected an object @ $.arguments, got null"),
+        (CallToolParams, {"name": "x", "_meta": "m"}, 'expected an object @ $._meta, got "m"'),
+        (ListToolsParams, "cursor", 'expected an object @ $, got "cursor"'),
+        (ListToolsParams, {"cursor": 3}, "expected a string @ $.cursor, got 3"),
+        (GetPromptParams, {"name": "x", "arguments": {"a": 1}}, "expected a string @ $.arguments.a, got 1"),
+        (GetPromptParams, {"name": "x", "arguments": {"a b": 1}}, 'expected a string @ $.arguments["a b"], got 1'),
+        (ProgressParams, {"progressToken": 1}, 'expected a member "progress" @ $, got none'),
+        (
+            ProgressParams,
+            {"progressToken": True, "progress": 1},
+            f"expected {TOKEN} @ $.progressToken, got true",
+        ),
+        (
+            ProgressParams,
+            {"progressToken": 1.0, "progress": 1},
+            f"expected {TOKEN} @ $.progressToken, got 1.0",
+        ),
+        (ProgressParams, {"progressToken": 1, "progress": "1"}, 'expected a number @ $.progress, got "1"'),
+        (ProgressParams, {"progressToken": 1, "progress": False}, "expected a number @ $.progress, got false"),
+        (CreateMessageParams, {"messages": [], "maxTokens": 1.5}, "expected an integer @ $.maxTokens, got 1.5"),
+        (CreateMessageParams, {"messages": {}, "maxTokens": 1}, "expected an array @ $.messages, got an object"),
+        (SetLevelParams, {"level": "loud"}, f'expected {LEVELS} @ $.level, got "loud"'),
+        (SetLevelParams, {"level": ["info"]}, f"expected {LEVELS} @ $.level, got an array"),
+        (ServerCapabilities, {"tools": {"listChanged": 1}}, "expected true or false @ $.tools.listChanged, got 1"),
+        (ServerCapabilities, {"extensions": {"a/b": 1}}, 'expected an object @ $.extensions["a/b"], got 1'),
+        (CallToolResult, {"content": [{"type": "text", "text": 5}]}, "expected a string @ $.content[0].text, got 5"),
+        (CallToolResult, {"content": [{}]}, 'expected a member "type" @ $.content[0], got none'),
+        (CallToolResult, {"content": [{"type": 1}]}, "expected a string @ $.content[0].type, got 1"),
+        (CallToolResult, {"content": ["hello"]}, 'expected an object @ $.content[0], got "hello"'),
+        (CallToolResult, {"content": [], "isError": "no"}, 'expected true or false @ $.isError, got "no"'),
+        (
+            ListToolsResult,
+            {"tools": [{"name": "y"}]},
+            'expected a member "inputSchema" @ $.tools[0], got none',
+        ),
+        (
+            ReadResourceResult,
+            {"contents": [{"uri": "a"}]},
+            f"expected {CONTENTS} @ $.contents[0], got an object",
+        ),
+        (ReadResourceResult, {"contents": [{"uri": "a", "blob": 1}]}, "expected a string @ $.contents[0].blob, got 1"),
+        (
+            CompleteParams,
+            {"ref": {"type": "ref/tool"}, "argument": {}},
+            f'expected {REFERENCE} @ $.ref.type, got "ref/tool"',
+        ),
+        (
+            SamplingMessage,
+            {"role": "user", "content": {"type": "text"}},
+            'expected a member "text" @ $.content, got none',
+        ),
+        (
+            SamplingMessage,
+            {"role": "user", "content": [{"type": "text"}]},
+            'expected a member "text" @ $.content[0], got none',
+        ),
+        (SamplingMessage, {"role": "system", "content": []}, 'expected "user" or "assistant" @ $.role, got "system"'),
+        (ElicitParams, {"mode": "telepathy"}, 'expected "form" or "url" @ $.mode, got "telepathy"'),
+        (ElicitParams, {"mode": "url", "message": "m"}, 'expected a member "url" @ $, got none'),
+        (ElicitParams, {"message": "m"}, 'expected a member "requestedSchema" @ $, got none'),
+        (
+            InputRequiredResult,
+            {"inputRequests": {"k": {"method": "elicitation/create", "params": {"message": 1}}}},
+            "expected a string @ $.inputRequests.k.params.message, got 1",
+        ),
+    ],
+)
+def test_the_message_says_what_and_where(cls: Any, value: Any, message: str) -> None:
+    with pytest.raises(InvalidParams) as caught:
+        LATEST.structure(value, cls)
+
+    assert caught.value.message == message
+
+
+def test_a_huge_value_is_not_repeated() -> None:
+    with pytest.raises(InvalidParams) as caught:
+        LATEST.structure({"level": 'x"\n' * 10_000}, SetLevelParams)
+
+    assert len(caught.value.message) < 250
+    assert "\n" not in caught.value.message
+
+
+def test_a_huge_name_is_not_repeated() -> None:
+    with pytest.raises(InvalidParams) as caught:
+        LATEST.structure({"name": "x", "arguments": {"a" * 10_000: 1}}, GetPromptParams)
+
+    assert len(caught.value.message) < 250
+
+
+def test_a_huge_number_is_not_repeated() -> None:
+    with pytest.raises(InvalidParams, match="got a huge number"):
+        LATEST.structure({"name": 10**400}, CallToolParams)
+
+
+@pytest.mark.parametrize("revision", REVISIONS.values(), ids=str)
+def test_unknown_members_are_ignored(revision: Any) -> None:
+    params = revision.structure({"name": "x", "task": {"ttl": 1}, "x": None}, CallToolParams)
+
+    assert params == CallToolParams(name="x")
+
+
+def test_members_of_a_later_revision_are_ignored() -> None:
+    value = {"name": "x", "inputResponses": 5, "requestState": []}
+
+    assert REVISIONS["2025-11-25"].structure(value, CallToolParams) == CallToolParams(name="x")
+    with pytest.raises(InvalidParams, match="inputResponses"):
+        LATEST.structure(value, CallToolParams)
+
+
+def test_there_is_no_mode_before_there_are_pages() -> None:
+    value = {"mode": "url", "message": "m", "requestedSchema": {"type": "object"}}
+
+    params = REVISIONS["2025-06-18"].structure(value, ElicitParams)
+
+    assert params == ElicitFormParams(message="m", requested_schema={"type": "object"})
+
+
+def test_an_optional_null_reads_as_absent() -> None:
+    assert LATEST.structure({"cursor": None}, ListToolsParams) == ListToolsParams()
+
+
+def test_an_empty_cursor_is_a_cursor() -> None:
+    assert LATEST.structure({"cursor": ""}, ListToolsParams).cursor == ""
+    assert LATEST.unstructure(ListToolsParams(cursor="")) == {"cursor": ""}
+
+
+def test_open_objects_are_kept() -> None:
+    schema = {"type": "object", "$defs": {"a": {"x-own": [None, 1.5]}}, "$anchor": "a"}
+
+    tool = LATEST.structure({"name": "x", "inputSchema": schema, "_meta": {"a/b": None}}, Tool)
+
+    assert tool.input_schema == schema
+    assert tool.meta == {"a/b": None}
+
+
+def test_a_deep_value_is_no_danger() -> None:
+    deep: Any = 1
+    for _ in range(5_000):
+        deep = [deep]
+
+    assert LATEST.structure({"name": "x", "arguments": {"a": deep}}, CallToolParams).arguments["a"] is deep
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["name", "type", "text", "content", "role", "_meta", "messages", "uri", "mode", "method"]),
+            inner | st.sampled_from(["text", "image", "resource", "user", "url"]),
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@pytest.mark.parametrize(
+    "cls", [CallToolParams, CallToolResult, CreateMessageParams, ElicitParams, InputRequiredResult, ReadResourceResult]
+)
+@settings(max_examples=60, deadline=None)
+@given(value=JSON)
+def test_any_json_is_read_or_refused(cls: Any, value: Any) -> None:
+    """Nothing but InvalidParams comes out of a hostile value."""
+    for revision in REVISIONS.values():
+        with suppress(InvalidParams):
+            assert revision.structure(value, cls) is not None

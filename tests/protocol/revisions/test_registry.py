@@ -1,0 +1,106 @@
+"""The revisions, their traits and their methods."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcptrio.errors import Code
+from mcptrio.protocol.model.methods import METHODS, Side
+from mcptrio.protocol.revisions.registry import (
+    HANDSHAKE_VERSIONS,
+    LATEST,
+    LATEST_HANDSHAKE,
+    MODERN_VERSIONS,
+    REVISIONS,
+    negotiate,
+)
+from mcptrio.protocol.revisions.revision import BadArguments, Changes, Inputs, Lifecycle, LogLevel, Revision
+
+
+def test_revisions_are_sorted() -> None:
+    assert list(REVISIONS) == sorted(REVISIONS) == [*HANDSHAKE_VERSIONS, *MODERN_VERSIONS]
+    assert all(revision.version == version for version, revision in REVISIONS.items())
+    assert LATEST.version == "2026-07-28"
+    assert LATEST_HANDSHAKE.version == "2025-11-25"
+    assert str(LATEST) == LATEST.version
+
+
+@pytest.mark.parametrize("version", HANDSHAKE_VERSIONS)
+def test_a_known_version_is_agreed_on(version: str) -> None:
+    assert negotiate(version).version == version
+
+
+@pytest.mark.parametrize("version", [*MODERN_VERSIONS, "2024-10-07", "1.0", "", "9999-12-31"])
+def test_any_other_version_is_answered_with_the_newest_handshake(version: str) -> None:
+    assert negotiate(version) is LATEST_HANDSHAKE
+
+
+def test_traits() -> None:
+    """One line a revision, so that a change is seen."""
+    table = {
+        r.version: (
+            r.batches,
+            sorted(r.elicitation_modes),
+            r.url_elicitation_error,
+            r.bad_arguments,
+            r.http.sessions,
+            r.http.version_header,
+            r.http.priming,
+        )
+        for r in REVISIONS.values()
+    }
+
+    assert table == {
+        "2024-11-05": (False, [], False, BadArguments.PROTOCOL_ERROR, False, False, False),
+        "2025-03-26": (True, [], False, BadArguments.PROTOCOL_ERROR, True, False, False),
+        "2025-06-18": (False, ["form"], False, BadArguments.PROTOCOL_ERROR, True, True, False),
+        "2025-11-25": (False, ["form", "url"], True, BadArguments.TOOL_ERROR, True, True, True),
+        "2026-07-28": (False, ["form", "url"], False, BadArguments.TOOL_ERROR, False, True, False),
+    }
+
+
+@pytest.mark.parametrize("revision", REVISIONS.values(), ids=str)
+def test_the_two_eras(revision: Revision) -> None:
+    traits = (revision.lifecycle, revision.inputs, revision.log_level, revision.changes)
+
+    assert traits in [
+        (Lifecycle.HANDSHAKE, Inputs.BACK_CHANNEL, LogLevel.SESSION, Changes.UNSOLICITED),
+        (Lifecycle.PER_REQUEST, Inputs.ROUND_TRIPS, LogLevel.PER_REQUEST, Changes.LISTEN_STREAM),
+    ]
+
+
+def test_a_missing_resource_has_two_numbers() -> None:
+    numbers = {
+        r.codes.get(Code.RESOURCE_NOT_FOUND, Code.RESOURCE_NOT_FOUND)
+        for v, r in REVISIONS.items()
+        if v in HANDSHAKE_VERSIONS
+    }
+
+    assert numbers == {-32002}
+    assert LATEST.codes[Code.RESOURCE_NOT_FOUND] == -32602
+
+
+def test_a_method_is_found_by_name_and_receiver() -> None:
+    assert LATEST.method("tools/call", Side.SERVER) is not None
+    assert LATEST.method("tools/call", Side.CLIENT) is None
+    assert LATEST.method("initialize", Side.SERVER) is None
+    assert LATEST_HANDSHAKE.method("ping", Side.CLIENT) is LATEST_HANDSHAKE.method("ping", Side.SERVER) is not None
+    assert LATEST_HANDSHAKE.method("server/discover", Side.SERVER) is None
+
+
+def test_completion_came_before_its_capability() -> None:
+    rows = [revision.method("completion/complete", Side.SERVER) for revision in REVISIONS.values()]
+    gates = [row and row.capability for row in rows]
+
+    assert gates == [None, "completions", "completions", "completions", "completions"]
+
+
+def test_a_method_has_one_row_a_revision() -> None:
+    for revision in REVISIONS.values():
+        spoken = [
+            row
+            for row in METHODS
+            if revision.method(row.name, Side.SERVER) is row or revision.method(row.name, Side.CLIENT) is row
+        ]
+
+        assert len({row.name for row in spoken}) == len(spoken)

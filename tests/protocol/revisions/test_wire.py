@@ -1,0 +1,273 @@
+"""Every class at every revision, both ways: what is written is read again, and is what that revision's peers expect."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+import attrs
+import mcp_types.methods as peer
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mcptrio.errors import LocalProtocolError
+from mcptrio.protocol import model
+from mcptrio.protocol.model.fields import ABSENT, class_history, field_history, spoken
+from mcptrio.protocol.model.methods import INPUT_REQUESTS, METHODS, Method, Side
+from mcptrio.protocol.model.sampling import SamplingContent
+from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
+from mcptrio.protocol.revisions.revision import Lifecycle, Revision
+
+CLASSES = [
+    cls
+    for name in model.__all__
+    if attrs.has(cls := getattr(model, name)) and cls not in (model.Method, model.UnknownContent)
+]
+quick = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+every_revision = pytest.mark.parametrize("revision", REVISIONS.values(), ids=str)
+
+URIS = st.sampled_from(["file:///a", "https://example.org/b?c", "note:1"])
+TEXTS = st.text(max_size=8)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2),
+    max_leaves=4,
+)
+OBJECTS = st.dictionaries(TEXTS, JSON, max_size=2)
+PROPERTIES = st.dictionaries(st.sampled_from("abc"), st.just({"type": "string"}), max_size=2)
+PRIMITIVES = st.sampled_from(
+    [
+        {"type": "string", "minLength": 1, "default": "x"},
+        {"type": "string", "format": "email", "title": "Mail"},
+        {"type": "integer", "minimum": 0, "default": 3},
+        {"type": "number"},
+        {"type": "boolean", "default": True},
+        {"type": "string", "enum": ["a", "b"], "default": "a"},
+        {"type": "string", "oneOf": [{"const": "a", "title": "A"}], "default": "a"},
+        {"type": "string", "enum": ["a"], "enumNames": ["A"]},
+    ]
+)
+MULTI_SELECTS = st.sampled_from(
+    [
+        {"type": "array", "items": {"type": "string", "enum": ["a"]}, "default": ["a"]},
+        {"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}]}},
+    ]
+)
+FIELDS: dict[tuple[type, str], st.SearchStrategy[Any]] = {
+    (model.Tool, "input_schema"): PROPERTIES.map(lambda p: {"type": "object", "properties": p}),
+    (model.Tool, "output_schema"): st.none()
+    | PROPERTIES.map(lambda p: {"type": "object", "properties": p})
+    | st.sampled_from([{"type": "array", "items": {"type": "integer"}}, {}, {"anyOf": [{"type": "string"}]}]),
+    (model.ElicitFormParams, "requested_schema"): st.dictionaries(
+        st.sampled_from("abc"), PRIMITIVES | MULTI_SELECTS, max_size=3
+    ).map(lambda p: {"type": "object", "properties": p, "required": sorted(p)}),
+    (model.ElicitURLParams, "elicitation_id"): TEXTS,
+    (model.ElicitURLParams, "url"): st.just("https://example.org/"),
+    (model.ElicitResult, "content"): st.none() | st.dictionaries(TEXTS, TEXTS | st.integers() | st.booleans()),
+    (model.CallToolResult, "structured_content"): st.just(ABSENT) | JSON,
+    (model.ToolResultContent, "structured_content"): st.just(ABSENT) | JSON,
+    (model.Annotations, "priority"): st.none() | st.floats(0, 1),
+    (model.CacheableResult, "ttl_ms"): st.integers(0, 2**40),
+    (model.Root, "uri"): st.just("file:///work"),
+    (model.SubscriptionFilter, "resource_subscriptions"): st.lists(URIS, max_size=2).map(tuple),
+}
+NAMES = {
+    "input_responses": st.none() | st.dictionaries(TEXTS, st.just({"action": "decline"}), max_size=2),
+    "experimental": st.none() | st.dictionaries(TEXTS, st.just({"a": {"b": 1}}), max_size=2),
+    "uri": URIS,
+    "src": URIS,
+    "website_url": st.none() | URIS,
+    "uri_template": st.just("file:///{path}"),
+    "data": st.binary(max_size=6).map(lambda data: b64encode(data).decode()),
+    "blob": st.binary(max_size=6).map(lambda data: b64encode(data).decode()),
+}
+
+
+@cache
+def models(cls: type) -> st.SearchStrategy[Any]:
+    """Any value of a class."""
+    if cls is model.UnknownContent:
+        return OBJECTS.map(lambda raw: model.UnknownContent(type="hologram", raw={**raw, "type": "hologram"}))
+    members = {}
+    for attribute in attrs.fields(attrs.resolve_types(cls)):
+        special = [FIELDS[base, attribute.name] for base in cls.__mro__ if (base, attribute.name) in FIELDS]
+        if not special and attribute.name in NAMES and attribute.type is not Any:
+            special = [NAMES[attribute.name]]
+        members[attribute.name] = special[0] if special else values(attribute.type)
+    return st.builds(cls, **members)
+
+
+def values(cls: Any) -> st.SearchStrategy[Any]:
+    """Any value of a field's type."""
+    plain = {str: TEXTS, int: st.integers(0, 2**53), bool: st.booleans(), Any: JSON, NoneType: st.none()}
+    if cls is float:
+        return st.floats(0, 1)
+    if cls in plain:
+        return plain[cls]
+    origin, inner = get_origin(cls), get_args(cls)
+    if cls == SamplingContent:
+        return st.lists(values(inner[0]), min_size=1, max_size=2).map(tuple)
+    if origin is tuple:
+        return st.lists(values(inner[0]), max_size=2).map(tuple)
+    if origin is dict:
+        return st.dictionaries(TEXTS, values(inner[1]), max_size=2)
+    if origin is Literal:
+        return st.sampled_from(inner)
+    if origin in (Union, UnionType):
+        return st.one_of([values(member) for member in inner])
+    return st.deferred(lambda: models(cls))
+
+
+def as_spoken(value: Any, version: str) -> Any:
+    """A model without the fields that a revision does not have."""
+    if isinstance(value, tuple):
+        return tuple(as_spoken(item, version) for item in value)
+    if isinstance(value, dict):
+        return {name: as_spoken(member, version) for name, member in value.items()}
+    if not attrs.has(type(value)):
+        return value
+    kept = {}
+    for attribute in attrs.fields(type(value)):
+        history = field_history(attribute)
+        if spoken(version, since=history.since, until=history.until):
+            kept[attribute.name] = as_spoken(getattr(value, attribute.name), version)
+    return type(value)(**kept)
+
+
+def written(revision: Revision, value: Any) -> Any:
+    """The wire form; None where the revision has no words for the value."""
+    try:
+        return revision.unstructure(value)
+    except LocalProtocolError:
+        return None
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+@quick
+@given(data=st.data())
+def test_latest_reads_what_it_writes(cls: type, data: st.DataObject) -> None:
+    value = data.draw(models(cls))
+
+    assert LATEST.structure(LATEST.unstructure(value), cls) == as_spoken(value, LATEST.version)
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+@quick
+@given(data=st.data())
+def test_what_a_revision_writes_is_stable(cls: type, data: st.DataObject) -> None:
+    """Lowering happens once: what is read from the wire form is written as the same wire form."""
+    value = data.draw(models(cls))
+    for revision in REVISIONS.values():
+        wire = written(revision, value)
+        if wire is not None:
+            lowered = "type" in wire and wire["type"] != getattr(cls, "type", wire["type"])
+            again = revision.structure(wire, model.TextContent if lowered else cls)
+
+            assert revision.unstructure(again) == wire
+
+
+def envelope(revision: Revision, method: Method, wire: dict[str, Any]) -> dict[str, Any]:
+    """Parameters with what the connection adds to them, and with a ``_meta`` that has only that."""
+    params = {name: member for name, member in wire.items() if name != "_meta"}
+    if revision.lifecycle is Lifecycle.PER_REQUEST and method.is_request:
+        params["_meta"] = {
+            "io.modelcontextprotocol/protocolVersion": revision.version,
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+    return params
+
+
+def rows(rows: tuple[Method, ...]) -> list[Any]:
+    return [
+        pytest.param(revision, row, id=f"{revision}-{row.name}-{row.to.value}")
+        for revision in REVISIONS.values()
+        for row in rows
+        if spoken(revision.version, since=row.since, until=row.until)
+    ]
+
+
+def says_only_what_it_knows(wire: dict[str, Any]) -> bool:
+    return "hologram" not in str(wire)
+
+
+def check_params(revision: Revision, method: Method, params: dict[str, Any]) -> None:
+    """Ask the official Python SDK's wire types."""
+    parsers: list[Any] = []
+    if method.to is not Side.CLIENT:
+        parsers.append(peer.parse_client_request if method.is_request else peer.parse_client_notification)
+    if method.to is not Side.SERVER:
+        parsers.append(peer.parse_server_request if method.is_request else peer.parse_server_notification)
+    for parse in parsers:
+        parse(method.name, revision.version, params)
+
+
+def check_result(revision: Revision, method: Method, result: dict[str, Any]) -> None:
+    if method.to is not Side.CLIENT:
+        peer.parse_server_result(method.name, revision.version, result)
+    if method.to is not Side.SERVER:
+        peer.parse_client_result(method.name, revision.version, result)
+
+
+@pytest.mark.parametrize(("revision", "method"), rows(METHODS))
+@quick
+@given(data=st.data())
+def test_params_are_what_the_peers_expect(revision: Revision, method: Method, data: st.DataObject) -> None:
+    wire = written(revision, data.draw(values(method.params)))
+    if wire is not None and says_only_what_it_knows(wire):
+        check_params(revision, method, envelope(revision, method, wire))
+
+
+@pytest.mark.parametrize(("revision", "method"), [row for row in rows(METHODS) if row.values[1].is_request])
+@quick
+@given(data=st.data())
+def test_results_are_what_the_peers_expect(revision: Revision, method: Method, data: st.DataObject) -> None:
+    assert method.result is not None
+    wire = written(revision, data.draw(models(method.result)))
+    if wire is not None and says_only_what_it_knows(wire):
+        wire.pop("_meta", None)
+        if method.name == "subscriptions/listen":
+            wire["_meta"] = {"io.modelcontextprotocol/subscriptionId": 1}
+        check_result(revision, method, wire)
+
+
+@quick
+@given(result=models(model.InputRequiredResult))
+def test_questions_are_what_the_peers_expect(result: model.InputRequiredResult) -> None:
+    wire = LATEST.unstructure(result)
+    if says_only_what_it_knows(wire) and (result.input_requests or result.request_state):
+        wire.pop("_meta", None)
+
+        assert type(peer.parse_server_result("tools/call", LATEST.version, wire)).__name__ == "InputRequiredResult"
+
+
+def test_the_methods_are_the_peers() -> None:
+    """No row too many and none missing, but for the experimental tasks."""
+    ours = {
+        (row.name, revision.version, side)
+        for revision in REVISIONS.values()
+        for row in METHODS
+        for side in Side
+        if side is not Side.BOTH and revision.method(row.name, side) is not None
+    }
+    theirs = {(name, version, Side.SERVER) for name, version in [*peer.CLIENT_REQUESTS, *peer.CLIENT_NOTIFICATIONS]}
+    theirs |= {(name, version, Side.CLIENT) for name, version in [*peer.SERVER_REQUESTS, *peer.SERVER_NOTIFICATIONS]}
+
+    assert ours == {row for row in theirs if "task" not in row[0]}
+
+
+def test_every_question_has_a_row() -> None:
+    assert {question.method for question in get_args(model.InputRequest)} == {row.name for row in INPUT_REQUESTS}
+    assert all(LATEST.input_request(row.name) is row for row in INPUT_REQUESTS)
+    assert all(LATEST.method(row.name, Side.CLIENT) is None for row in INPUT_REQUESTS)
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_histories_name_revisions(cls: type) -> None:
+    dates = {class_history(cls).since, class_history(cls).tag_since}
+    for attribute in attrs.fields(cls):
+        dates |= {field_history(attribute).since, field_history(attribute).until}
+
+    assert dates <= {None, *REVISIONS}

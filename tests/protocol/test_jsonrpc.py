@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcptrio.errors import LocalProtocolError
+from mcptrio.protocol.jsonrpc import DEFAULT, Limits, decode, encode
+from mcptrio.protocol.messages import Batch, ErrorResponse, Malformed, Message, Notification, Request, Response
+
+ints = st.integers(-(2**63), 2**64 - 1)
+text = st.text(st.characters(exclude_categories=("Cs",)))
+ids = text | ints
+values = st.recursive(
+    st.none() | st.booleans() | ints | st.floats(allow_nan=False, allow_infinity=False) | text,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(text, inner, max_size=4),
+    max_leaves=12,
+)
+objects = st.dictionaries(text, values, max_size=4)
+messages: st.SearchStrategy[Message] = (
+    st.builds(Request, ids, text, st.none() | objects)
+    | st.builds(Notification, text, st.none() | objects)
+    | st.builds(Response, ids, objects)
+    | st.builds(ErrorResponse, st.none() | ids, ints, text, values)
+)
+
+
+def line(**members: Any) -> bytes:
+    return orjson.dumps({"jsonrpc": "2.0", **members})
+
+
+def refusal(data: bytes, limits: Limits = DEFAULT) -> ErrorResponse:
+    incoming = decode(data, limits)
+    assert isinstance(incoming, Malformed), incoming
+    return incoming.reply
+
+
+@given(messages)
+def test_what_is_encoded_is_decoded(message: Message) -> None:
+    assert decode(encode(message)) == message
+
+
+@given(st.lists(messages, min_size=1, max_size=5))
+def test_a_sequence_is_a_batch(batch: list[Message]) -> None:
+    assert decode(encode(batch)) == Batch(tuple(batch))
+
+
+@given(messages)
+def test_an_encoded_message_is_one_line(message: Message) -> None:
+    assert b"\n" not in encode(message)
+    assert b"\r" not in encode(message)
+
+
+@given(st.binary())
+def test_decode_takes_any_bytes(data: bytes) -> None:
+    assert decode(data) is not None
+
+
+@given(
+    st.dictionaries(st.sampled_from(["jsonrpc", "id", "method", "params", "result", "error"]), values | st.just("2.0"))
+)
+def test_decode_takes_any_object(value: dict[str, Any]) -> None:
+    """And whatever it accepts is a message with the right types."""
+    incoming = decode(orjson.dumps(value))
+
+    match incoming:
+        case Request(id=id, method=method, params=params):
+            assert type(id) in (str, int)
+            assert type(method) is str
+            assert params is None or type(params) is dict
+        case Notification(method=method, params=params):
+            assert type(method) is str
+            assert params is None or type(params) is dict
+        case Response(id=id, result=result):
+            assert type(id) in (str, int)
+            assert type(result) is dict
+        case ErrorResponse(id=id, code=code):
+            assert id is None or type(id) in (str, int)
+            assert type(code) is int
+        case Malformed(reply=reply):
+            assert reply.code in (-32600, -32700)
+            assert type(reply.id) in (str, int, type(None))
+        case _:
+            pytest.fail(f"{incoming!r} of an object")
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_every_kind_of_buffer_is_read(kind: Any) -> None:
+    deep = b'{"jsonrpc":"2.0","method":"m","params":{"a":%b}}' % (b"[" * 63 + b"]" * 63)
+
+    assert decode(kind(line(id=1, method="ping"))) == Request(1, "ping")
+    assert "nested" in refusal(kind(deep)).message
+    assert "9 bytes" in refusal(kind(b"[1,2,3,4]"), Limits(message_bytes=8)).message
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"nonsense",
+        b'"\xff"',
+        b"NaN",
+        b"{} {}",
+        b"\x00",
+        b"\xef\xbb\xbf{}",
+        b"{'a':1}",
+        b'"\\ud800"',
+        b"1e999",
+    ],
+)
+def test_what_is_not_json_is_a_parse_error(data: bytes) -> None:
+    reply = refusal(data)
+
+    assert (reply.code, reply.id) == (-32700, None)
+    assert reply.message.startswith("not JSON: ")
+
+
+@pytest.mark.parametrize(
+    ("members", "id", "says"),
+    [
+        ({"jsonrpc": "1.0", "id": 1, "method": "m"}, 1, '"2.0"'),
+        ({"jsonrpc": 2.0, "id": "a", "method": "m"}, "a", '"2.0"'),
+        ({"jsonrpc": "1.0", "id": 1, "result": {}}, None, '"2.0"'),
+        ({"id": None, "method": "m"}, None, "got null"),
+        ({"id": True, "method": "m"}, None, "got a boolean"),
+        ({"id": 1.0, "method": "m"}, None, "got a number"),
+        ({"id": [1], "method": "m"}, None, "got an array"),
+        ({"id": 1, "method": None}, 1, "method: expected a string, got null"),
+        ({"id": 1, "method": "m", "params": [1]}, 1, "params: expected an object, got an array"),
+        ({"id": 1, "method": "m", "params": "x"}, 1, "params: expected an object, got a string"),
+        ({"id": True, "method": "m", "params": []}, None, "params"),
+        ({"id": 1, "method": "m", "result": {}}, 1, "more than one"),
+        ({"method": "m", "error": {"code": 1, "message": ""}}, None, "more than one"),
+        ({"id": 7}, 7, "none of them"),
+        ({}, None, "none of them"),
+        ({"id": 1, "result": {}, "error": {"code": 1, "message": ""}}, None, "got both"),
+        ({"id": 1, "result": []}, None, "result: expected an object, got an array"),
+        ({"id": 1, "result": None}, None, "result: expected an object, got null"),
+        ({"id": None, "result": {}}, None, "id: expected"),
+        ({"result": {}}, None, "id: expected"),
+        ({"id": True, "error": {"code": 1, "message": ""}}, None, "got a boolean"),
+        ({"id": 1, "error": "x"}, None, "error: expected an object"),
+        ({"id": 1, "error": None}, None, "error: expected an object"),
+        ({"id": 1, "error": {"code": True, "message": ""}}, None, "error.code"),
+        ({"id": 1, "error": {"code": 1.5, "message": ""}}, None, "error.code"),
+        ({"id": 1, "error": {"code": 1}}, None, "error.message"),
+    ],
+)
+def test_what_is_no_message_is_an_invalid_request(members: dict[str, Any], id: Any, says: str) -> None:
+    reply = refusal(line(**members))
+
+    assert (reply.code, reply.id) == (-32600, id)
+    assert says in reply.message
+
+
+@pytest.mark.parametrize("data", [b"1", b"null", b'"x"', b"true"])
+def test_a_bare_value_is_an_invalid_request(data: bytes) -> None:
+    assert refusal(data).code == -32600
+
+
+def test_null_params_count_as_absent() -> None:
+    assert decode(line(id=1, method="ping", params=None)) == Request(1, "ping", None)
+
+
+def test_an_error_without_an_id_is_a_message() -> None:
+    assert decode(line(error={"code": -32700, "message": "what?"})) == ErrorResponse(None, -32700, "what?")
+    assert decode(line(id=None, error={"code": -32700, "message": "what?"})) == ErrorResponse(None, -32700, "what?")
+
+
+def test_integers_beyond_64_bits_become_floats_and_are_no_ids() -> None:
+    big = 2**64
+    assert decode(b'{"jsonrpc":"2.0","method":"m","params":{"n":%d}}' % big) == Notification("m", {"n": float(big)})
+    assert decode(b'{"jsonrpc":"2.0","id":%d,"method":"m"}' % (big - 1)) == Request(big - 1, "m")
+    assert refusal(b'{"jsonrpc":"2.0","id":%d,"method":"m"}' % big).id is None
+
+
+def nested(levels: int, opening: bytes = b"[", closing: bytes = b"]") -> bytes:
+    """A notification of so many levels, itself and its params included."""
+    inner = levels - 2
+    return b'{"jsonrpc":"2.0","method":"m","params":{"a":%b}}' % (
+        opening * inner + b"1" * (opening != b"[") + closing * inner
+    )
+
+
+@pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
+def test_depth_is_bounded(opening: bytes, closing: bytes) -> None:
+    assert isinstance(decode(nested(64, opening, closing)), Notification)
+    for levels in (65, 66, 500, 1000, 100_000):
+        reply = refusal(nested(levels, opening, closing))
+        assert (reply.code, reply.id) == (-32600, None)
+        assert "64" in reply.message
+
+
+def test_brackets_that_are_not_nested_are_not_depth() -> None:
+    assert isinstance(decode(line(method="m", params={"rows": [[{}] for _ in range(500)]})), Notification)
+    assert isinstance(decode(line(method="m", params={"text": "[{" * 500})), Notification)
+    assert refusal(orjson.dumps("[" * 500)).code == -32600
+
+
+def test_size_is_bounded() -> None:
+    message = line(method="m", params={"text": "x" * 100})
+
+    assert isinstance(decode(message, Limits(message_bytes=len(message))), Notification)
+    reply = refusal(message, Limits(message_bytes=len(message) - 1))
+    assert reply.code == -32600
+    assert f"{len(message)} bytes" in reply.message
+    assert f"{len(message) - 1} bytes" in reply.message
+
+
+def test_batches() -> None:
+    ping = line(id=1, method="ping")
+
+    assert refusal(b"[]").code == -32600
+    assert decode(b"[%b]" % ping) == Batch((Request(1, "ping"),))
+    assert isinstance(decode(b"[%b]" % b",".join([ping] * 100)), Batch)
+    assert "101" in refusal(b"[%b]" % b",".join([ping] * 101)).message
+    batch = decode(b'[1,[],%b,{"jsonrpc":"2.0","id":2,"method":3}]' % ping)
+    assert isinstance(batch, Batch)
+    assert [type(each) for each in batch.messages] == [Malformed, Malformed, Request, Malformed]
+    assert [each.reply.id for each in batch.messages if isinstance(each, Malformed)] == [None, None, 2]
+
+
+def test_an_empty_sequence_is_not_encoded() -> None:
+    with pytest.raises(LocalProtocolError, match="at least one"):
+        encode([])
+
+
+circle: dict[str, Any] = {}
+circle["a"] = circle["b"] = circle
+deep: list[Any] = []
+for _ in range(100_000):
+    deep = [deep]
+UNWRITABLE = [2**64, "\ud800", {1: 2}, {"\ud800": 1}, object(), b"bytes", {1}, circle, deep, [2**64, 1j]]
+
+
+@pytest.mark.parametrize("value", UNWRITABLE, ids=lambda value: type(value).__name__)
+def test_an_unwritable_result_becomes_an_error_for_the_same_request(value: Any) -> None:
+    message = decode(encode(Response(7, {"value": value})))
+
+    assert isinstance(message, ErrorResponse)
+    assert (message.id, message.code) == (7, -32603)
+    assert message.message.startswith("the result cannot be written as JSON: ")
+
+
+@pytest.mark.parametrize("value", UNWRITABLE, ids=lambda value: type(value).__name__)
+def test_everything_else_unwritable_is_written_as_far_as_it_goes(value: Any) -> None:
+    error = decode(encode(ErrorResponse(7, -32001, "broken \ud800", {"value": value})))
+    request = decode(encode(Request(8, "sampling/createMessage", {"value": value, "kept": [1, "ü", None, 0.5, True]})))
+    notification = decode(encode(Notification("notifications/message", {"value": value})))
+
+    assert error == ErrorResponse(7, -32001, "broken \ufffd")
+    assert isinstance(request, Request)
+    assert request.params is not None
+    assert request.params["kept"] == [1, "ü", None, 0.5, True]
+    assert isinstance(notification, Notification)
+
+
+def test_replacements() -> None:
+    params: Any = {1: "a", "big": -(2**63) - 1, "half": "x\udc00y", "pair": "\ud83d\ude00", "tuple": (object(), 2)}
+
+    assert decode(encode(Notification("m", params))) == Notification(
+        "m", {"1": "a", "big": None, "half": "x\ufffdy", "pair": "\U0001f600", "tuple": [None, 2]}
+    )
+
+
+def test_one_unwritable_message_does_not_spoil_its_batch() -> None:
+    batch = decode(encode([Response(1, {"a": object()}), Response(2, {})]))
+
+    assert isinstance(batch, Batch)
+    assert [type(each) for each in batch.messages] == [ErrorResponse, Response]
+
+
+def test_not_a_number_is_written_as_null() -> None:
+    assert json.loads(encode(Response(1, {"a": [float("nan"), float("inf")]})))["result"] == {"a": [None, None]}

@@ -1,0 +1,252 @@
+"""The house keeps its floors: imports point down, versions stay in one place, one module catches everything.
+
+Read from the syntax trees, so that an import inside a function counts as well. Each rule is also shown a source that
+breaks it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+__all__: list[str] = []
+
+PACKAGE = Path(__file__).resolve().parent.parent / "mcptrio"
+
+LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
+    (frozenset({"errors"}),),
+    (frozenset({"protocol"}),),
+    (frozenset({"abc"}), frozenset({"outbox"})),
+    (frozenset({"runtime"}), frozenset({"transports"}), frozenset({"auth"}), frozenset({"stores"})),
+    (frozenset({"capabilities"}), frozenset({"hookspecs"})),
+    (frozenset({"server", "plugins"}), frozenset({"client"}), frozenset({"extensions"})),
+    (frozenset({"", "__main__", "serve", "connect", "cli", "config", "testing"}),),
+)
+"""From the ground up. Each layer is made of rooms; a room imports from itself and from the layers below."""
+
+LAZY: frozenset[tuple[str, str]] = frozenset(
+    {
+        # Where no argument is checked against a schema written by hand.
+        ("mcptrio.capabilities.validation", "jsonschema_rs"),
+        # A server that never parks a request, stdio in a handshake revision, seals nothing.
+        ("mcptrio.runtime.request_state", "cryptography.exceptions"),
+        ("mcptrio.runtime.request_state", "cryptography.hazmat.primitives.ciphers.aead"),
+    }
+)
+"""``(module, imported)``: heavy libraries, or parts of ours that load one, imported at the edge to start fast."""
+
+DATED = ("mcptrio.protocol.model", "mcptrio.protocol.revisions", "mcptrio.extensions")
+"""Where the date of a revision may stand in a string."""
+
+CATCHES_ALL = (
+    "mcptrio.runtime.dispatch",
+    "mcptrio.transports.http.hypercorn_connection",  # Hypercorn's failure in one connection ends that one only
+)
+COMPARES_VERSIONS = (
+    "mcptrio.protocol.revisions.registry",
+    "mcptrio.protocol.model.fields",  # spoken(): since and until of a field, read by the converters
+)
+
+ORDERING = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+
+Modules: TypeAlias = Mapping[str, ast.Module]
+Rule: TypeAlias = Callable[[Modules], Iterator[str]]
+
+
+def read() -> dict[str, ast.Module]:
+    """The syntax tree of every module, by dotted name."""
+    modules = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = ("mcptrio", *path.relative_to(PACKAGE).with_suffix("").parts)
+        modules[".".join(parts).removesuffix(".__init__")] = ast.parse(path.read_text("utf-8"), path)
+    return modules
+
+
+def imports(name: str, modules: Modules) -> Iterator[tuple[str, ast.stmt]]:
+    """What a module imports, by dotted name: the submodule where there is one, else the module named."""
+    for node in ast.walk(modules[name]):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            for alias in node.names:
+                yield (f"{base}.{alias.name}" if f"{base}.{alias.name}" in modules else base), node
+
+
+def place(name: str) -> tuple[int, frozenset[str]]:
+    """The layer's number and the room of a module of ours.
+
+    Raises:
+        LookupError: the module has no place in the house.
+    """
+    top = name.removeprefix("mcptrio").removeprefix(".").partition(".")[0]
+    for number, rooms in enumerate(LAYERS):
+        for room in rooms:
+            if top in room:
+                return number, room
+    raise LookupError(f"{name}: no layer holds {top!r}")
+
+
+def upward_imports(modules: Modules) -> Iterator[str]:
+    for name in modules:
+        number, room = place(name)
+        for target, node in imports(name, modules):
+            if target.startswith("."):
+                yield f"{name}:{node.lineno} imports {target}: expected the full name"
+            elif target.partition(".")[0] == "mcptrio":
+                there, other = place(target)
+                if there > number or (there == number and other != room):
+                    yield f"{name}:{node.lineno} (layer {number}) imports {target} (layer {there})"
+
+
+def circles(modules: Modules) -> Iterator[str]:
+    graph: dict[str, set[str]] = {}
+    for name, tree in modules.items():
+        not_run = _for_types(tree)
+        graph[name] = {to for to, node in imports(name, modules) if to in modules and id(node) not in not_run}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as circle:
+        yield " imports ".join(reversed(circle.args[1]))
+
+
+def late_imports(modules: Modules) -> Iterator[str]:
+    for name, tree in modules.items():
+        late = {
+            id(inner)
+            for outer in ast.walk(tree)
+            if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda)
+            for inner in ast.walk(outer)
+        }
+        for target, node in imports(name, modules):
+            if id(node) in late and (name, target) not in LAZY:
+                yield f"{name}:{node.lineno} imports {target} inside a function"
+
+
+def stray_dates(modules: Modules) -> Iterator[str]:
+    for name, tree in modules.items():
+        if name.startswith(DATED):
+            continue
+        prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            text = node.value if isinstance(node, ast.Constant) and id(node) not in prose else None
+            if isinstance(text, str) and (found := re.search(r"\b20\d\d-\d\d-\d\d\b", text)):
+                yield f"{name}:{getattr(node, 'lineno', '?')} has the date {found[0]} in a string"
+
+
+def version_comparisons(modules: Modules) -> Iterator[str]:
+    for name, tree in modules.items():
+        if name in COMPARES_VERSIONS:
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Compare) and any(isinstance(op, ORDERING) for op in node.ops):
+                words = {_last_word(operand) for operand in (node.left, *node.comparators)}
+                if words & {"version", "revision", "protocol_version"}:
+                    yield f"{name}:{node.lineno} compares versions"
+
+
+def broad_catches(modules: Modules) -> Iterator[str]:
+    for name, tree in modules.items():
+        if name in CATCHES_ALL:
+            continue
+        for node in ast.walk(tree):
+            caught: list[ast.expr] = []
+            if isinstance(node, ast.ExceptHandler):
+                everything = ast.Name("BaseException")  # a bare except
+                caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type or everything]
+            elif isinstance(node, ast.Call) and _last_word(node.func) == "suppress":
+                caught = node.args
+            if broad := {_last_word(kind) for kind in caught} & {"Exception", "BaseException"}:
+                yield f"{name}:{getattr(node, 'lineno', '?')} catches {', '.join(sorted(broad))}"
+
+
+def undeclared(modules: Modules) -> Iterator[str]:
+    for name, tree in modules.items():
+        if ast.get_docstring(tree) is None:
+            yield f"{name} has no docstring"
+        targets = {target.id for node in tree.body for target in _assigned(node)}
+        if "__all__" not in targets and len(tree.body) > 1 and not name.endswith("__main__"):
+            yield f"{name} has no __all__"
+
+
+def _for_types(tree: ast.Module) -> set[int]:
+    """The statements below ``if TYPE_CHECKING:``, which are not run; they still may not point up."""
+    return {
+        id(inner)
+        for outer in tree.body
+        if isinstance(outer, ast.If) and getattr(outer.test, "id", "") == "TYPE_CHECKING"
+        for inner in ast.walk(outer)
+    }
+
+
+def _last_word(expression: ast.expr) -> str:
+    return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")
+
+
+def _assigned(node: ast.stmt) -> Iterator[ast.Name]:
+    found = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return (target for target in found if isinstance(target, ast.Name))
+
+
+RULES: tuple[Rule, ...] = (
+    upward_imports,
+    circles,
+    late_imports,
+    stray_dates,
+    version_comparisons,
+    broad_catches,
+    undeclared,
+)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[rule.__name__ for rule in RULES])
+def test_house_rule_holds(rule: Rule) -> None:
+    broken = list(rule(read()))
+
+    assert not broken, "\n".join(broken)
+
+
+def test_every_lazy_import_is_made() -> None:
+    """An exception that nobody needs any more is taken off the list."""
+    modules = read()
+    made = {(name, target) for name in modules for target, _ in imports(name, modules)}
+
+    assert made >= LAZY
+
+
+@pytest.mark.parametrize(
+    ("rule", "sources"),
+    [
+        (upward_imports, {"mcptrio.abc": "from mcptrio.server import Server", "mcptrio.server": ""}),
+        (upward_imports, {"mcptrio.runtime.a": "import mcptrio.transports.b"}),
+        (upward_imports, {"mcptrio.runtime.a": "from . import b"}),
+        (upward_imports, {"mcptrio.runtime.a": "def f():\n from mcptrio import tool"}),
+        (circles, {"mcptrio.auth.a": "from mcptrio.auth import b", "mcptrio.auth.b": "import mcptrio.auth.a"}),
+        (late_imports, {"mcptrio.cli": "def main():\n import json"}),
+        (stray_dates, {"mcptrio.server": "x = f'at 2025-11-25 {1}'"}),
+        (version_comparisons, {"mcptrio.server": "session.revision >= other"}),
+        (broad_catches, {"mcptrio.server": "try: pass\nexcept (OSError, Exception): pass"}),
+        (broad_catches, {"mcptrio.server": "try: pass\nexcept* BaseException: pass"}),
+        (broad_catches, {"mcptrio.server": "try: pass\nexcept: pass"}),
+        (broad_catches, {"mcptrio.server": "with suppress(Exception): pass"}),
+        (undeclared, {"mcptrio.server": "'''Doc.'''\nx = 1"}),
+        (undeclared, {"mcptrio.server": "__all__ = ()"}),
+    ],
+)
+def test_broken_rule_is_found(rule: Rule, sources: dict[str, str]) -> None:
+    assert list(rule({name: ast.parse(source) for name, source in sources.items()}))
+
+
+def test_docstring_may_name_a_revision() -> None:
+    assert not list(stray_dates({"mcptrio.server": ast.parse("'''Source: MCP 2025-11-25.'''")}))
+
+
+def test_module_without_a_place_is_refused() -> None:
+    with pytest.raises(LookupError, match="no layer holds 'helpers'"):
+        place("mcptrio.helpers")

@@ -1,0 +1,140 @@
+"""The check for leaks finds each kind of leak, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.leaks import Holdings
+
+__all__: list[str] = []
+
+ROOT = Path(__file__).resolve().parent.parent
+
+CONFTEST = "from tests.leaks import adopt_orphans, nothing_left\nadopt_orphans()\n"
+IMPATIENT = "import tests.leaks\ntests.leaks.GRACE_SECONDS = 0.1\n"
+"""Each leak is waited for in vain."""
+
+LEAKS = """
+import os, socket, subprocess, sys, threading, time
+import pytest, trio
+
+kept = []
+SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+
+def test_descriptor():
+    kept.append(os.open(__file__, os.O_RDONLY))
+
+def test_socket():
+    kept.append(socket.socket())
+
+def test_pipe_under_a_number_that_was_in_use():
+    os.close(kept[0])
+    kept.append(os.pipe())
+
+def test_thread():
+    threading.Thread(target=time.sleep, args=(60,), name="leaked-thread", daemon=True).start()
+
+def test_process():
+    kept.append(subprocess.Popen(SLEEP, stdin=subprocess.DEVNULL))
+
+def test_orphan():
+    subprocess.run(["sh", "-c", '"$0" "$@" >/dev/null 2>&1 & echo', *SLEEP], check=True, stdout=subprocess.DEVNULL)
+
+def test_abandoned_trio_thread():
+    async def main():
+        with trio.move_on_after(0.05):
+            await trio.to_thread.run_sync(time.sleep, 60, abandon_on_cancel=True)
+    trio.run(main)
+"""
+
+CLEAN = """
+import os, socket, subprocess, sys, threading, time
+import pytest, trio
+
+@pytest.fixture(scope="module")
+def server():
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
+        yield process
+        process.kill()
+
+def test_all_is_given_back(server):
+    with open(__file__), socket.socket(), socket.socket():
+        thread = threading.Thread(target=time.sleep, args=(0.01,))
+        thread.start()
+        subprocess.run([sys.executable, "-c", ""], check=True)
+        thread.join()
+
+def test_late_but_gone(server):
+    threading.Thread(target=time.sleep, args=(0.2,)).start()
+
+def test_idle_trio_thread():
+    trio.run(trio.to_thread.run_sync, time.monotonic)
+
+def test_garbage_in_a_cycle():
+    class Holder:
+        def __del__(self):
+            os.close(self.fd)
+    holder = Holder()
+    holder.fd, holder.self = os.open(__file__, os.O_RDONLY), holder
+"""
+
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="what is held is read from /proc")
+
+
+@pytest.fixture
+def adopted() -> Iterator[None]:
+    """Ends what the inner pytest leaks: its children become ours when it ends."""
+    before = Holdings.now()
+    yield
+    for id in Holdings.now().processes.keys() - before.processes.keys():
+        os.kill(id, signal.SIGKILL)
+
+
+def run(directory: Path, tests: str, *, conftest: str = CONFTEST) -> tuple[int, str]:
+    """Run a test file in a pytest of its own: its exit status and what it printed."""
+    (directory / "conftest.py").write_text(conftest)
+    (directory / "test_it.py").write_text(tests)
+    (directory / "pytest.ini").write_text("[pytest]\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-rE", "-p", "no:cacheprovider", directory],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "400"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+@pytest.mark.usefixtures("adopted")
+def test_each_kind_of_leak_is_found(tmp_path: Path) -> None:
+    status, output = run(tmp_path, LEAKS, conftest=CONFTEST + IMPATIENT)
+    errors = dict(re.findall(r"^ERROR test_it\.py::test_(\w+) - Failed: left behind: (.*)$", output, re.MULTILINE))
+
+    assert status == 1, output
+    assert set(errors) == set(re.findall(r"def test_(\w+)", LEAKS)), output
+    assert "test_it.py" in errors["descriptor"]
+    assert "socket:" in errors["socket"]
+    assert "pipe:" in errors["pipe_under_a_number_that_was_in_use"]
+    assert "leaked-thread" in errors["thread"]
+    assert "time.sleep(60)" in errors["process"]
+    assert "time.sleep(60)" in errors["orphan"]
+    assert "thread" in errors["abandoned_trio_thread"]
+
+
+def test_what_is_given_back_is_no_leak(tmp_path: Path) -> None:
+    status, output = run(tmp_path, CLEAN)
+
+    assert status == 0, output
+    assert "4 passed" in output

@@ -1,0 +1,324 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import trio.testing
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcptrio.abc import Outlet
+from mcptrio.errors import ConnectionClosed
+from mcptrio.outbox import Outbox
+from mcptrio.protocol.messages import Message, Notification, Response
+
+
+def note(text: str | int) -> Notification:
+    return Notification(str(text))
+
+
+def result(id: int) -> Response:
+    return Response(id, {})
+
+
+def test_an_outbox_is_an_outlet() -> None:
+    outlet: Outlet = Outbox()
+
+    assert outlet is not None
+
+
+def test_a_bound_below_one_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 1, got 0"):
+        Outbox(0)
+
+
+async def test_messages_come_out_in_order_and_all_at_once() -> None:
+    outbox = Outbox()
+    batch = [result(1), result(2)]
+    await outbox.send(note("a"))
+    await outbox.send(batch)
+    await outbox.send(result(3))
+
+    assert len(outbox) == 3
+    assert await outbox.take() == [note("a"), batch, result(3)]
+    assert outbox.try_take() == []
+
+
+async def test_send_is_no_checkpoint_while_there_is_room() -> None:
+    outbox = Outbox()
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await outbox.send(note("a"))
+
+    assert not scope.cancelled_caught
+    assert outbox.try_take() == [note("a")]
+
+
+async def test_take_waits_for_a_message(autojump_clock: trio.testing.MockClock) -> None:
+    outbox = Outbox()
+    taken: list[object] = []
+
+    async def write() -> None:
+        taken.extend(await outbox.take())
+        taken.extend(await outbox.take())
+
+    with trio.fail_after(1):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(write)
+            await trio.testing.wait_all_tasks_blocked()
+            await outbox.send(note("a"))
+            outbox.offer(note("b"), "k")
+            await trio.testing.wait_all_tasks_blocked()
+            outbox.offer(note("c"), "k")
+
+    assert taken == [note("a"), note("b"), note("c")]
+
+
+async def test_a_full_outbox_makes_senders_wait_in_order(autojump_clock: trio.testing.MockClock) -> None:
+    outbox = Outbox(2)
+    taken = []
+
+    async def send(text: str) -> None:
+        await outbox.send(note(text))
+
+    with trio.fail_after(1):
+        async with trio.open_nursery() as nursery:
+            for text in "abcde":
+                nursery.start_soon(send, text)
+                await trio.testing.wait_all_tasks_blocked()
+            assert len(outbox) == 2
+            for left in (2, 1, 0):
+                # What waited has moved up before anybody else can push in.
+                taken.append(outbox.try_take())
+                assert len(outbox) == left
+
+    assert taken == [[note("a"), note("b")], [note("c"), note("d")], [note("e")]]
+
+
+async def test_a_waiting_send_that_is_cancelled_has_queued_nothing(autojump_clock: trio.testing.MockClock) -> None:
+    outbox = Outbox(1)
+    await outbox.send(note("a"))
+    with trio.move_on_after(1) as scope:
+        await outbox.send(note("b"))
+
+    assert scope.cancelled_caught
+    assert outbox.try_take() == [note("a")]
+    assert outbox.try_take() == []
+
+
+async def test_a_send_that_got_room_before_its_cancellation_has_been_queued() -> None:
+    outbox = Outbox(1)
+    await outbox.send(note("a"))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(outbox.send, note("b"))
+        await trio.testing.wait_all_tasks_blocked()
+        assert outbox.try_take() == [note("a")]
+        nursery.cancel_scope.cancel()
+
+    assert outbox.try_take() == [note("b")]
+
+
+async def test_a_cancelled_take_loses_nothing() -> None:
+    outbox = Outbox()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(outbox.take)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+        await outbox.send(note("a"))
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await outbox.take()
+
+    assert scope.cancelled_caught
+    assert await outbox.take() == [note("a")]
+
+
+async def test_an_offer_takes_the_place_of_the_one_before() -> None:
+    outbox = Outbox()
+    outbox.offer(note("50%"), "progress")
+    await outbox.send(note("log"))
+    outbox.offer(note("1 MB"), "other")
+    outbox.offer(note("60%"), "progress")
+    await outbox.send(result(1))
+
+    assert await outbox.take() == [note("60%"), note("log"), note("1 MB"), result(1)]
+
+
+async def test_an_offer_after_a_take_is_a_new_one() -> None:
+    outbox = Outbox()
+    outbox.offer(note("50%"), "progress")
+    assert outbox.try_take() == [note("50%")]
+    await outbox.send(note("log"))
+    outbox.offer(note("60%"), "progress")
+
+    assert outbox.try_take() == [note("log"), note("60%")]
+
+
+async def test_a_full_outbox_drops_new_offers_and_replaces_queued_ones() -> None:
+    outbox = Outbox(2)
+    outbox.offer(note("50%"), "progress")
+    await outbox.send(note("log"))
+    outbox.offer(note("x"), "other")
+    outbox.offer(note("60%"), "progress")
+
+    assert outbox.try_take() == [note("60%"), note("log")]
+    outbox.offer(note("x"), "other")
+    assert outbox.try_take() == [note("x")]
+
+
+async def test_what_is_queued_goes_out_after_close() -> None:
+    outbox = Outbox()
+    await outbox.send(note("a"))
+    assert not outbox.closed
+    outbox.close()
+    outbox.close()
+
+    assert outbox.closed
+    with pytest.raises(ConnectionClosed):
+        await outbox.send(note("b"))
+    outbox.offer(note("c"), "k")
+    assert await outbox.take() == [note("a")]
+    with pytest.raises(trio.EndOfChannel):
+        await outbox.take()
+    assert outbox.try_take() == []
+
+
+async def test_close_wakes_everybody(autojump_clock: trio.testing.MockClock) -> None:
+    full, empty = Outbox(1), Outbox()
+    await full.send(note("a"))
+    ended = []
+
+    async def send() -> None:
+        with pytest.raises(ConnectionClosed):
+            await full.send(note("b"))
+        ended.append("send")
+
+    async def take() -> None:
+        with pytest.raises(trio.EndOfChannel):
+            await empty.take()
+        ended.append("take")
+
+    with trio.fail_after(1):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(send)
+            nursery.start_soon(send)
+            nursery.start_soon(take)
+            await trio.testing.wait_all_tasks_blocked()
+            full.close()
+            empty.close()
+
+    assert sorted(ended) == ["send", "send", "take"]
+    assert full.try_take() == [note("a")]
+
+
+async def test_abort_drops_what_is_queued(autojump_clock: trio.testing.MockClock) -> None:
+    outbox, empty = Outbox(1), Outbox()
+    await outbox.send(note("a"))
+    ended = []
+
+    async def send() -> None:
+        with pytest.raises(ConnectionClosed):
+            await outbox.send(note("b"))
+        ended.append("send")
+
+    async def take() -> None:
+        with pytest.raises(ConnectionClosed):
+            await empty.take()
+        ended.append("take")
+
+    with trio.fail_after(1):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(send)
+            nursery.start_soon(take)
+            await trio.testing.wait_all_tasks_blocked()
+            outbox.abort()
+            empty.abort()
+
+    assert sorted(ended) == ["send", "take"]
+    assert outbox.try_take() == []
+    with pytest.raises(ConnectionClosed):
+        await outbox.take()
+    with pytest.raises(ConnectionClosed):
+        await outbox.send(note("c"))
+
+
+async def test_waiting_for_room(autojump_clock: trio.testing.MockClock) -> None:
+    """It goes on when a send would not wait: what waits to be sent comes first. A close ends it."""
+    outbox = Outbox(1)
+    await outbox.wait_for_room()
+    await outbox.send(note("a"))
+    passed = []
+
+    async def wait() -> None:
+        await outbox.wait_for_room()
+        passed.append(len(outbox))
+
+    with trio.fail_after(1):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            nursery.start_soon(outbox.send, note("b"))
+            await trio.testing.wait_all_tasks_blocked()
+            outbox.try_take()
+            await trio.testing.wait_all_tasks_blocked()
+            assert passed == []
+            outbox.try_take()
+            await trio.testing.wait_all_tasks_blocked()
+            assert passed == [0]
+
+        async def wait_in_vain() -> None:
+            with pytest.raises(ConnectionClosed):
+                await outbox.wait_for_room()
+
+        await outbox.send(note("c"))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait_in_vain)
+            await trio.testing.wait_all_tasks_blocked()
+            outbox.close()
+
+
+steps = st.lists(
+    st.tuples(st.sampled_from(["send", "offer", "offer", "take"]), st.integers(0, 2)),
+    max_size=60,
+)
+
+
+@given(steps, st.integers(1, 5))
+def test_order_is_kept(steps: Sequence[tuple[str, int]], bound: int) -> None:
+    """Whatever the sequence: results all arrive in order; of each key the newest offer taken is newer than the last."""
+
+    async def play() -> None:
+        outbox = Outbox(bound)
+        sent: list[tuple[str, int]] = []
+        out: list[Message | Sequence[Message]] = []
+        newest: dict[int, int] = {}
+        async with trio.open_nursery() as nursery:
+            for number, (step, key) in enumerate(steps):
+                if step == "send":
+                    sent.append(("send", number))
+                    nursery.start_soon(outbox.send, Response(number, {"after": dict(newest)}))
+                    await trio.testing.wait_all_tasks_blocked()
+                elif step == "offer":
+                    if len(outbox) < bound:
+                        newest[key] = number
+                    outbox.offer(Notification(str(key), {"number": number}), key)
+                else:
+                    out.extend(outbox.try_take())
+                    await trio.testing.wait_all_tasks_blocked()
+                assert len(outbox) <= bound
+            while taken := outbox.try_take():
+                out.extend(taken)
+
+        seen: dict[int, int] = {}
+        for message in out:
+            if isinstance(message, Notification):
+                assert message.params is not None
+                key = int(message.method)
+                assert message.params["number"] > seen.get(key, -1)
+                seen[key] = message.params["number"]
+            else:
+                assert isinstance(message, Response)
+                for key, number in message.result["after"].items():
+                    assert seen.get(key, -1) >= number, "an accepted offer came out after a later result"
+        assert [("send", each.id) for each in out if isinstance(each, Response)] == sent
+
+    trio.run(play)

@@ -1,0 +1,178 @@
+"""What README and docs show is true: the code compiles, its names exist, whole modules import, commands are known.
+
+The convention, for whoever writes them: a ``python`` block compiles (``await`` at its top level is fine), and what it
+imports from mcptrio is there. A block whose first line is ``# name.py`` is a whole module, and is imported. In a ``sh``
+or ``console`` block, a line that calls ``mcptrio`` names a command and options that exist.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import click
+import pytest
+from attrs import frozen
+
+__all__: list[str] = []
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("plugins/*/README.md")])
+
+_FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^(?P=indent)```", re.MULTILINE | re.DOTALL
+)
+_FILE = re.compile(r"# (\w+)\.py\b")
+
+
+@frozen
+class Block:
+    """One fenced block."""
+
+    language: str
+    text: str
+    where: str
+    """``README.md:12``, the line of the fence."""
+
+    def __str__(self) -> str:
+        return self.where
+
+
+def blocks_of(text: str, page: str) -> Iterator[Block]:
+    for fence in _FENCE.finditer(text):
+        indent = fence["indent"]
+        lines = [line.removeprefix(indent) for line in fence["text"].splitlines(keepends=True)]
+        yield Block(fence["language"], "".join(lines), f"{page}:{text.count(chr(10), 0, fence.start()) + 1}")
+
+
+def blocks(*languages: str) -> list[Block]:
+    found = [
+        block
+        for page in PAGES
+        if page.exists()
+        for block in blocks_of(page.read_text("utf-8"), str(page.relative_to(ROOT)))
+    ]
+    return [block for block in found if block.language in languages]
+
+
+def missing_names(block: Block) -> Iterator[str]:
+    """What the block imports of ours, and is not there.
+
+    Raises:
+        SyntaxError: the block does not compile.
+    """
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    compile(block.text, block.where, "exec", flags)
+    for node in ast.walk(ast.parse(block.text)):
+        if isinstance(node, ast.Import):
+            wanted = [(alias.name, "") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            wanted = [(node.module, alias.name) for alias in node.names]
+        else:
+            continue
+        for module, name in wanted:
+            if module.partition(".")[0].startswith("mcptrio") and not _exists(module, name):
+                yield f"{module}.{name}".rstrip(".")
+
+
+def unknown_words(line: str, command: click.Command) -> Iterator[str]:
+    """The command and the options of a shell line that mcptrio's own command line does not have."""
+    words = shlex.split(line, comments=True)[1:]
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        name = words.pop(0)
+        found = command.commands.get(name)
+        if found is None:
+            yield name
+            return
+        command = found
+    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    for word in words:
+        if word == "--":
+            return
+        if word.startswith("-") and word != "-" and word.partition("=")[0] not in known | {"--help"}:
+            yield word
+
+
+def shell_lines(block: Block) -> Iterator[str]:
+    """The lines of a shell block that call mcptrio, with continuations joined."""
+    for line in block.text.replace("\\\n", " ").splitlines():
+        line = line.strip().removeprefix("$ ")
+        if re.match(r"(\S*/)?mcptrio ", line):
+            yield re.split(r" [|<>&]", line)[0]
+
+
+def _exists(module: str, name: str) -> bool:
+    try:
+        found = importlib.import_module(module)
+    except ModuleNotFoundError:
+        return False
+    if not name or hasattr(found, name):
+        return True
+    try:
+        importlib.import_module(f"{module}.{name}")
+    except ModuleNotFoundError:
+        return False
+    return True
+
+
+def test_readme_shows_code_and_how_to_test() -> None:
+    """Without this, a page that lost its blocks would pass everything below."""
+    pages = {block.where.partition(":")[0] for block in blocks("python")}
+
+    assert "README.md" in pages
+    assert any(
+        "pytest" in block.text for block in blocks("sh", "console", "bash") if block.where.startswith("README.md")
+    )
+
+
+@pytest.mark.parametrize("block", blocks("python"), ids=str)
+def test_code_compiles_and_its_names_exist(block: Block) -> None:
+    assert not list(missing_names(block))
+
+
+def test_whole_modules_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    for block in blocks("python"):
+        if match := _FILE.match(block.text):
+            module = ModuleType(match[1])
+            monkeypatch.setitem(sys.modules, match[1], module)
+            exec(compile(block.text, block.where, "exec"), module.__dict__)
+
+
+@pytest.mark.parametrize("block", blocks("sh", "console", "bash"), ids=str)
+def test_commands_exist(block: Block) -> None:
+    lines = list(shell_lines(block))
+    if lines:
+        main = importlib.import_module("mcptrio.cli").main
+
+        assert not [word for line in lines for word in unknown_words(line, main)]
+
+
+def test_broken_pages_are_found() -> None:
+    """Each check is shown something to find."""
+    page = "text\n  ```python\n  import json\n  from mcptrio.errors import Nothing, ToolError\n  ```\n```sh\nls\n```\n"
+    python, shell = blocks_of(page, "p.md")
+
+    assert (python.where, shell.text) == ("p.md:2", "ls\n")
+    assert list(missing_names(python)) == ["mcptrio.errors.Nothing"]
+    with pytest.raises(SyntaxError):
+        list(missing_names(Block("python", "def f(:", "p.md:1")))
+    assert not list(missing_names(Block("python", "x = await f()", "p.md:1")))
+
+
+def test_unknown_commands_are_found() -> None:
+    @click.group()
+    def main() -> None: ...
+
+    @main.command()
+    @click.option("--http/--no-http")
+    def serve(http: bool) -> None: ...
+
+    block = Block("sh", "$ mcptrio serve \\\n  --http --prot=1 | tee log\nbin/mcptrio serv\nls\n", "p.md:1")
+
+    assert [word for line in shell_lines(block) for word in unknown_words(line, main)] == ["--prot=1", "serv"]

@@ -1,0 +1,174 @@
+"""The stdio channel as a whole process has it: descriptors 0, 1 and 2, children, the interpreter's exit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mcptrio.protocol.messages import Request, Response
+from mcptrio.transports.lines import to_lines
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+SERVER = """
+import ctypes, os, subprocess, sys, trio
+from mcptrio.protocol.messages import Request, Response
+from mcptrio.transports.stdio import open_stdio
+from mcptrio.transports import descriptors, stdio
+
+async def main():
+    async with open_stdio() as channel:
+        while True:
+            try:
+                received = await channel.receive()
+            except trio.EndOfChannel:
+                break
+            {body}
+            await channel.send([Response(each.id, each.params or {{}}) for each in received])
+    {after}
+
+{before}
+trio.run(main)
+"""
+
+
+def start(
+    *, before: str = "pass", body: str = "pass", after: str = "pass", stderr: int = subprocess.PIPE, redirect: str = ""
+) -> subprocess.Popen[bytes]:
+    code = SERVER.format(before=before, body=body, after=after)
+    return subprocess.Popen(
+        ["sh", "-c", f'exec "$0" -X dev -c "$1" {redirect}', sys.executable, code],
+        cwd=ROOT,
+        env={name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+    )
+
+
+def talk(
+    data: bytes, *, before: str = "pass", body: str = "pass", after: str = "pass", redirect: str = ""
+) -> tuple[bytes, bytes, int]:
+    """What the server writes to standard output and standard error, and its exit code."""
+    with start(before=before, body=body, after=after, redirect=redirect) as process:
+        try:
+            out, err = process.communicate(data, timeout=20)
+        finally:
+            process.kill()
+    return out, err, process.returncode
+
+
+REQUESTS = to_lines([Request(n, "echo", {"n": n}) for n in range(3)])
+ANSWERS = to_lines([Response(n, {"n": n}) for n in range(3)])
+
+
+def test_echo_until_the_end_of_input() -> None:
+    assert talk(REQUESTS) == (ANSWERS, b"", 0)
+
+
+@pytest.mark.parametrize(
+    "stray",
+    [
+        "print('stray')",
+        "print('stray', flush=True)",
+        "sys.stdout.buffer.write(b'stray')",
+        "os.write(1, b'stray')",
+        "subprocess.run(['echo', 'stray'], check=True)",
+        "os.system('echo stray')",
+        "ctypes.CDLL(None).puts(b'stray')",
+        "ctypes.CDLL(None).printf(b'stray')",
+    ],
+)
+def test_stray_output_goes_to_standard_error(stray: str) -> None:
+    out, err, code = talk(REQUESTS, body=stray)
+
+    assert (out, code) == (ANSWERS, 0)
+    assert b"stray" in err
+
+
+def test_what_was_printed_before_does_not_reach_the_peer_either() -> None:
+    """As long as it sits in a buffer; so open the channel before anything prints."""
+    out, err, code = talk(REQUESTS, before="print('early')")
+
+    assert (out, code) == (ANSWERS, 0)
+    assert b"early" in err
+
+
+def test_standard_output_is_restored() -> None:
+    out, err, code = talk(REQUESTS, after="print('afterwards', flush=True)")
+
+    assert (out, err, code) == (ANSWERS + b"afterwards\n", b"", 0)
+
+
+@pytest.mark.parametrize("eater", ["subprocess.run(['cat'])", "sys.stdin.read()", "os.read(0, 1000)"])
+def test_nobody_eats_the_input(eater: str) -> None:
+    lines = to_lines([Request(n, "echo", {"text": "x" * 1000}) for n in range(500)])
+    out, err, code = talk(lines, body=eater)
+
+    assert (out.count(b"\n"), err, code) == (500, b"", 0)
+
+
+def test_a_child_that_outlives_us_does_not_hold_the_streams_open(tmp_path: Path) -> None:
+    with (tmp_path / "err").open("wb") as err:
+        process = start(body="print(subprocess.Popen(['sleep', '60']).pid, flush=True)", stderr=err.fileno())
+    with process:
+        out, _ = process.communicate(REQUESTS[: REQUESTS.index(b"\n") + 1], timeout=20)
+    child = next(int(line) for line in (tmp_path / "err").read_text().splitlines() if line.isdigit())
+    os.kill(child, signal.SIGKILL)  # and so it was alive
+
+    assert (out, process.returncode) == (ANSWERS[: ANSWERS.index(b"\n") + 1], 0)
+
+
+@pytest.mark.parametrize("redirect", ["<&-", "<&- 2>&-", "<&- >&-", "<&- >&- 2>&-"])
+def test_started_without_standard_input(redirect: str) -> None:
+    """It is at its end at once; and whatever has got its number meanwhile, like Trio's own files, stays intact."""
+    assert talk(b"", redirect=redirect, after="await trio.sleep(0.01)") == (b"", b"", 0)
+
+
+@pytest.mark.parametrize("redirect", ["2>&-", "2>&- 2</dev/null"])
+def test_started_without_standard_error(redirect: str) -> None:
+    assert talk(REQUESTS, redirect=redirect, body="print('stray')") == (ANSWERS, b"", 0)
+
+
+def test_started_without_standard_output() -> None:
+    out, err, code = talk(REQUESTS, redirect=">&-", body="print('stray')")
+
+    assert (out, code) == (b"", 1)
+    assert b"ConnectionClosed: standard output is closed" in err
+
+
+def test_output_and_errors_in_one_pipe() -> None:
+    """A thread writes then: others may fill the pipe between a poll and a write."""
+    process = start(stderr=subprocess.STDOUT)
+    with process:
+        out, _ = process.communicate(REQUESTS, timeout=20)
+
+    assert (out, process.returncode) == (ANSWERS, 0)
+
+
+def test_a_thread_that_sits_in_a_read_does_not_hold_up_the_exit() -> None:
+    """As where nothing can be polled. The peer keeps the pipe open."""
+    body = """
+            await channel.send([Response(each.id, each.params or {}) for each in received])
+            with trio.move_on_after(0.1):
+                await channel.receive()
+            break"""
+    with start(before="stdio.open_reader = descriptors.ThreadReader", body=body) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(REQUESTS)
+        process.stdin.flush()
+        out = process.stdout.read(len(ANSWERS))
+        begin = time.perf_counter()
+        code = process.wait(timeout=20)
+        took = time.perf_counter() - begin
+
+        assert (out, code, process.stderr.read()) == (ANSWERS, 0, b"")
+        assert took < 1.5
