@@ -65,7 +65,7 @@ from mcptrio.transports.memory import memory_channel_pair
 
 __version__ = "0.1.0"
 
-__all__ = [
+__all__ = [  # noqa: RUF022 - grouped for the reader
     # What a plugin author writes
     "Context",
     "Header",

@@ -186,11 +186,15 @@ class PeerSession(Protocol):
         """``None`` until ``initialize`` has been answered with a result."""
         ...
 
-    def receive(self, incoming: Incoming, outlet: Outlet) -> None:
+    def receive(self, incoming: Incoming, outlet: Outlet) -> bool:
         """Take in what a POST brought.
 
         Requests run in the session's own nursery, so they outlive the POST; all that belongs to them goes to
         ``outlet``, which is closed when nothing more will come. Never waits, never raises.
+
+        Returns:
+            Whether it concerned this process; ``False`` for an answer or a cancellation of something that is not in
+            flight here, for which another replica may be waiting.
         """
         ...
 
@@ -220,7 +224,9 @@ class Engine(Protocol):
         """Serve one peer on one channel until either side ends it. Closes the channel."""
         ...
 
-    async def answer(self, message: Request | Notification, outlet: Outlet, *, principal: Principal | None = None) -> None:
+    async def answer(
+        self, message: Request | Notification, outlet: Outlet, *, principal: Principal | None = None
+    ) -> None:
         """Serve one self-contained message of a per-request revision.
 
         Everything about it goes to ``outlet``, which is closed at the end. Cancelling the caller cancels the request

@@ -45,7 +45,9 @@ def _plugin_options(command: Any) -> Any:
                 help="Serve this plugin, installed or a file; repeat for more. By default all that are installed.",
             ),
             click.option("--no-plugin", "without", multiple=True, metavar="NAME", help="Leave this plugin out."),
-            click.option("--config", type=click.Path(path_type=Path), help="Read this file; by default ./mcptrio.toml."),
+            click.option(
+                "--config", type=click.Path(path_type=Path), help="Read this file; by default ./mcptrio.toml."
+            ),
             click.option("--strict", is_flag=True, help="A plugin that fails is an error, not a quarantine."),
         )
     ):
@@ -109,9 +111,7 @@ def _serve_stdio(make: Callable[[], Server], message_bytes: int | None) -> None:
     run_stdio(make, limits=MessageLimits(message_bytes=message_bytes) if message_bytes else MessageLimits())
 
 
-def _serve_http(
-    make: Callable[[], Server], read: Config, options: dict[str, Any], message_bytes: int | None
-) -> None:
+def _serve_http(make: Callable[[], Server], read: Config, options: dict[str, Any], message_bytes: int | None) -> None:
     from mcptrio.serve import run_http
     from mcptrio.transports.http.exchange import HTTPLimits
 
@@ -146,7 +146,9 @@ def list_plugins(
     rows = [("NAME", "VERSION", "DISTRIBUTION", "STATE", "CONTRIBUTES")]
     for plugin in listed:
         offers = ", ".join(f"{len(names)} {kind}" for kind, names in plugin["offers"].items())
-        rows.append((plugin["name"], plugin["version"] or "-", plugin["distribution"] or "-", plugin["state"], offers or "-"))
+        rows.append(
+            (plugin["name"], plugin["version"] or "-", plugin["distribution"] or "-", plugin["state"], offers or "-")
+        )
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     for row in rows:
         click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
@@ -218,7 +220,7 @@ def _server(
         config=read.plugins,
         plugin_timeouts=read.plugin_timeouts,
         timeouts=Timeouts(**{**read.timeouts, **_given(timeouts)}),
-        limits=Limits(**{**read.limits, **_given(limits)}),  # type: ignore[arg-type]
+        limits=Limits(**{**read.limits, **_given(limits)}),
         page_size=read.page_size or 100,
         ping_interval=ping_interval if ping_interval is not None else read.ping_interval or 0.0,
         keys=_keys(read),

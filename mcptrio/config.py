@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,13 @@ _HTTP: dict[str, str] = {
     "streams": "an integer",
 }
 
+_FITS: dict[str, Callable[[Any], bool]] = {
+    "a string": lambda value: isinstance(value, str),
+    "an integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "a number": lambda value: isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value),
+    "a list of strings": lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
+}
+
 
 def load_config(path: Path) -> Config:
     """Read and check a file.
@@ -109,12 +116,13 @@ class _Reader:
                 key = ("plugins", name, "timeout")
                 plugin_timeouts[name] = float(self._positive(own.pop("timeout"), key, "a number"))
             plugins[name] = own
-        for key in ("page_size", "message_bytes"):
-            if key in values:
-                self._positive(values[key], ("server", key), "an integer")
+        for count in ("page_size", "message_bytes"):
+            if count in values:
+                self._positive(values[count], ("server", count), "an integer")
         enable = values.pop("enable", None)
+        given: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
         return Config(
-            **{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()},
+            **given,
             enable=tuple(enable) if enable is not None else None,
             plugins=plugins,
             plugin_timeouts=plugin_timeouts,
@@ -155,13 +163,7 @@ class _Reader:
         return value
 
     def _value(self, value: Any, key: tuple[str, ...], expected: str) -> Any:
-        fits = {
-            "a string": lambda: isinstance(value, str),
-            "an integer": lambda: isinstance(value, int) and not isinstance(value, bool),
-            "a number": lambda: isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value),
-            "a list of strings": lambda: isinstance(value, list) and all(isinstance(item, str) for item in value),
-        }[expected]
-        if not fits():
+        if not _FITS[expected](value):
             raise self._error(key, expected, value)
         return value
 

@@ -50,7 +50,7 @@ def register_tools(register: Callable[..., str]) -> None:
 
 @hookspec
 def register_resources(register: Callable[..., str]) -> None:
-    """Offer resources and templates: ``register(function, "notes://{name}", ...)`` with the arguments of ``@resource``."""
+    """Offer resources and templates: ``register(function, "notes://{name}", ...)``, the arguments of ``@resource``."""
 
 
 @hookspec

@@ -128,14 +128,6 @@ class Outbox:
             await self._takers.park()
         return self.try_take()
 
-    async def wait_for_room(self) -> None:
-        """Wait until a message could be queued, or the outbox is closed; returns at once while there is room.
-
-        For a receiver, so that a peer that asks without reading is not read from either.
-        """
-        while len(self._queue) >= self._max and not self._closed:
-            await self._readers.park()
-
     def try_take(self) -> list[Item]:
         """Everything queued, possibly nothing. Never waits."""
         taken = self._queue

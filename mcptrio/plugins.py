@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from enum import Enum
 from functools import partial
@@ -247,7 +247,9 @@ class PluginManager:
     def _import(self, plugin: Plugin, load: Callable[[], Any]) -> None:
         outcome = contain_sync(load)
         if isinstance(outcome, Failure):
-            self._tolerate(self.fault(plugin, f"import failed: {type(outcome.error).__name__}: {outcome.error}", outcome.error))
+            self._tolerate(
+                self.fault(plugin, f"import failed: {type(outcome.error).__name__}: {outcome.error}", outcome.error)
+            )
             return
         plugin.object = outcome.value
         self._adopt(plugin)
@@ -268,7 +270,9 @@ class PluginManager:
             if getattr(value, "mcptrio_impl", None) is not None and name not in HOOKS:
                 near = get_close_matches(name, HOOKS, 1)
                 hint = f"; did you mean {near[0]}?" if near else ""
-                raise PluginError(f"there is no hook {name!r}{hint}", plugin=plugin.name, distribution=plugin.distribution)
+                raise PluginError(
+                    f"there is no hook {name!r}{hint}", plugin=plugin.name, distribution=plugin.distribution
+                )
 
 
 def _distribution(point: EntryPoint) -> tuple[str | None, str | None]:
@@ -286,5 +290,3 @@ def _import_file(path: Path) -> Any:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
-
-

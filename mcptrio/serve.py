@@ -88,8 +88,15 @@ async def serve_http(
 
     shutdown = trio.Event() if shutdown is None else shutdown
     app = _http_app(
-        server, host=host, path=path, allow_hosts=allow_hosts, allow_origins=allow_origins, limits=limits,
-        sessions=sessions, events=events, authenticate=None,
+        server,
+        host=host,
+        path=path,
+        allow_hosts=allow_hosts,
+        allow_origins=allow_origins,
+        limits=limits,
+        sessions=sessions,
+        events=events,
+        authenticate=None,
     )
     closing = trio.Event()
     grace = server.settings.timeouts.shutdown + HTTP_GRACE
@@ -127,8 +134,15 @@ def asgi_app(
         authenticate: from a request's headers to its principal.
     """
     app = _http_app(
-        server, host="127.0.0.1", path=path, allow_hosts=allow_hosts, allow_origins=allow_origins, limits=limits,
-        sessions=sessions, events=events, authenticate=authenticate,
+        server,
+        host="127.0.0.1",
+        path=path,
+        allow_hosts=allow_hosts,
+        allow_origins=allow_origins,
+        limits=limits,
+        sessions=sessions,
+        events=events,
+        authenticate=authenticate,
     )
     return Mounted(server, app)
 
@@ -148,7 +162,9 @@ class Mounted:
             yield self
             nursery.cancel_scope.cancel()
 
-    async def __call__(self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]) -> None:
+    async def __call__(
+        self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
+    ) -> None:
         if scope["type"] != "lifespan":
             await self._app(scope, receive, send)
             return

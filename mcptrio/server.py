@@ -229,7 +229,9 @@ class Server:
                 return False
         return True
 
-    def add_tool(self, function: Callable[..., Any], *, mark: ToolMark | None = None, owner: str | None = None, **options: Any) -> str:
+    def add_tool(
+        self, function: Callable[..., Any], *, mark: ToolMark | None = None, owner: str | None = None, **options: Any
+    ) -> str:
         """Add a tool at run time; clients are told. Takes the arguments of ``@tool``. Returns its name.
 
         Raises:
@@ -368,7 +370,9 @@ class Server:
 
     def _collect(self, plugin: Plugin) -> None:
         config = self._config.get(plugin.name, {})
-        self.plugins.call(plugin, "register_objects", register=partial(self.plugins.adopt_object, plugin), config=config)
+        self.plugins.call(
+            plugin, "register_objects", register=partial(self.plugins.adopt_object, plugin), config=config
+        )
         adders: dict[str, tuple[str, Callable[..., str]]] = {
             "register_tools": ("tools", self.add_tool),
             "register_resources": ("resources", self.add_resource),

@@ -123,7 +123,7 @@ def convert(value: Any, annotation: Any, schema: Mapping[str, Any]) -> Any:
     # JSON has one kind of number, so JavaScript peers send 1.0 and JSON Schema calls it an integer; msgspec does not.
     # Looked for only after a refusal: the fast path is the usual one.
     integral = _with_integers(value, _DEEPEST)
-    if False:
+    if integral is not value:
         try:
             return msgspec.convert(integral, annotation, str_keys=True, dec_hook=make_model)
         except msgspec.ValidationError as problem:

@@ -53,9 +53,7 @@ class Completions:
         self.registry: Registry[CompletionEntry] = Registry("completion", lambda: None)
         self.handlers: dict[str, Handler] = {"completion/complete": self._complete}
 
-    def register(
-        self, candidates: Callable[..., Any] | Sequence[str], mark: CompletionMark, owner: str | None
-    ) -> str:
+    def register(self, candidates: Callable[..., Any] | Sequence[str], mark: CompletionMark, owner: str | None) -> str:
         """Add a completion.
 
         Raises:
@@ -68,8 +66,8 @@ class Completions:
             others = function.parameters - {"value", "arguments", function.context}
             if others:
                 raise TypeError(
-                    f"completion of {mark.ref} {mark.argument}: expected the parameters value, arguments and a Context, "
-                    f"got {sorted(str(name) for name in others)}"
+                    f"completion of {mark.ref} {mark.argument}: expected the parameters value, arguments "
+                    f"and a Context, got {sorted(str(name) for name in others)}"
                 )
             offered = function
         else:

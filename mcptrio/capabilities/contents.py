@@ -72,7 +72,7 @@ def blocks_of(value: Any) -> tuple[ContentBlock, ...]:
     if isinstance(value, TextResourceContents | BlobResourceContents):
         return (EmbeddedResource(resource=value),)
     if isinstance(value, bytes | bytearray):
-        return Blob(bytes(value), "application/octet-stream").block(),
+        return (Blob(bytes(value), "application/octet-stream").block(),)
     if isinstance(value, list | tuple) and any(_is_content(item) for item in value):
         return tuple(block for item in value for block in blocks_of(item))
     return (TextContent(text=json_text(encode_value(value))),)

@@ -185,7 +185,9 @@ class Context:
         answer: Elicited[Any] = (await self._inputs.ask([Elicit(message, schema, key)]))[0]
         return answer
 
-    async def elicit_url(self, message: str, url: str, *, id: str | None = None, key: str | None = None) -> Elicited[None]:
+    async def elicit_url(
+        self, message: str, url: str, *, id: str | None = None, key: str | None = None
+    ) -> Elicited[None]:
         """Have the user open a page, for what must not pass through the client (secrets, payments, sign-in).
 
         ``accept`` means that the user agreed to open it, not that they are done there.
@@ -298,7 +300,9 @@ class Context:
         """Send a notification of one's own, in wire form, on this request's stream."""
         await self._scope.send(Notification(method, dict(params) if params else None))
 
-    async def request(self, method: str, params: Mapping[str, Any] | None = None, *, timeout: float | None = None) -> Any:
+    async def request(
+        self, method: str, params: Mapping[str, Any] | None = None, *, timeout: float | None = None
+    ) -> Any:
         """Send a request of one's own, in wire form, and wait for its result (handshake revisions).
 
         Raises:
@@ -319,4 +323,3 @@ class Context:
         release = getattr(self._scope.outlet, "release", None)
         if release is not None:
             release(retry_ms)
-

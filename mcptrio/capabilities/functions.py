@@ -78,7 +78,7 @@ async def _collect(stream: Any) -> list[Any]:
     items: list[Any] = []
     try:
         async for item in stream:
-            items.append(item)  # noqa: PERF401
+            items.append(item)
             if len(items) > MAX_ITEMS:
                 raise ValueError(f"expected at most {MAX_ITEMS} items from {stream}")
     finally:
@@ -91,7 +91,7 @@ def _innermost(function: Callable[..., Any]) -> Callable[..., Any]:
     while isinstance(function, functools.partial):
         function = function.func
     if not inspect.isroutine(function) and not inspect.isclass(function):
-        return type(function).__call__  # type: ignore[no-any-return, operator]
+        return type(function).__call__
     return function
 
 

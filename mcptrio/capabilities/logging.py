@@ -26,7 +26,13 @@ from mcptrio.runtime.request_scope import RequestScope
 __all__ = ["ClientLogHandler", "LogSink", "Logging", "Redaction"]
 
 _SEVERITY = {level: position for position, level in enumerate(LEVELS)}
-_PYTHON: tuple[tuple[int, LoggingLevel], ...] = ((50, "critical"), (40, "error"), (30, "warning"), (25, "notice"), (20, "info"))
+_PYTHON: tuple[tuple[int, LoggingLevel], ...] = (
+    (50, "critical"),
+    (40, "error"),
+    (30, "warning"),
+    (25, "notice"),
+    (20, "info"),
+)
 _LOWEST: LoggingLevel = "debug"
 TEXT_LENGTH = 16 * 1024
 """Characters of one log text; the rest is cut, and says so."""
@@ -84,9 +90,7 @@ class Logging:
         if session.dropped_logs:
             text = f"{session.dropped_logs} log messages were dropped: too many in a second"
             session.dropped_logs = 0
-            scope.notify(
-                "notifications/message", LoggingMessageParams(level="warning", data=text, logger="mcptrio")
-            )
+            scope.notify("notifications/message", LoggingMessageParams(level="warning", data=text, logger="mcptrio"))
         scope.notify("notifications/message", LoggingMessageParams(level=level, data=data, logger=logger))
 
     def redact(self, data: Any) -> Any:

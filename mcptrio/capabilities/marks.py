@@ -176,7 +176,7 @@ def tool(
         icons=tuple(icons) if icons is not None else None,
         meta=meta,
     )
-    return _put(mark, function)
+    return _put(mark) if function is None else _put(mark)(function)
 
 
 def resource(
@@ -222,8 +222,7 @@ def resource(
             timeout=timeout,
             ttl_ms=ttl_ms,
             cache_scope=cache_scope,
-        ),
-        None,
+        )
     )
 
 
@@ -268,7 +267,7 @@ def prompt(
         meta=meta,
         timeout=timeout,
     )
-    return _put(mark, function)
+    return _put(mark) if function is None else _put(mark)(function)
 
 
 def completion(ref: str, argument: str, /) -> Callable[[F], F]:
@@ -283,7 +282,7 @@ def completion(ref: str, argument: str, /) -> Callable[[F], F]:
 
     Source: MCP 2026-07-28, server/utilities/completion.
     """
-    return _put(CompletionMark(ref=ref, argument=argument), None)
+    return _put(CompletionMark(ref=ref, argument=argument))
 
 
 def method(name: str, /, *, capability: str | None = None) -> Callable[[F], F]:
@@ -294,12 +293,12 @@ def method(name: str, /, *, capability: str | None = None) -> Callable[[F], F]:
     Args:
         capability: an extension's identifier; without the extension being advertised the method does not exist.
     """
-    return _put(MethodMark(name=name, notification=False, capability=capability), None)
+    return _put(MethodMark(name=name, notification=False, capability=capability))
 
 
 def notification(name: str, /) -> Callable[[F], F]:
     """Mark a function as the handler of a notification: one of one's own, or one of the specification's."""
-    return _put(MethodMark(name=name, notification=True), None)
+    return _put(MethodMark(name=name, notification=True))
 
 
 def marks_of(plugin: object) -> Iterator[tuple[Callable[..., Any], Mark]]:
@@ -321,11 +320,11 @@ def marks_of(plugin: object) -> Iterator[tuple[Callable[..., Any], Mark]]:
                     yield function, mark
 
 
-def _put(mark: Mark, function: F | None) -> Any:
+def _put(mark: Mark) -> Callable[[F], F]:
     def put(function: F) -> F:
         if not callable(function):
             raise TypeError(f"expected a function below the decorator, got {type(function).__name__}")
         setattr(function, _MARKS, (mark, *getattr(function, _MARKS, ())))
         return function
 
-    return put if function is None else put(function)
+    return put

@@ -57,7 +57,7 @@ class Methods:
         self._owners[mark.name] = owner
 
         async def handle(scope: RequestScope, params: dict[str, Any]) -> Any:
-            values = {name: params for name in free}
+            values = dict.fromkeys(free, params)
             result = await call(scope, self._host, called, values, label=mark.name, owner=owner, timeout=None)
             return result if result is not None else {}
 
@@ -75,6 +75,6 @@ class Methods:
             self.rows.setdefault(mark.name, Method(mark.name, None, None, Side.SERVER))
 
         async def hear(session: Session, params: Any) -> None:
-            await function({name: params for name in free}, None, self._host.threads)
+            await function(dict.fromkeys(free, params), None, self._host.threads)
 
         self.listeners.setdefault(mark.name, []).append(hear)

@@ -109,7 +109,7 @@ def _messages(value: Any) -> tuple[PromptMessage, ...]:
 
 
 def _entry(function: Callable[..., Any], mark: PromptMark, owner: str | None) -> PromptEntry:
-    name = mark.name or getattr(function, "__name__", "")
+    name = mark.name or str(getattr(function, "__name__", ""))
     if not name:
         raise ValueError(f"expected a name for the prompt {function!r}")
     called = Function(function)

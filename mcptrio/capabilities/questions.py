@@ -188,4 +188,3 @@ class ListRoots:
 
     def read(self, result: ListRootsResult) -> tuple[Root, ...]:
         return result.roots
-

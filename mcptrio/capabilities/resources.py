@@ -98,9 +98,7 @@ class Resources:
     ) -> ListResourceTemplatesResult:
         entries, cursor = self.templates.page(params.cursor, self._host.page_size)
         listed = tuple(entry.listed for entry in entries if isinstance(entry.listed, ResourceTemplate))
-        return ListResourceTemplatesResult(
-            resource_templates=listed, next_cursor=cursor, ttl_ms=self._host.list_ttl_ms
-        )
+        return ListResourceTemplatesResult(resource_templates=listed, next_cursor=cursor, ttl_ms=self._host.list_ttl_ms)
 
     async def _read(self, scope: RequestScope, params: ReadResourceParams) -> ReadResourceResult | InputRequiredResult:
         entry, values = self._find(params.uri)
@@ -161,7 +159,7 @@ def _entry(function: Callable[..., Any], mark: ResourceMark, owner: str | None) 
             f"resource {mark.uri}: expected the function's parameters to be the template's variables "
             f"{sorted(variables)}, got {sorted(parameters)}"
         )
-    name = mark.name or getattr(function, "__name__", mark.uri)
+    name = mark.name or str(getattr(function, "__name__", mark.uri))
     description = mark.description or parse_docstring(getdoc(function)).description or None
     meta = dict(mark.meta) if mark.meta is not None else None
     listed: Resource | ResourceTemplate

@@ -15,13 +15,14 @@ from typing import Any, Final
 
 import orjson
 import trio
-from attrs import define, evolve
+from attrs import define
 
 from mcptrio.abc import Bus
 from mcptrio.capabilities.host import Host
 from mcptrio.errors import InvalidParams, Overloaded
 from mcptrio.protocol.envelope import SUBSCRIPTION_ID
 from mcptrio.protocol.model.base import EmptyParams, EmptyResult
+from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.resources import ResourceUpdatedParams, SubscribeParams, UnsubscribeParams
 from mcptrio.protocol.model.subscriptions import AcknowledgedParams, ListenParams, ListenResult, SubscriptionFilter
 from mcptrio.protocol.revisions.revision import Changes

@@ -193,7 +193,7 @@ def _failed(text: str) -> CallToolResult:
 
 
 def _entry(function: Callable[..., Any], mark: ToolMark, owner: str | None) -> ToolEntry:
-    name = mark.name or getattr(function, "__name__", "")
+    name = mark.name or str(getattr(function, "__name__", ""))
     if not _NAME.fullmatch(name):
         raise ValueError(f"expected a tool name of 1 to 128 characters A-Za-z0-9_.-, got {name!r}")
     if mark.concurrency is not None and mark.concurrency < 1:

@@ -73,7 +73,18 @@ class Connection:
         id_prefix: makes the ids of our own requests unique in a session that several replicas work for.
     """
 
-    __slots__ = ("_custom", "_handshake", "_id_prefix", "_last_id", "_serves", "_stamp", "in_flight", "peer", "pending", "phase")
+    __slots__ = (
+        "_custom",
+        "_handshake",
+        "_id_prefix",
+        "_last_id",
+        "_serves",
+        "_stamp",
+        "in_flight",
+        "peer",
+        "pending",
+        "phase",
+    )
 
     def __init__(
         self,
@@ -126,14 +137,18 @@ class Connection:
                 if message.method == _INITIALIZE:
                     return ErrorResponse.of(None, InvalidRequest("initialize must not be part of a batch"))
                 if Envelope.present(message.params):
-                    return ErrorResponse.of(None, InvalidRequest("a request with its own envelope must not be part of a batch"))
+                    return ErrorResponse.of(
+                        None, InvalidRequest("a request with its own envelope must not be part of a batch")
+                    )
         return None
 
     def _request(self, message: Request) -> Event:
         try:
             if message.id in self.in_flight:
                 raise InvalidRequest(f"expected a new id, got {message.id!r}: a request with this id is in flight")
-            event = self._modern_request(message) if Envelope.present(message.params) else self._handshake_request(message)
+            event = (
+                self._modern_request(message) if Envelope.present(message.params) else self._handshake_request(message)
+            )
         except MCPError as error:
             return Refused(self._error_response(message.id, error, self.peer.revision if self.peer else None))
         self.in_flight[message.id] = event
@@ -200,7 +215,7 @@ class Connection:
             params = message.params or {}
             id = params.get("requestId")
             reason = params.get("reason")
-            if type(id) not in (str, int):
+            if not isinstance(id, str | int) or isinstance(id, bool):
                 return Unexpected("a cancellation without a usable requestId")
             return CancelReceived(id, reason if isinstance(reason, str) else None)
         if modern:
@@ -293,7 +308,12 @@ class Connection:
         row = peer.revision.method(method, Side.CLIENT)
         if row is None or row.result is not None:
             return None
-        if peer is self.peer and self.phase is not Phase.READY and not self.in_flight and not may_send(self.phase, method):
+        if (
+            peer is self.peer
+            and self.phase is not Phase.READY
+            and not self.in_flight
+            and not may_send(self.phase, method)
+        ):
             return None
         value = peer.revision.unstructure(params) if params is not None else None
         return Notification(method, value or None)

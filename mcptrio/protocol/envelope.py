@@ -55,7 +55,9 @@ class Envelope:
         """
         meta = params.get("_meta") if params else None
         if type(meta) is not dict:
-            raise InvalidParams(f"expected an object with {PROTOCOL_VERSION} and {CLIENT_CAPABILITIES} @ $.params._meta")
+            raise InvalidParams(
+                f"expected an object with {PROTOCOL_VERSION} and {CLIENT_CAPABILITIES} @ $.params._meta"
+            )
         version = _member(meta, PROTOCOL_VERSION, str, "a string")
         capabilities = _member(meta, CLIENT_CAPABILITIES, dict, "an object")
         info = _member(meta, CLIENT_INFO, dict, "an object") if CLIENT_INFO in meta else None

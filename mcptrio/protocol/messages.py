@@ -15,7 +15,17 @@ from attrs import define
 
 from mcptrio.errors import MCPError
 
-__all__ = ["Batch", "ErrorResponse", "Incoming", "Malformed", "Message", "Notification", "Request", "RequestId", "Response"]
+__all__ = [
+    "Batch",
+    "ErrorResponse",
+    "Incoming",
+    "Malformed",
+    "Message",
+    "Notification",
+    "Request",
+    "RequestId",
+    "Response",
+]
 
 RequestId: TypeAlias = "str | int"
 """Never null, never a bool; ``1`` and ``"1"`` are two ids."""

@@ -18,7 +18,7 @@ _log = logging.getLogger("mcptrio.background")
 
 FIRST = 1.0
 LONGEST = 60.0
-"""Seconds between two starts: doubled from the first to the longest, and back to the first after a run of that length."""
+"""Seconds between two starts: doubled from the first to the longest; a run of that length starts anew."""
 
 
 async def keep_running(task: Callable[[], Awaitable[None]], label: str) -> None:

@@ -164,4 +164,6 @@ def require(peer: Peer, capability: str) -> None:
         node = required
         for part in capability.split("."):
             node = node.setdefault(part, {})
-    raise MissingClientCapability(f"this needs the client capability {capability}, which was not declared", required=required)
+    raise MissingClientCapability(
+        f"this needs the client capability {capability}, which was not declared", required=required
+    )

@@ -63,7 +63,11 @@ class RequestScope:
         self.cancel_scope = trio.CancelScope()
         self._set_deadline()
         token = meta.get("progressToken") if meta else None
-        self.progress = Progress(token, outlet, request.peer.revision) if type(token) in (str, int) else None
+        # A bool is an int to isinstance, and no token.
+        if not isinstance(token, str | int) or isinstance(token, bool):
+            self.progress: Progress | None = None
+        else:
+            self.progress = Progress(token, outlet, request.peer.revision)
 
     @property
     def scope(self) -> RequestScope:

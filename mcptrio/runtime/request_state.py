@@ -49,7 +49,9 @@ class KeyRing:
         for key in keys:
             if len(key) < 16:
                 raise ValueError(f"expected sealing keys of at least 16 bytes, got one of {len(key)}")
-        self._keys = [hashlib.sha256(b"mcptrio request state\0" + key).digest() for key in keys or (secrets.token_bytes(32),)]
+        self._keys = [
+            hashlib.sha256(b"mcptrio request state\0" + key).digest() for key in keys or (secrets.token_bytes(32),)
+        ]
         self._ciphers: dict[bytes, AESGCM] = {}
 
     def seal(self, value: bytes, *, audience: bytes) -> str:
@@ -69,7 +71,11 @@ class KeyRing:
             raw = base64.b64decode(sealed + "=" * (-len(sealed) % 4), altchars=b"-_", validate=True)
         except (binascii.Error, ValueError) as error:
             raise ValueError("not base64url") from error
-        key_id, nonce, body = raw[:KEY_ID_BYTES], raw[KEY_ID_BYTES : KEY_ID_BYTES + NONCE_BYTES], raw[KEY_ID_BYTES + NONCE_BYTES :]
+        key_id, nonce, body = (
+            raw[:KEY_ID_BYTES],
+            raw[KEY_ID_BYTES : KEY_ID_BYTES + NONCE_BYTES],
+            raw[KEY_ID_BYTES + NONCE_BYTES :],
+        )
         for key in self._keys:
             if hmac.compare_digest(_key_id(key), key_id):
                 try:
@@ -154,9 +160,7 @@ def open_state(ring: KeyRing | Any, sealed: str, *, audience: str, principal: st
         if not passed:
             _log.warning("requestState refused: %s", what)
             raise refusal
-    return Journal(
-        round=value["r"], answers=value["a"], once=value["o"], asked=tuple(value["k"]), ticket=value["t"]
-    )
+    return Journal(round=value["r"], answers=value["a"], once=value["o"], asked=tuple(value["k"]), ticket=value["t"])
 
 
 def _refusal(sealed: str) -> InvalidParams:

@@ -2,7 +2,7 @@
 
 One :class:`RoundTrips` serves one HTTP (or stdio) request; the handler itself is a :class:`Run`, which may outlive it.
 
-    request ──▶ Run started in the supervisor's nursery ── asks ──▶ parked; the reply is input_required with sealed state
+    request ──▶ Run started in the supervisor's nursery ── asks ──▶ parked; the reply: input_required, sealed state
     retry ────▶ parked here? resumed with the answers      otherwise ▶ a new Run replays the recorded answers
 
 The one rule: replay is always right, parking saves the second run. So an answer meets a question by its key alone:

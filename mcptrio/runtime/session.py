@@ -96,7 +96,10 @@ class Session:
                 for function, args in self._early:
                     nursery.start_soon(function, *args)
                 self._early.clear()
-                await (body() if body is not None else trio.sleep_forever())
+                if body is not None:
+                    await body()
+                else:
+                    await trio.sleep_forever()
         self._nursery = None
         self.outgoing.close(self.reason or "the session ended")
         for scope in list(self.in_flight.values()):
@@ -146,7 +149,7 @@ class Session:
     # Receiving
 
     def receive(self, incoming: Incoming, outlet: Outlet) -> bool:
-        """Take in what arrived. Requests run in the session's nursery; ``outlet`` is closed when nothing more will come.
+        """Take in what arrived. Requests run in the session's nursery; ``outlet`` is closed when nothing more comes.
 
         Returns:
             Whether it concerned this process. ``False`` is for an answer or a cancellation of something that is not
@@ -162,7 +165,8 @@ class Session:
             self._reply(refusal, outlet, close=not self._shared)
             return True
         collector = BatchOutlet(batch, outlet, start=self.start, closes=not self._shared)
-        return any([self._receive(message, collector, True) for message in batch.messages])
+        known = [self._receive(message, collector, True) for message in batch.messages]
+        return any(known)
 
     def _receive(self, message: Message | Malformed, outlet: Outlet, own: bool) -> bool:
         event = self.connection.receive(message)
@@ -226,8 +230,8 @@ class Session:
                     reply = self.connection.error(request, error)
             if reply is None and cancel_scope.cancelled_caught and scope.reason is None:
                 seconds = trio.current_time() - scope.started
-                error = InternalError(f"{scope.label} timed out after {seconds:.3g} s", data={"timeout": seconds})
-                reply = self.connection.error(request, error)
+                late = InternalError(f"{scope.label} timed out after {seconds:.3g} s", data={"timeout": seconds})
+                reply = self.connection.error(request, late)
             if reply is not None:
                 if scope.progress is not None:
                     scope.progress.flush()
@@ -330,4 +334,3 @@ class Session:
             "requests": [scope.snapshot() for scope in self.in_flight.values()],
             "asked": self.outgoing.snapshot(),
         }
-

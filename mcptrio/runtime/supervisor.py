@@ -136,9 +136,7 @@ class Supervisor:
     async def serve(self, channel: MessageChannel, *, principal: Principal | None = None) -> None:
         """Serve one peer on one channel until either side ends it."""
         outbox = Outbox(self.settings.limits.outbox)
-        session = Session(
-            self, self._connection(), name=channel.name, principal=principal, outlet=outbox, shared=True
-        )
+        session = Session(self, self._connection(), name=channel.name, principal=principal, outlet=outbox, shared=True)
         self._count(session)
         try:
             async with trio.open_nursery() as nursery:

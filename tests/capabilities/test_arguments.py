@@ -8,15 +8,14 @@ import timeit
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NewType, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NewType, NotRequired, TypedDict
 
 import attrs
 import msgspec
 import pydantic
 import pytest
-from typing_extensions import NotRequired
 
 from mcptrio.capabilities.schemas import Arguments
 from mcptrio.errors import InvalidParams
@@ -170,7 +169,7 @@ def test_classes_of_every_kind_are_made() -> None:
     )
 
     assert converted == {
-        "point": Point(1, at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc), next=Point(2)),
+        "point": Point(1, at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), next=Point(2)),
         "row": Row([1.0, 2.5]),
         "options": {"deep": True, "color": Color.RED},
         "pair": Pair(1, "x"),
@@ -255,7 +254,8 @@ def test_a_json_value_becomes_the_type(annotation: Any, given: Any, made: Any) -
         (Annotated[str, msgspec.Meta(max_length=2)], "abc", "expected a string of length <= 2 @ $.value, got length 3"),
         (Annotated[str, msgspec.Meta(pattern="^a")], "b", "expected a string matching regex '^a' @ $.value, got \"b\""),
         (Row, {"cells": [1, 2, 3, 4]}, "a row has at most three cells @ $.value, got an object"),
-        (Order, {"lines": [{"title": 1}]}, "Input should be a valid string (in .lines[0].title) @ $.value, got an object"),
+        (Order, {"lines": [{"title": 1}]},
+         "Input should be a valid string (in .lines[0].title) @ $.value, got an object"),
         (str, 10**400, "expected a string @ $.value, got a very large integer"),
     ],
 )  # fmt: skip

@@ -5,14 +5,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, datetime, timezone
-from typing import Annotated, Any, Literal, NamedTuple, TypedDict
+from datetime import UTC, date, datetime
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
 import attrs
 import msgspec
 import pydantic
 import pytest
-from typing_extensions import NotRequired
 
 from mcptrio.capabilities.elicitation_forms import Form
 from mcptrio.errors import InvalidParams
@@ -100,7 +99,8 @@ def test_every_kind_of_field_is_shown() -> None:
         "properties": {
             "name": {"type": "string", "description": "what you are called"},
             "age": {
-                "type": "integer", "minimum": 0, "maximum": 149, "title": "Age", "description": "in years", "default": 3,
+                "type": "integer", "minimum": 0, "maximum": 149, "title": "Age", "default": 3,
+                "description": "in years",
             },
             "ratio": {"type": "number", "maximum": 1, "default": 0.5},
             "sure": {"type": "boolean", "default": False},
@@ -124,7 +124,7 @@ def test_an_answer_becomes_the_class() -> None:
     }  # fmt: skip
 
     assert form.convert(answer) == Everything(
-        "n", 4, 1.0, True, "c@d.example", date(2026, 1, 2), datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc),
+        "n", 4, 1.0, True, "c@d.example", date(2026, 1, 2), datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
         Color.DARK_RED, [Color.DARK_RED, Color.BLUE], ["y"], "XY",
     )  # fmt: skip
     assert form.convert({"name": "n"}) == Everything("n")

@@ -6,7 +6,7 @@ import enum
 import inspect
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal, NoReturn, TypedDict
 
@@ -110,7 +110,7 @@ def test_a_recursive_model_is_an_object_at_the_root() -> None:
 
 
 def test_values_become_plain_json() -> None:
-    when = datetime(2026, 1, 2, tzinfo=timezone.utc)
+    when = datetime(2026, 1, 2, tzinfo=UTC)
 
     assert encode_value([Plain(Kind.A, Decimal("1.5")), {1: {2}}, b"hi", Model(number=1)]) == [
         {"kind": "a", "price": "1.5"},
@@ -143,7 +143,7 @@ def test_a_function_that_breaks_its_promise_is_found_out(annotation: Any, value:
 
 def test_a_return_annotation_is_looked_up() -> None:
     async def good() -> Tree: ...  # type: ignore[empty-body]
-    async def bare(): ...  # type: ignore[no-untyped-def]  # noqa: ANN202
+    async def bare(): ...  # type: ignore[no-untyped-def]
     async def lost() -> Missing: ...  # type: ignore[name-defined]  # noqa: F821
     async def odd() -> range: ...  # type: ignore[empty-body]
 

@@ -68,7 +68,8 @@ BRANCHING = {
         ({"pattern": "^a+$"}, "b", "expected a string that matches '^a+$' @ $, got \"b\""),
         ({"anyOf": [{"type": "string"}, {"type": "null"}]}, 1, "expected a string or null @ $, got 1"),
         ({"oneOf": [{"const": "a", "title": "A"}, {"const": "b"}]}, "c", 'expected one of "a", "b" @ $, got "c"'),
-        ({"anyOf": [{"minimum": 3}, {"type": "string"}]}, 1, "expected a value that fits one of the alternatives @ $, got 1"),
+        ({"anyOf": [{"minimum": 3}, {"type": "string"}]}, 1,
+         "expected a value that fits one of the alternatives @ $, got 1"),
         ({"uniqueItems": True}, [1, 1], "the value has non-unique elements @ $, got an array"),
         ({"additionalProperties": {"type": "integer"}}, {"a": "x"}, 'expected an integer @ $.a, got "x"'),
     ],
@@ -178,7 +179,7 @@ def test_a_schema_that_is_too_deep_is_refused() -> None:
     bushy["allOf"] = [bushy, bushy, bushy, bushy]
 
     for schema in (deep, circular, bushy):
-        with pytest.raises(ValueError, match="levels of nesting|bytes"):
+        with pytest.raises(ValueError, match=r"levels of nesting|bytes"):
             Validator(schema)
     Validator(deep, limits=SchemaLimits(depth=200))
 

@@ -297,7 +297,7 @@ class Files:
 
     @notification("notifications/roots/list_changed")
     async def roots_changed(self) -> None:
-        """Ask for the roots again at the next call. A notification does not say whose they are, so all are forgotten."""
+        """Ask for the roots again at the next call; it is not said whose have changed, so all are forgotten."""
         self.access.forget_roots()
 
     async def _read(
