@@ -41,7 +41,6 @@ class Outbox:
         """Who waits for room, in order. Not empty only while the queue is full."""
         self._takers = trio.lowlevel.ParkingLot()
         self._room = trio.lowlevel.ParkingLot()
-        self._readers = trio.lowlevel.ParkingLot()
         self._closed = False
         self._aborted = False
 
@@ -151,7 +150,6 @@ class Outbox:
             closed = ConnectionClosed("the message was not sent: the outlet was closed")
             trio.lowlevel.reschedule(task, outcome.Error(closed))
         self._takers.unpark_all()
-        self._readers.unpark_all()
         self._room.unpark_all()
 
     def abort(self) -> None:

@@ -133,37 +133,38 @@ async def test_a_cancelled_take_loses_nothing() -> None:
     assert await outbox.take() == [note("a")]
 
 
-async def test_an_offer_takes_the_place_of_the_one_before() -> None:
+async def test_while_there_is_room_an_offer_is_a_message_like_any_other() -> None:
     outbox = Outbox()
     outbox.offer(note("50%"), "progress")
     await outbox.send(note("log"))
-    outbox.offer(note("1 MB"), "other")
     outbox.offer(note("60%"), "progress")
     await outbox.send(result(1))
 
-    assert await outbox.take() == [note("60%"), note("log"), note("1 MB"), result(1)]
+    assert await outbox.take() == [note("50%"), note("log"), note("60%"), result(1)]
 
 
-async def test_an_offer_after_a_take_is_a_new_one() -> None:
-    outbox = Outbox()
+async def test_a_full_outbox_drops_new_offers_and_replaces_queued_ones() -> None:
+    """In the place of the one before, the last where there are several: nothing sent later is overtaken."""
+    outbox = Outbox(4)
+    outbox.offer(note("50%"), "progress")
+    outbox.offer(note("60%"), "progress")
+    await outbox.send(note("log"))
+    outbox.offer(note("1 MB"), "download")
+    outbox.offer(note("x"), "other")
+    outbox.offer(note("70%"), "progress")
+    outbox.offer(note("80%"), "progress")
+
+    assert outbox.try_take() == [note("50%"), note("80%"), note("log"), note("1 MB")]
+
+
+async def test_a_place_is_forgotten_when_the_queue_is_taken() -> None:
+    outbox = Outbox(1)
     outbox.offer(note("50%"), "progress")
     assert outbox.try_take() == [note("50%")]
     await outbox.send(note("log"))
     outbox.offer(note("60%"), "progress")
 
-    assert outbox.try_take() == [note("log"), note("60%")]
-
-
-async def test_a_full_outbox_drops_new_offers_and_replaces_queued_ones() -> None:
-    outbox = Outbox(2)
-    outbox.offer(note("50%"), "progress")
-    await outbox.send(note("log"))
-    outbox.offer(note("x"), "other")
-    outbox.offer(note("60%"), "progress")
-
-    assert outbox.try_take() == [note("60%"), note("log")]
-    outbox.offer(note("x"), "other")
-    assert outbox.try_take() == [note("x")]
+    assert outbox.try_take() == [note("log")]
 
 
 async def test_what_is_queued_goes_out_after_close() -> None:
@@ -299,7 +300,7 @@ def test_order_is_kept(steps: Sequence[tuple[str, int]], bound: int) -> None:
                     await trio.testing.wait_all_tasks_blocked()
                 elif step == "offer":
                     if len(outbox) < bound:
-                        newest[key] = number
+                        newest[key] = number  # it was accepted, so it comes before what is sent from now on
                     outbox.offer(Notification(str(key), {"number": number}), key)
                 else:
                     out.extend(outbox.try_take())

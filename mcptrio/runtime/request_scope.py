@@ -138,7 +138,7 @@ class RequestScope:
         notification = self.session.connection.notification(method, params, peer=self.request.peer)
         if notification is None:
             return False
-        self.outlet.offer(notification, key if key is not None else notification)
+        self.outlet.offer(notification, object() if key is None else key)
         return True
 
     async def send(self, notification: Notification) -> None:

@@ -13,7 +13,7 @@ from mcptrio.protocol.jsonrpc import DEFAULT, Limits, decode, encode
 from mcptrio.protocol.messages import Batch, ErrorResponse, Malformed, Message, Notification, Request, Response
 
 ints = st.integers(-(2**63), 2**64 - 1)
-text = st.text(st.characters(exclude_categories=("Cs",)))
+text = st.text(st.characters(exclude_categories=["Cs"]))
 ids = text | ints
 values = st.recursive(
     st.none() | st.booleans() | ints | st.floats(allow_nan=False, allow_infinity=False) | text,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mcptrio.errors import LocalProtocolError, RemoteProtocolError
 from mcptrio.protocol.sse import Decoder, Event, comment, encode
 
-names = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\r\n\0"))
+names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\0"))
 datas = st.lists(st.binary().map(lambda data: data.replace(b"\r", b"")), max_size=4).map(b"\n".join)
 streams = st.lists(
     st.sampled_from(

@@ -68,7 +68,7 @@ def step(at: int, name: str) -> int:
     try:
         return os.open(name, _STEP, dir_fd=at)
     except OSError as error:
-        if error.errno in (errno.ENOTDIR, errno.ELOOP) and _is_link(at, name):
+        if error.errno in (errno.ENOTDIR, errno.ELOOP) and _was_link(at, name):
             raise Swapped from error
         raise
 
@@ -130,11 +130,13 @@ def components(path: str) -> list[str]:
     return [name for name in path.split("/") if name and name != "."]
 
 
-def _is_link(at: int, name: str) -> bool:
+def _was_link(at: int, name: str) -> bool:
+    """Say whether what was no directory is, or may just have been, a symbolic link."""
     try:
-        return stat.S_ISLNK(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode)
+        mode = os.stat(name, dir_fd=at, follow_symlinks=False).st_mode
     except FileNotFoundError:
         return True  # gone since: look again
+    return stat.S_ISLNK(mode) or stat.S_ISDIR(mode)  # a directory by now: it was something else a moment ago
 
 
 def _expect_regular(status: os.stat_result, real: str) -> None:

@@ -27,8 +27,6 @@ MAX_PATTERN = 1024
 MAX_ALTERNATIVES = 128
 """Patterns that the braces of one pattern may expand to."""
 
-_ANY_SEGMENTS = None
-
 
 @frozen
 class Pattern:
@@ -36,6 +34,8 @@ class Pattern:
 
     text: str
     _alternatives: tuple[tuple[re.Pattern[str] | None, ...], ...]
+    """The segments of each; ``None`` is ``**``."""
+
     _negated: bool = False
 
     @classmethod
@@ -72,7 +72,7 @@ def _match(segments: tuple[re.Pattern[str] | None, ...], names: list[str]) -> bo
     while position < len(names):
         if at < len(segments):
             segment = segments[at]
-            if segment is _ANY_SEGMENTS:
+            if segment is None:
                 if at == len(segments) - 1:
                     return True  # a closing ** needs one name, and there is one
                 resume_at, resume_position = at + 1, position
@@ -91,7 +91,7 @@ def _match(segments: tuple[re.Pattern[str] | None, ...], names: list[str]) -> bo
 
 def _compile(segment: str, ignore_case: bool) -> re.Pattern[str] | None:
     if segment == "**":
-        return _ANY_SEGMENTS
+        return None
     runs: list[str] = [""]  # the text between stars, each as a regular expression
     index = 0
     while index < len(segment):

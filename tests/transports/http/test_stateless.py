@@ -45,12 +45,12 @@ async def test_notification_before_the_answer_makes_a_stream(start: Starter) -> 
     assert "id: " not in response.text
 
 
-async def test_newest_offer_replaces_the_queued_one(start: Starter) -> None:
+async def test_offered_notification_makes_a_stream(start: Starter) -> None:
     server = await start()
     response = await server.client.modern("offer")
 
     data = [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: ")]
-    assert [d.get("params") for d in data] == [{"progress": 2}, None]
+    assert [d.get("params") for d in data] == [{"progress": 1}, {"progress": 2}, None]
 
 
 async def test_client_without_event_streams_gets_json(start: Starter) -> None:
