@@ -88,6 +88,14 @@ class Outlet(Protocol):
         """Nothing more will be sent. What is queued still goes out."""
         ...
 
+    def release(self, retry_ms: int) -> bool:
+        """Let the client go, to come back in ``retry_ms`` milliseconds for the rest.
+
+        Returns:
+            Whether this outlet can: only streams that a client can resume do.
+        """
+        ...
+
 
 @frozen(kw_only=True)
 class SessionRecord:

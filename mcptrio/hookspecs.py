@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pluggy
 
-if TYPE_CHECKING:
-    from mcptrio.server import Server
+from mcptrio.capabilities.host import Host
 
 __all__ = ["HOOKS", "hookimpl", "hookspec"]
 
@@ -87,7 +86,7 @@ def register_log_sinks(register: Callable[[Callable[[str, Any, str | None], None
 
 
 @hookspec
-def lifespan(server: Server) -> AbstractAsyncContextManager[Any]:  # type: ignore[empty-body]
+def lifespan(server: Host) -> AbstractAsyncContextManager[Any]:  # type: ignore[empty-body]
     """What has to be open while the server is: returns an async context manager.
 
     What it yields is ``ctx.state`` in the plugin's handlers. If entering fails, the plugin is quarantined.
@@ -95,5 +94,5 @@ def lifespan(server: Server) -> AbstractAsyncContextManager[Any]:  # type: ignor
 
 
 @hookspec
-def background(server: Server) -> Iterable[Callable[[], Awaitable[None]]]:  # type: ignore[empty-body]
+def background(server: Host) -> Iterable[Callable[[], Awaitable[None]]]:  # type: ignore[empty-body]
     """Async functions to run while the server is open. One that fails is started again, later each time."""

@@ -152,6 +152,10 @@ class Outbox:
         self._takers.unpark_all()
         self._room.unpark_all()
 
+    def release(self, retry_ms: int) -> bool:
+        """Never: who reads here cannot come back for the rest."""
+        return False
+
     def abort(self) -> None:
         """Drop everything that is queued; everybody who waits gets ConnectionClosed."""
         self.close()

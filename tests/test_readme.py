@@ -148,9 +148,9 @@ def test_whole_modules_import(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_commands_exist(block: Block) -> None:
     lines = list(shell_lines(block))
     if lines:
-        main = importlib.import_module("mcptrio.cli").main
+        command = importlib.import_module("mcptrio.cli").cli
 
-        assert not [word for line in lines for word in unknown_words(line, main)]
+        assert not [word for line in lines for word in unknown_words(line, command)]
 
 
 def test_broken_pages_are_found() -> None:

@@ -315,11 +315,12 @@ class Context:
             method, dict(params or {}), peer=scope.request.peer, outlet=scope.outlet, timeout=timeout
         )
 
-    def release_stream(self, retry_ms: int = 1000) -> None:
+    def release_stream(self, retry_ms: int = 1000) -> bool:
         """End the HTTP response early; the rest is delivered when the client resumes the stream (2025-11-25).
 
-        Elsewhere nothing happens. Source: MCP 2025-11-25, basic/transports, "Sending Messages to the Server", 6.
+        Returns:
+            Whether there was such a stream; elsewhere nothing happens.
+
+        Source: MCP 2025-11-25, basic/transports, "Sending Messages to the Server", 6.
         """
-        release = getattr(self._scope.outlet, "release", None)
-        if release is not None:
-            release(retry_ms)
+        return self._scope.outlet.release(retry_ms)

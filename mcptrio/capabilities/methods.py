@@ -71,6 +71,8 @@ class Methods:
             del self._host.supervisor.handlers[name]
 
     def _listen(self, function: Function, mark: MethodMark, free: list[str], owner: str | None) -> None:
+        if function.context is not None:
+            raise TypeError(f"{mark.name}: a notification has no request, so its handler takes no Context")
         if mark.name not in _SPECIFIED:
             self.rows.setdefault(mark.name, Method(mark.name, None, None, Side.SERVER))
 

@@ -47,6 +47,9 @@ class BatchOutlet:
         if self._open == 0:
             self._start(self._finish)
 
+    def release(self, retry_ms: int) -> bool:
+        return self._outlet.release(retry_ms)
+
     async def _finish(self) -> None:
         try:
             if self._answers:

@@ -56,5 +56,6 @@ REVISION: Final = Revision(
         version_header=False,
         priming=False,
     ),
+    codes=v2025_03_26.REVISION.codes,
     lowerings=LOWERINGS,
 )

@@ -65,5 +65,6 @@ REVISION: Final = Revision(
         version_header=False,
         priming=False,
     ),
+    codes=v2025_06_18.REVISION.codes,
     lowerings=LOWERINGS,
 )

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from mcptrio.errors import LocalProtocolError
+from mcptrio.errors import Code, LocalProtocolError
 from mcptrio.protocol.model.elicitation import ElicitFormParams
 from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult, SamplingMessage
@@ -97,6 +97,12 @@ REVISION: Final = Revision(
         mirrored_headers=False,
         version_header=True,
         priming=False,
+    ),
+    codes=MappingProxyType(
+        {
+            Code.MISSING_CLIENT_CAPABILITY: Code.INVALID_REQUEST,
+            Code.URL_ELICITATION_REQUIRED: Code.INVALID_REQUEST,
+        }
     ),
     lowerings=LOWERINGS,
 )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from mcptrio.errors import LocalProtocolError
+from mcptrio.errors import Code, LocalProtocolError
 from mcptrio.protocol.model.content import ToolResultContent
 from mcptrio.protocol.model.elicitation import ElicitURLParams
 from mcptrio.protocol.model.fields import evolve
@@ -76,5 +76,6 @@ REVISION: Final = Revision(
         version_header=True,
         priming=True,
     ),
+    codes=MappingProxyType({Code.MISSING_CLIENT_CAPABILITY: Code.INVALID_REQUEST}),
     lowerings=LOWERINGS,
 )

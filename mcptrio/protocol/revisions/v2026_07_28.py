@@ -41,5 +41,10 @@ REVISION: Final = Revision(
         version_header=True,
         priming=False,
     ),
-    codes=MappingProxyType({Code.RESOURCE_NOT_FOUND: Code.INVALID_PARAMS}),
+    codes=MappingProxyType(
+        {
+            Code.RESOURCE_NOT_FOUND: Code.INVALID_PARAMS,
+            Code.URL_ELICITATION_REQUIRED: Code.INVALID_REQUEST,
+        }
+    ),
 )

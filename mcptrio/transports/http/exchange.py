@@ -134,7 +134,15 @@ class Exchange:
             self.gone = True
 
     async def reply(self, status: int, message: Message | Sequence[Message]) -> None:
-        """The whole response, one JSON-RPC message or batch; as an event where the client reads nothing else."""
+        """The whole response, one JSON-RPC message or batch; as an event where the client reads nothing else.
+
+        An error that says when to try again is a 503 with ``Retry-After``, whatever the message came out of.
+        """
+        if isinstance(message, ErrorResponse) and isinstance(message.data, dict):
+            retry_after = message.data.get("retryAfter")
+            if isinstance(retry_after, int | float):
+                await self.overloaded(message.message, retry_after, message.id)
+                return
         data = encode(message)
         if status == 200 and not self.takes_json:
             await self.respond(status, sse.encode(data), _STREAM_HEADERS[1:], media=EVENT_STREAM)

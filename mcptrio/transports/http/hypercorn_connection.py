@@ -123,7 +123,7 @@ class Connection:
         self._protocol: ProtocolWrapper
         self._idle = True
         self._broken = False
-        self._ended_by_us = False
+        self._unread = False
 
     async def run(self) -> None:
         try:
@@ -226,7 +226,7 @@ class Connection:
             if event.idle and self._context.terminated.is_set():
                 self._reader.cancel()
         elif isinstance(event, Closed):
-            self._ended_by_us = True
+            self._unread = self._is_uploading()
             self._half_close()
             await self._tell_application()
             self._reader.cancel()
@@ -258,6 +258,11 @@ class Connection:
         with trio.move_on_after(_LINGER):
             await self._protocol.handle(Closed())
 
+    def _is_uploading(self) -> bool:
+        """Whether the peer is still sending a request that is refused or answered already."""
+        protocol = self._protocol.protocol
+        return isinstance(protocol, _H11) and protocol.connection.their_state in (h11.SEND_BODY, h11.ERROR)
+
     def _half_close(self) -> None:
         """Tell the peer that the response has ended, even while the application is still tidying up."""
         if isinstance(self._stream, trio.SocketStream):
@@ -268,7 +273,7 @@ class Connection:
 
     async def _linger(self) -> None:
         """Read on for a moment: closing a socket with unread data resets it, and the peer may lose our response."""
-        if self._broken or not self._ended_by_us or not isinstance(self._stream, trio.SocketStream):
+        if self._broken or not self._unread or not isinstance(self._stream, trio.SocketStream):
             return
         with trio.move_on_after(_LINGER):
             while await self._receive():

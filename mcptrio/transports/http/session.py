@@ -58,6 +58,9 @@ class _Nowhere:
     def close(self) -> None:
         pass
 
+    def release(self, retry_ms: int) -> bool:
+        return False
+
 
 NOWHERE: Final = _Nowhere()
 
@@ -138,9 +141,10 @@ class Session:
     async def receive(self, incoming: Message | Batch, outlet: Outlet) -> None:
         """Hand over what a POST brought, here and to whoever waits for it elsewhere."""
         self.used = trio.current_time()
-        self.peer.receive(incoming, outlet)
+        known = self.peer.receive(incoming, outlet)
         await self.save(incoming)
-        await self._shared.replicas.pass_on(self.id, incoming)
+        if not known or isinstance(incoming, Batch):
+            await self._shared.replicas.pass_on(self.id, incoming)
 
     async def save(self, cause: Message | Batch | None = None) -> None:
         """Store the record if the engine has replaced it, and let the other replicas do to theirs what caused it."""

@@ -102,6 +102,10 @@ class _Reply:
         if self._outbox is not None:
             self._outbox.close()
 
+    def release(self, retry_ms: int) -> bool:
+        """Never: a stream of a per-request revision cannot be resumed."""
+        return False
+
     async def watch(self) -> None:
         """Notice the client leaving; after a while of silence, show it that somebody is working."""
         with trio.move_on_after(self._exchange.limits.keep_alive) as silence:

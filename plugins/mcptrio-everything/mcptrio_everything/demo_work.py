@@ -6,7 +6,7 @@ background tasks that outlive the call; here the messages come during the call, 
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import trio
 from msgspec import Meta
@@ -20,16 +20,7 @@ __all__ = [
     "trigger_resource_updates",
 ]
 
-_LOG = (
-    ("debug", "Debug-level message"),
-    ("info", "Info-level message"),
-    ("notice", "Notice-level message"),
-    ("warning", "Warning-level message"),
-    ("error", "Error-level message"),
-    ("critical", "Critical-level message"),
-    ("alert", "Alert-level message"),
-    ("emergency", "Emergency-level message"),
-)
+_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 _STAGES = ("Gathering sources", "Analyzing content", "Synthesizing findings", "Generating report")
 
@@ -65,10 +56,10 @@ async def simulate_logging(
         interval: seconds between two messages.
     """
     for _ in range(rounds):
-        for level, message in _LOG:
-            await ctx.log(level, message, logger="everything")
+        for level in _LEVELS:
+            await ctx.log(level, f"{level.capitalize()}-level message", logger="everything")
             await trio.sleep(interval)
-    return f"Logged {rounds * len(_LOG)} messages"
+    return f"Logged {rounds * len(_LEVELS)} messages"
 
 
 @tool(name="trigger-resource-updates", title="Resource updates", read_only=True)

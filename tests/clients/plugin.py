@@ -1,0 +1,367 @@
+"""What the official clients are tried on: one plugin, as its author would write it, in every revision the same.
+
+Served by test_python_sdk.py and test_typescript_sdk.py with ``mcptrio serve --plugin``.
+The one rule: nothing here sleeps. What has to happen in an order waits for an event that another call sets.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Annotated, Literal
+
+import trio
+from attrs import Factory, define, frozen
+
+from mcptrio import (
+    AudioContent,
+    Blob,
+    Context,
+    Elicit,
+    EmbeddedResource,
+    Header,
+    Icon,
+    ImageContent,
+    ListRoots,
+    ResourceLink,
+    Sample,
+    Server,
+    TextContent,
+    TextResourceContents,
+    ToolError,
+    completion,
+    hookimpl,
+    prompt,
+    resource,
+    tool,
+)
+
+__all__: list[str] = []
+
+PATIENCE = 20.0
+"""Seconds; only a test that fails waits so long."""
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
+WAVE = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA="
+
+# A careless plugin: over stdio this line must not end up among the messages.
+print("plugin imported")
+
+
+@define
+class Hall:
+    """What calls know of each other."""
+
+    events: dict[str, trio.Event] = Factory(dict)
+    counts: Counter[str] = Factory(Counter)
+
+    def event(self, name: str) -> trio.Event:
+        return self.events.setdefault(name, trio.Event())
+
+
+@hookimpl
+def lifespan(server: Server) -> AbstractAsyncContextManager[Hall]:
+    @asynccontextmanager
+    async def open_hall() -> AsyncIterator[Hall]:
+        try:
+            yield Hall()
+        finally:
+            print("plugin left", file=sys.stderr)
+
+    return open_hall()
+
+
+# Answers
+
+
+@frozen
+class Area:
+    """How much room there is."""
+
+    value: float
+    unit: str
+
+
+@tool(title="Greeting", read_only=True, icons=[Icon(src="https://example.com/wave.png", mime_type="image/png")])
+async def greet(name: str) -> str:
+    """Greet somebody.
+
+    Args:
+        name: who is greeted.
+    """
+    return f"Hello, {name}!"
+
+
+@tool(read_only=True)
+async def area(width: float, height: float) -> Area:
+    """Compute an area."""
+    return Area(width * height, "m²")
+
+
+@tool
+async def media() -> list[TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource]:
+    """Return every kind of content."""
+    return [
+        TextContent(text="text"),
+        ImageContent(data=PIXEL, mime_type="image/png"),
+        AudioContent(data=WAVE, mime_type="audio/wav"),
+        ResourceLink(uri="note://today", name="today"),
+        EmbeddedResource(resource=TextResourceContents(uri="note://inside", text="inside")),
+    ]
+
+
+@tool
+async def locate(region: Annotated[str, Header("Region")]) -> str:
+    """Take an argument that is mirrored in a header."""
+    return f"in {region}"
+
+
+@tool
+async def refuse(reason: str) -> str:
+    """Fail with a message for the model."""
+    raise ToolError(reason)
+
+
+@tool
+async def crash() -> str:
+    """Fail without meaning to."""
+    raise RuntimeError("the password is hunter2")
+
+
+# Time
+
+
+@tool
+async def count(ctx: Context, to: int) -> int:
+    """Count, and report it."""
+    for number in range(1, to + 1):
+        await ctx.report_progress(number, total=to, message=f"{number} of {to}")
+    return to
+
+
+@tool
+async def hold(ctx: Context, name: str) -> str:
+    """Say that it has begun, then wait until somebody lets it go."""
+    try:
+        await ctx.report_progress(1, message="begun")
+        await ctx.state.event(f"{name} let go").wait()
+    except trio.Cancelled:
+        ctx.state.event(f"{name} cancelled").set()
+        raise
+    return f"{name} was let go"
+
+
+@tool
+async def let_go(ctx: Context, name: str) -> str:
+    """Let a ``hold`` go."""
+    ctx.state.event(f"{name} let go").set()
+    return "done"
+
+
+@tool
+async def watch_cancelled(ctx: Context, name: str) -> str:
+    """Wait until a ``hold`` was cancelled."""
+    with trio.fail_after(PATIENCE):
+        await ctx.state.event(f"{name} cancelled").wait()
+    return f"{name} was cancelled"
+
+
+@tool
+async def meet(ctx: Context, name: str, parties: int) -> int:
+    """Wait until so many calls are here at the same time; returns which of them this one was."""
+    ctx.state.counts[name] += 1
+    place = ctx.state.counts[name]
+    if place == parties:
+        ctx.state.event(name).set()
+    with trio.fail_after(PATIENCE):
+        await ctx.state.event(name).wait()
+    return place
+
+
+@tool
+async def break_off(ctx: Context) -> str:
+    """End the response early; the client comes back for the rest."""
+    await ctx.report_progress(1, total=2)
+    ctx.release_stream(retry_ms=10)
+    await ctx.report_progress(2, total=2)
+    return "the rest"
+
+
+@tool
+async def chat(ctx: Context) -> str:
+    """Log at four levels."""
+    await ctx.debug("a debug message")
+    await ctx.info("an info message")
+    await ctx.warning({"text": "a warning"}, logger="chat")
+    await ctx.error("an error message")
+    return "said"
+
+
+# Questions
+
+
+@frozen(kw_only=True)
+class Coffee:
+    """An order."""
+
+    size: Literal["small", "large"]
+    sugar: int = 0
+    to_go: bool = False
+
+
+@tool
+async def order(ctx: Context, message: str) -> str:
+    """Ask the user for a form."""
+    answer = await ctx.elicit(message, Coffee)
+    if not answer.accepted:
+        return answer.action
+    coffee = answer.unwrap()
+    return f"{coffee.size}, sugar {coffee.sugar}, {'to go' if coffee.to_go else 'here'}"
+
+
+@tool
+async def sign_in(ctx: Context) -> str:
+    """Have the user open a page."""
+    answer = await ctx.elicit_url("Please sign in", "https://example.com/sign-in", id="sign-in-1")
+    return answer.action
+
+
+@tool
+async def think(ctx: Context, about: str) -> str:
+    """Ask the client's model."""
+    answer = await ctx.sample(about, max_tokens=50, system_prompt="Be brief.")
+    content = answer.content if not isinstance(answer.content, tuple) else answer.content[0]
+    return f"{answer.model}: {content.text if isinstance(content, TextContent) else content}"
+
+
+@tool
+async def roots(ctx: Context) -> list[str]:
+    """Ask for the client's roots."""
+    return [root.uri for root in await ctx.list_roots()]
+
+
+@tool
+async def everything(ctx: Context) -> str:
+    """Ask for three things at once."""
+    coffee, thought, roots = await ctx.ask(Elicit("Which coffee?", Coffee), Sample("tea?"), ListRoots())
+    return f"{coffee.unwrap().size}, {thought.model}, {roots[0].name}"
+
+
+@tool
+async def checkout(ctx: Context, name: str) -> str:
+    """Do something once, then ask twice, the second question made of the first answer."""
+
+    async def charge() -> int:
+        ctx.state.counts[f"{name} charged"] += 1
+        return int(ctx.state.counts[f"{name} charged"])
+
+    charged = await ctx.once(charge, key="charge")
+    first = (await ctx.elicit("Which coffee?", Coffee)).unwrap()
+    second = await ctx.elicit(f"Really {first.size}?", bool)
+    return f"charged {charged} time(s), {first.size}, {second.unwrap()}"
+
+
+@prompt
+async def interview(ctx: Context) -> str:
+    """A prompt that asks first."""
+    return f"Serve a {(await ctx.elicit('Which coffee?', Coffee)).unwrap().size} coffee."
+
+
+@resource("note://asked")
+async def asked(ctx: Context) -> str:
+    """A resource that asks first."""
+    return f"a {(await ctx.elicit('Which coffee?', Coffee)).unwrap().size} note"
+
+
+# Resources, prompts, completion
+
+
+@resource("note://today", title="Today", mime_type="text/markdown", ttl_ms=60_000)
+async def today(ctx: Context) -> str:
+    """Today's note; says how often it was read."""
+    ctx.state.counts["today"] += 1
+    return f"# Today\n\nRead {ctx.state.counts['today']} time(s)."
+
+
+@resource("note://logo", mime_type="image/png")
+async def logo() -> bytes:
+    """Bytes."""
+    return b"\x89PNG"
+
+
+@resource("note://pair")
+async def pair() -> list[TextResourceContents | Blob]:
+    """Two contents."""
+    return [TextResourceContents(uri="note://pair/1", text="one"), Blob(b"two", mime_type="application/x-two")]
+
+
+@resource("note://{day}/{topic}")
+async def note(day: str, topic: str) -> str:
+    """The note on a topic."""
+    return f"{topic} on {day}"
+
+
+@resource("log://{name}")
+async def log(name: str) -> str:
+    """A log."""
+    return name
+
+
+@resource("user://{name}")
+async def user(name: str) -> str:
+    """A user."""
+    return name
+
+
+@completion("note://{day}/{topic}", "topic")
+async def complete_topic(value: str, arguments: Mapping[str, str]) -> list[str]:
+    """Topics of the day."""
+    topics = {"monday": ["cats", "cars"], "tuesday": ["dogs"]}
+    return [topic for topic in topics.get(arguments.get("day", "monday"), []) if topic.startswith(value)]
+
+
+@prompt(title="Code review")
+async def review(code: str, language: Literal["python", "rust"] = "python") -> str:
+    """Have code reviewed.
+
+    Args:
+        code: what is reviewed.
+        language: what it is written in.
+    """
+    return f"Review this {language}: {code}"
+
+
+@prompt
+async def plain() -> str:
+    """A prompt without arguments."""
+    return "Just do it."
+
+
+# Changes
+
+
+@tool
+async def touch(ctx: Context, uri: str) -> str:
+    """Say that a resource has changed."""
+    ctx.notify_resource_updated(uri)
+    return uri
+
+
+@tool
+async def extend(ctx: Context) -> str:
+    """Add a tool, a prompt and a resource."""
+    ctx.server.add_tool(greet, name="extra_tool")
+    ctx.server.add_prompt(plain, name="extra_prompt")
+    ctx.server.add_resource(logo, "note://extra")
+    return "extended"
+
+
+@tool
+async def shrink(ctx: Context) -> str:
+    """Take them away again."""
+    ctx.server.remove_tool("extra_tool")
+    ctx.server.remove_prompt("extra_prompt")
+    ctx.server.remove_resource("note://extra")
+    return "shrunk"

@@ -1,0 +1,578 @@
+"""Drives a server with the official Python SDK's client and says what it saw.
+
+Run by test_python_sdk.py as a process of its own under asyncio, as the SDK's users run it, and in-process under Trio:
+``python python_sdk.py REVISION '{"url": …}' NAME…`` or ``'{"command": […]}'``. Prints one JSON object: what each named
+behaviour saw, or how it failed; what it should have seen is in behaviours.py.
+The one rule: only what the SDK offers its users, so that what works here works for them.
+
+Source: mcp 2.3.0, mcp/client.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+import warnings
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from typing import Any, TypeAlias
+
+import anyio
+import httpx2
+import mcp.client.session
+import mcp_types as types
+from attrs import Factory, define, frozen
+from mcp import Client, ClientSession, MCPError, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPDeprecationWarning
+from mcp.shared.message import ClientMessageMetadata
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+__all__ = ["Target", "run"]
+
+PATIENCE = 20.0
+"""Seconds for one behaviour."""
+
+
+@frozen(kw_only=True)
+class Target:
+    """Where the server is."""
+
+    url: str | None = None
+    command: tuple[str, ...] = ()
+
+    def transport(self, **options: Any) -> Any:
+        if self.url is not None:
+            return streamable_http_client(self.url, **options)
+        return StdioServerParameters(command=self.command[0], args=list(self.command[1:]))
+
+
+@define(eq=False)
+class Heard:
+    """What came without being asked for, and what the server asked."""
+
+    logs: list[dict[str, Any]] = Factory(list)
+    notifications: list[types.ServerNotification] = Factory(list)
+    asked: list[dict[str, Any]] = Factory(list)
+    _more: anyio.Event = Factory(anyio.Event)
+
+    def tell(self) -> None:
+        self._more.set()
+        self._more = anyio.Event()
+
+    async def until(self, claim: Callable[[], Any]) -> None:
+        while not claim():
+            await self._more.wait()
+
+    async def on_log(self, params: types.LoggingMessageNotificationParams) -> None:
+        self.logs.append({"level": params.level, "data": params.data, "logger": params.logger})
+        self.tell()
+
+    async def on_message(self, message: Any) -> None:
+        if isinstance(message, Exception):
+            raise message
+        self.notifications.append(message)
+        self.tell()
+
+    def count(self, kind: type[Any]) -> int:
+        return sum(isinstance(notification, kind) for notification in self.notifications)
+
+    async def on_elicit(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+        if isinstance(params, types.ElicitRequestURLParams):
+            self.asked.append({"url": params.url, "id": params.elicitation_id})
+            return types.ElicitResult(action="accept")
+        self.asked.append({"message": params.message, "fields": sorted(params.requested_schema["properties"])})
+        if params.message in ("decline", "cancel"):
+            return types.ElicitResult(action=params.message)  # type: ignore[arg-type]
+        if params.message.startswith("Really"):
+            return types.ElicitResult(action="accept", content={"value": True})
+        return types.ElicitResult(action="accept", content={"size": "large", "sugar": 2})
+
+    async def on_sample(self, context: Any, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
+        content = params.messages[0].content
+        text = content.text if isinstance(content, types.TextContent) else repr(content)
+        self.asked.append({"text": text, "max_tokens": params.max_tokens, "system_prompt": params.system_prompt})
+        answer = types.TextContent(type="text", text=f"{text}!")
+        return types.CreateMessageResult(role="assistant", content=answer, model="a-model", stop_reason="endTurn")
+
+    async def on_roots(self, context: Any) -> types.ListRootsResult:
+        return types.ListRootsResult(roots=[types.Root(uri="file:///srv/data", name="data")])  # type: ignore[arg-type]
+
+
+@frozen(kw_only=True)
+class Peer:
+    """A connected client."""
+
+    client: Client
+    heard: Heard
+    target: Target
+    revision: str
+
+    @property
+    def modern(self) -> bool:
+        return self.revision in MODERN_PROTOCOL_VERSIONS
+
+    async def text(self, tool: str, **arguments: Any) -> str:
+        return text_of(await self.client.call_tool(tool, arguments))
+
+
+def connect(target: Target, revision: str, *, transport: Any = None, mode: str | None = None) -> Any:
+    return _connect(target, revision, transport, mode)
+
+
+@asynccontextmanager
+async def _connect(target: Target, revision: str, transport: Any, mode: str | None) -> AsyncIterator[Peer]:
+    heard = Heard()
+    async with Client(
+        transport or target.transport(),
+        mode=mode or (revision if revision in MODERN_PROTOCOL_VERSIONS else "legacy"),
+        elicitation_callback=heard.on_elicit,
+        sampling_callback=heard.on_sample,
+        list_roots_callback=heard.on_roots,
+        logging_callback=heard.on_log,
+        message_handler=heard.on_message,
+        client_info=types.Implementation(name="python-sdk", version="2.3.0"),
+        read_timeout_seconds=PATIENCE,
+    ) as client:
+        yield Peer(client=client, heard=heard, target=target, revision=revision)
+
+
+def text_of(result: types.CallToolResult) -> str:
+    content = result.content[0]
+    assert isinstance(content, types.TextContent), content
+    return f"error: {content.text}" if result.is_error else content.text
+
+
+async def failure_of(call: Awaitable[Any]) -> dict[str, Any]:
+    try:
+        answer = await call
+    except MCPError as error:
+        return {"code": error.code, "message": error.error.message}
+    return {"answer": repr(answer)}
+
+
+# What is offered
+
+
+async def negotiated(peer: Peer) -> Any:
+    client = peer.client
+    return {
+        "revision": client.protocol_version,
+        "server": client.server_info.name if client.server_info else None,
+        "instructions": client.instructions,
+        "capabilities": sorted(client.server_capabilities.model_dump(by_alias=True, exclude_none=True)),
+    }
+
+
+async def discovered(peer: Peer) -> Any:
+    """What a client sees that finds out by itself; on a connection of its own."""
+    async with connect(peer.target, peer.revision, mode="auto") as found:
+        return await negotiated(found)
+
+
+async def lists(peer: Peer) -> Any:
+    client = peer.client
+    walks: dict[str, tuple[Callable[..., Awaitable[Any]], Callable[[Any], list[str]]]] = {
+        "tools": (client.list_tools, lambda page: [tool.name for tool in page.tools]),
+        "resources": (client.list_resources, lambda page: [str(resource.uri) for resource in page.resources]),
+        "templates": (
+            client.list_resource_templates,
+            lambda page: [template.uri_template for template in page.resource_templates],
+        ),
+        "prompts": (client.list_prompts, lambda page: [prompt.name for prompt in page.prompts]),
+    }
+    found: dict[str, list[str]] = {}
+    for name, (walk, names) in walks.items():
+        page = await walk()
+        found[name] = names(page)
+        while page.next_cursor is not None:
+            assert len(names(page)) == 2, page
+            page = await walk(cursor=page.next_cursor)
+            found[name] += names(page)
+    return found
+
+
+async def described(peer: Peer) -> Any:
+    page = await peer.client.list_tools()
+    tool = next(tool for tool in page.tools if tool.name == "greet")
+    return {
+        "title": tool.title,
+        "description": tool.description,
+        "required": tool.input_schema["required"],
+        "argument": tool.input_schema["properties"]["name"],
+        "read_only": tool.annotations.read_only_hint if tool.annotations else None,
+        "icon": tool.icons[0].src if tool.icons else None,
+    }
+
+
+# Tools
+
+
+async def called(peer: Peer) -> Any:
+    return await peer.text("greet", name="Zoë 🌊")
+
+
+async def structured(peer: Peer) -> Any:
+    result = await peer.client.call_tool("area", {"width": 2, "height": 1.5})
+    return {"text": json.loads(text_of(result)), "structured": result.structured_content}
+
+
+async def contents(peer: Peer) -> Any:
+    return [block.type for block in (await peer.client.call_tool("media")).content]
+
+
+async def mirrored(peer: Peer) -> Any:
+    """A tool with a mirrored argument, called on a connection that has not listed it."""
+    async with connect(peer.target, peer.revision) as fresh:
+        return [await fresh.text("locate", region="Zürich"), await fresh.text("locate", region="Oslo")]
+
+
+async def failed(peer: Peer) -> Any:
+    return {
+        "refused": await peer.text("refuse", reason="not today"),
+        "crashed": await peer.text("crash"),
+        "wrong type": (await peer.client.call_tool("area", {"width": "wide", "height": 1})).is_error,
+        "unknown tool": (await failure_of(peer.client.call_tool("no_such_tool")))["code"],
+        "unknown resource": (await failure_of(peer.client.read_resource("note://nowhere")))["code"],
+        "unknown prompt": (await failure_of(peer.client.get_prompt("no_such_prompt")))["code"],
+        "bad cursor": (await failure_of(peer.client.list_tools(cursor="no such cursor")))["code"],
+    }
+
+
+async def concurrent(peer: Peer) -> Any:
+    name, parties = f"meeting of {id(peer)}", 20
+    places: list[str] = []
+
+    async def come() -> None:
+        places.append(await peer.text("meet", name=name, parties=parties))
+
+    async with anyio.create_task_group() as group:
+        for _ in range(parties):
+            group.start_soon(come)
+    return sorted(map(int, places)) == list(range(1, parties + 1))
+
+
+# Time
+
+
+async def progressed(peer: Peer) -> Any:
+    reports: list[list[Any]] = []
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        reports.append([progress, total, message])
+        peer.heard.tell()
+
+    await peer.client.call_tool("count", {"to": 3}, progress_callback=report)
+    # The SDK starts a task a report, so that the last may run after the call has returned, or out of order.
+    await peer.heard.until(lambda: len(reports) == 3)
+    return sorted(reports)
+
+
+async def cancelled(peer: Peer) -> Any:
+    name = f"hold of {id(peer)}"
+    async with anyio.create_task_group() as group:
+
+        async def give_up(*_: Any) -> None:
+            group.cancel_scope.cancel()
+
+        async def hold() -> None:
+            await peer.client.call_tool("hold", {"name": name}, progress_callback=give_up)
+
+        group.start_soon(hold)
+    return [
+        group.cancel_scope.cancelled_caught or (await peer.text("watch_cancelled", name=name)).removeprefix(name),
+        (await peer.text("watch_cancelled", name=name)).removeprefix(name),
+        await peer.text("greet", name="after"),
+    ]
+
+
+async def timed_out(peer: Peer) -> Any:
+    """The client gives up by itself, and tells the server."""
+    name = f"slow hold of {id(peer)}"
+    failure = await failure_of(peer.client.call_tool("hold", {"name": name}, read_timeout_seconds=0.1))
+    return [failure["code"], (await peer.text("watch_cancelled", name=name)).removeprefix(name)]
+
+
+# Questions
+
+
+async def asked(peer: Peer) -> Any:
+    answers = [await peer.text("order", message=message) for message in ("Which coffee?", "decline", "cancel")]
+    return {"answers": answers, "asked": peer.heard.asked}
+
+
+async def opened(peer: Peer) -> Any:
+    return {"answer": await peer.text("sign_in"), "asked": peer.heard.asked}
+
+
+async def sampled(peer: Peer) -> Any:
+    return {"answer": await peer.text("think", about="tea"), "asked": peer.heard.asked}
+
+
+async def rooted(peer: Peer) -> Any:
+    return await peer.text("roots")
+
+
+async def asked_together(peer: Peer) -> Any:
+    return await peer.text("everything")
+
+
+async def asked_twice(peer: Peer) -> Any:
+    return await peer.text("checkout", name=f"checkout of {id(peer)}")
+
+
+async def asked_elsewhere(peer: Peer) -> Any:
+    prompt = await peer.client.get_prompt("interview")
+    read = await peer.client.read_resource("note://asked")
+    return [prompt.messages[0].content.text, read.contents[0].text]  # type: ignore[union-attr]
+
+
+# Resources, prompts, completion, log
+
+
+async def read(peer: Peer) -> Any:
+    read_resource = peer.client.read_resource
+    logo, pair, note = [await read_resource(uri) for uri in ("note://logo", "note://pair", "note://monday/a%20b")]
+    return [
+        [content.model_dump(by_alias=True, exclude_none=True, mode="json") for content in result.contents]
+        for result in (logo, pair, note)
+    ]
+
+
+async def cached(peer: Peer) -> Any:
+    """Whether the second read reached the server."""
+    first, second = [await peer.client.read_resource("note://today") for _ in range(2)]
+    return first.contents == second.contents
+
+
+async def prompted(peer: Peer) -> Any:
+    results = [
+        await peer.client.get_prompt("review", {"code": "1 + 1", "language": "rust"}),
+        await peer.client.get_prompt("plain"),
+    ]
+    return [[message.role, message.content.text] for result in results for message in result.messages]  # type: ignore[union-attr]
+
+
+async def completed(peer: Peer) -> Any:
+    language = types.PromptReference(type="ref/prompt", name="review")
+    topic = types.ResourceTemplateReference(type="ref/resource", uri="note://{day}/{topic}")
+    return [
+        (await peer.client.complete(language, {"name": "language", "value": "r"})).completion.values,
+        (await peer.client.complete(topic, {"name": "topic", "value": "ca"})).completion.values,
+        (await peer.client.complete(topic, {"name": "topic", "value": ""}, {"day": "tuesday"})).completion.values,
+    ]
+
+
+async def logged(peer: Peer) -> Any:
+    if peer.modern:
+        await peer.client.call_tool("chat", meta={types.LOG_LEVEL_META_KEY: "warning"})
+    else:
+        await peer.client.set_logging_level("warning")
+        await peer.client.call_tool("chat")
+    await peer.heard.until(lambda: any(log["level"] == "error" for log in peer.heard.logs))
+    await peer.text("greet", name="after")  # what came before its answer has been heard
+    return sorted(peer.heard.logs, key=lambda log: log["level"])
+
+
+# Changes
+
+
+async def updated(peer: Peer) -> Any:
+    uri, other = "note://monday/cats", "note://monday/cars"
+    if peer.modern:
+        async with peer.client.listen(resource_subscriptions=[uri]) as stream:
+            honored = stream.honored.resource_subscriptions
+            for touched in (other, uri):
+                await peer.text("touch", uri=touched)
+            return [honored == [uri], str((await anext(stream)).uri)]  # type: ignore[union-attr]
+    await peer.client.subscribe_resource(uri)
+    for touched in (other, uri):
+        await peer.text("touch", uri=touched)
+    await peer.heard.until(lambda: peer.heard.count(types.ResourceUpdatedNotification))
+    await peer.client.unsubscribe_resource(uri)
+    await peer.text("touch", uri=uri)
+    await peer.text("greet", name="after")
+    uris = [str(heard.params.uri) for heard in peer.heard.notifications if hasattr(heard.params, "uri")]
+    return [len(uris) == 1, uris[0]]
+
+
+async def list_changed(peer: Peer) -> Any:
+    kinds = (
+        types.ToolListChangedNotification,
+        types.PromptListChangedNotification,
+        types.ResourceListChangedNotification,
+    )
+    seen = []
+    listening: AbstractAsyncContextManager[Any] = anyio.CancelScope()  # type: ignore[assignment]
+    if peer.modern:
+        listening = peer.client.listen(tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True)
+        async with listening as stream:
+            for change in ("extend", "shrink"):
+                await peer.text(change)
+                seen.append(sorted([type(await anext(stream)).__name__ for _ in kinds]))
+                seen.append(await _extras(peer))
+        return seen
+    for rounds, change in enumerate(("extend", "shrink"), 1):
+        await peer.text(change)
+        await peer.heard.until(lambda: all(peer.heard.count(kind) >= rounds for kind in kinds))  # noqa: B023
+        seen.append(sorted(kind.__name__.removesuffix("Notification") for kind in kinds))
+        seen.append(await _extras(peer))
+    return seen
+
+
+async def _extras(peer: Peer) -> list[str]:
+    found = await lists(peer)
+    return [name for names in found.values() for name in names if "extra" in name]
+
+
+async def pinged(peer: Peer) -> Any:
+    return (await peer.client.send_ping()).model_dump(exclude_none=True)
+
+
+# HTTP
+
+
+async def released(peer: Peer) -> Any:
+    """The server ends the response early; the client comes back by itself."""
+    resumed: list[bool] = []
+
+    async def look(request: httpx2.Request) -> None:
+        if "last-event-id" in request.headers:
+            resumed.append(request.method == "GET")
+
+    async with httpx2.AsyncClient(event_hooks={"request": [look]}, timeout=PATIENCE) as http:
+        transport = peer.target.transport(http_client=http)
+        async with connect(peer.target, peer.revision, transport=transport) as own:
+            return [await own.text("break_off"), resumed]
+
+
+async def resumed(peer: Peer) -> Any:
+    """The client loses its connection in the middle of a call, and comes back for the answer on another one."""
+    name = f"resumed hold of {id(peer)}"
+    session_id = ""
+    token: str | None = None
+    came = anyio.Event()
+    call = types.CallToolRequest(params=types.CallToolRequestParams(name="hold", arguments={"name": name}))
+
+    async def look(response: httpx2.Response) -> None:
+        nonlocal session_id
+        session_id = response.headers.get("mcp-session-id", session_id)
+
+    async def take(new: str) -> None:
+        nonlocal token
+        token = new
+
+    async def begun(*_: Any) -> None:
+        came.set()
+
+    async with httpx2.AsyncClient(event_hooks={"response": [look]}, timeout=PATIENCE) as http:
+        transport = peer.target.transport(http_client=http, terminate_on_close=False)
+        async with connect(peer.target, peer.revision, transport=transport) as lost:
+            agreed = lost.client.session.initialize_result
+            async with anyio.create_task_group() as group:
+                metadata = ClientMessageMetadata(on_resumption_token_update=take)
+                send = partial(lost.client.session.send_request, metadata=metadata, progress_callback=begun)
+                group.start_soon(send, call, types.CallToolResult)
+                await came.wait()
+                while token is None:  # it is told after the message
+                    await anyio.lowlevel.checkpoint()
+                group.cancel_scope.cancel()
+    await peer.text("let_go", name=name)
+
+    async with httpx2.AsyncClient(headers={"mcp-session-id": session_id}, timeout=PATIENCE) as http:
+        async with peer.target.transport(http_client=http) as streams, ClientSession(*streams) as session:
+            session.adopt(agreed)
+            metadata = ClientMessageMetadata(resumption_token=token)
+            result = await session.send_request(call, types.CallToolResult, metadata=metadata)
+            return text_of(result).removeprefix(name)
+
+
+async def ended(peer: Peer) -> Any:
+    """The client deletes its session when it leaves; nobody can use it after that."""
+    session_id = ""
+    statuses: list[int] = []
+
+    async def look(response: httpx2.Response) -> None:
+        nonlocal session_id
+        session_id = response.headers.get("mcp-session-id", session_id)
+        if response.request.method == "DELETE":
+            statuses.append(response.status_code)
+
+    async with httpx2.AsyncClient(event_hooks={"response": [look]}, timeout=PATIENCE) as http:
+        async with connect(peer.target, peer.revision, transport=peer.target.transport(http_client=http)) as own:
+            agreed = own.client.session.initialize_result
+    async with httpx2.AsyncClient(headers={"mcp-session-id": session_id}, timeout=PATIENCE) as http:
+        transport = peer.target.transport(http_client=http)
+        async with transport as streams, ClientSession(*streams) as session:
+            session.adopt(agreed)
+            return [statuses, (await failure_of(session.send_ping())).get("code")]
+
+
+Behaviour: TypeAlias = Callable[[Peer], Awaitable[Any]]
+
+_BEHAVIOURS: Mapping[str, Behaviour] = {
+    behaviour.__name__: behaviour
+    for behaviour in (
+        negotiated,
+        discovered,
+        lists,
+        described,
+        called,
+        structured,
+        contents,
+        mirrored,
+        failed,
+        concurrent,
+        progressed,
+        cancelled,
+        timed_out,
+        asked,
+        opened,
+        sampled,
+        rooted,
+        asked_together,
+        asked_twice,
+        asked_elsewhere,
+        read,
+        cached,
+        prompted,
+        completed,
+        logged,
+        updated,
+        list_changed,
+        pinged,
+        released,
+        resumed,
+        ended,
+    )
+}
+
+
+async def run(target: Target, revision: str, names: Sequence[str]) -> dict[str, Any]:
+    """What each behaviour saw, by name: ``{"saw": …}`` or ``{"failed": traceback}``. All on one connection."""
+    report: dict[str, Any] = {}
+    async with connect(target, revision) as peer:
+        for name in names:
+            peer.heard.__init__()  # type: ignore[misc]
+            try:
+                with anyio.fail_after(PATIENCE):
+                    report[name] = {"saw": await _BEHAVIOURS[name](peer)}
+            except Exception:
+                report[name] = {"failed": traceback.format_exc()}
+    return report
+
+
+def main() -> None:
+    revision, target, *names = sys.argv[1:]
+    # Half of what is tried here is deprecated since 2026-07-28, and says so.
+    warnings.simplefilter("ignore", MCPDeprecationWarning)
+    if revision not in MODERN_PROTOCOL_VERSIONS:
+        # A client offers the newest handshake revision that it knows; an older one knows an older one.
+        mcp.client.session.LATEST_HANDSHAKE_VERSION = revision
+    print(json.dumps(anyio.run(run, Target(**json.loads(target)), revision, names)))
+
+
+if __name__ == "__main__":
+    main()

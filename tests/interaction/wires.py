@@ -1,0 +1,204 @@
+"""How the test client's messages travel: memory, pipes, HTTP.
+
+Used by :mod:`tests.interaction.client`. A wire carries JSON values (or raw bytes, where it has any) and hands everything
+that comes back to its client.
+The one rule: nothing of the server's own client side is used, so a mistake cannot cancel itself out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import h11
+import trio
+from attrs import define, field
+
+from mcptrio.errors import ConnectionClosed
+from mcptrio.protocol.jsonrpc import decode, encode
+from mcptrio.protocol.messages import Batch
+from mcptrio.transports.memory import MemoryChannel
+
+__all__ = ["ChannelWire", "Exchange", "HTTPWire", "MemoryWire", "PipeWire", "pipe"]
+
+
+class ChannelWire(Protocol):
+    """One channel for everything."""
+
+    async def send(self, data: bytes) -> None: ...
+
+    async def receive(self) -> list[Any] | None:
+        """JSON values, or ``None`` at the end."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+@define
+class MemoryWire:
+    _channel: MemoryChannel
+
+    async def send(self, data: bytes) -> None:
+        message = decode(data)
+        await self._channel.send([list(message.messages) if isinstance(message, Batch) else message])  # type: ignore[list-item]
+
+    async def receive(self) -> list[Any] | None:
+        try:
+            received = await self._channel.receive()
+        except (trio.EndOfChannel, ConnectionClosed):
+            return None
+        return [
+            json.loads(encode(list(item.messages) if isinstance(item, Batch) else item))  # type: ignore[arg-type]
+            for item in received
+        ]
+
+    async def aclose(self) -> None:
+        await self._channel.aclose()
+
+
+@define
+class PipeWire:
+    """Lines over two descriptors, which it owns."""
+
+    _reader: trio.lowlevel.FdStream
+    _writer: trio.lowlevel.FdStream
+    _buffer: bytes = b""
+
+    async def send(self, data: bytes) -> None:
+        await self._writer.send_all(data + b"\n")
+
+    async def receive(self) -> list[Any] | None:
+        while b"\n" not in self._buffer:
+            try:
+                chunk = await self._reader.receive_some(65536)
+            except (trio.ClosedResourceError, trio.BrokenResourceError):
+                return None
+            if not chunk:
+                return None
+            self._buffer += chunk
+        *lines, self._buffer = self._buffer.split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    async def half_close(self) -> None:
+        """The end of the server's input; its output is still read."""
+        await self._writer.aclose()
+
+    async def aclose(self) -> None:
+        await self._writer.aclose()
+        await self._reader.aclose()
+
+
+@contextmanager
+def pipe() -> Iterator[tuple[int, int]]:
+    """A reading and a writing end, closed at the end unless somebody has."""
+    ends = os.pipe()
+    try:
+        yield ends
+    finally:
+        for end in ends:
+            try:
+                os.close(end)
+            except OSError:
+                pass
+
+
+@define(eq=False)
+class Exchange:
+    """One HTTP exchange on a socket of its own."""
+
+    status: int | None = None
+    headers: dict[str, str] = field(factory=dict)
+    began: trio.Event = field(factory=trio.Event)
+    """The head of the response is here."""
+    ended: trio.Event = field(factory=trio.Event)
+    body: bytes = b""
+    """Of a response that is no stream of events."""
+    streamed: bool = False
+    event_ids: list[str] = field(factory=list)
+    cancel_scope: trio.CancelScope = field(factory=trio.CancelScope)
+
+    def disconnect(self) -> None:
+        """Close the socket, whatever is under way."""
+        self.cancel_scope.cancel()
+
+
+@define(eq=False)
+class HTTPWire:
+    """
+    Args:
+        headers: sent with every request.
+    """
+
+    port: int
+    path: str = "/mcp"
+    headers: dict[str, str] = field(factory=dict)
+
+    async def run(
+        self,
+        exchange: Exchange,
+        method: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        deliver: Callable[[Any, Exchange], None],
+    ) -> None:
+        """Send a request and deliver every JSON value that comes back, until the response ends."""
+        sent = {
+            "host": f"127.0.0.1:{self.port}",
+            "content-type": "application/json",
+            "accept": "application/json, text/event-stream" if method == "POST" else "text/event-stream",
+            "content-length": str(len(body)),
+            **self.headers,
+            **headers,
+        }
+        connection = h11.Connection(h11.CLIENT)
+        request = h11.Request(method=method, target=self.path, headers=list(sent.items()))
+        data = b"".join(connection.send(e) or b"" for e in (request, h11.Data(data=body), h11.EndOfMessage()))
+        try:
+            with exchange.cancel_scope:
+                async with await trio.open_tcp_stream("127.0.0.1", self.port) as socket:
+                    await socket.send_all(data)
+                    await self._read(exchange, connection, socket, deliver)
+        finally:
+            exchange.began.set()
+            exchange.ended.set()
+
+    async def _read(
+        self,
+        exchange: Exchange,
+        connection: h11.Connection,
+        socket: trio.SocketStream,
+        deliver: Callable[[Any, Exchange], None],
+    ) -> None:
+        text = b""
+        while True:
+            event = connection.next_event()
+            if event is h11.NEED_DATA:
+                try:
+                    connection.receive_data(await socket.receive_some(65536))
+                except trio.BrokenResourceError:
+                    return
+            elif isinstance(event, h11.Response):
+                exchange.status = event.status_code
+                exchange.headers = {name.decode(): value.decode() for name, value in event.headers}
+                exchange.streamed = exchange.headers.get("content-type", "").startswith("text/event-stream")
+                exchange.began.set()
+            elif isinstance(event, h11.Data):
+                text += bytes(event.data)
+                if exchange.streamed:
+                    *blocks, text = text.split(b"\n\n")
+                    for block in blocks:
+                        fields = dict(
+                            line.split(": ", 1) for line in block.decode().split("\n") if not line.startswith(":")
+                        )
+                        if "id" in fields:
+                            exchange.event_ids.append(fields["id"])
+                        if fields.get("data"):
+                            deliver(json.loads(fields["data"]), exchange)
+            else:
+                break
+        exchange.body = text
+        if text and not exchange.streamed and "json" in exchange.headers.get("content-type", ""):
+            deliver(json.loads(text), exchange)
