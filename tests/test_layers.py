@@ -24,7 +24,8 @@ LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
     (frozenset({"protocol"}),),
     (frozenset({"abc"}), frozenset({"outbox"})),
     (frozenset({"runtime"}), frozenset({"transports"}), frozenset({"auth"}), frozenset({"stores"})),
-    (frozenset({"capabilities"}), frozenset({"hookspecs"})),
+    (frozenset({"capabilities"}),),
+    (frozenset({"hookspecs"}),),
     (frozenset({"server", "plugins"}), frozenset({"client"}), frozenset({"extensions"})),
     (frozenset({"", "__main__", "serve", "connect", "cli", "config", "testing"}),),
 )

@@ -100,11 +100,11 @@ def unknown_words(line: str, command: click.Command) -> Iterator[str]:
 
 
 def shell_lines(block: Block) -> Iterator[str]:
-    """The lines of a shell block that call mcptrio, with continuations joined."""
+    """The commands of a shell block that are mcptrio, without variables before it and redirections after it."""
     for line in block.text.replace("\\\n", " ").splitlines():
-        line = line.strip().removeprefix("$ ")
-        if re.match(r"(\S*/)?mcptrio ", line):
-            yield re.split(r" [|<>&]", line)[0]
+        for part in re.split(r"&&|\|\|?|;", line.strip().removeprefix("$ ")):
+            if call := re.match(r"\s*(?:\w+=\S* )*((?:\S*/)?mcptrio .*)", part):
+                yield re.split(r" [<>&]", call[1])[0]
 
 
 def _exists(module: str, name: str) -> bool:
@@ -173,6 +173,6 @@ def test_unknown_commands_are_found() -> None:
     @click.option("--http/--no-http")
     def serve(http: bool) -> None: ...
 
-    block = Block("sh", "$ mcptrio serve \\\n  --http --prot=1 | tee log\nbin/mcptrio serv\nls\n", "p.md:1")
+    block = Block("sh", "$ mcptrio serve \\\n  --http --prot=1 | tee log\nls && X=1 bin/mcptrio serv\nls\n", "p.md:1")
 
     assert [word for line in shell_lines(block) for word in unknown_words(line, main)] == ["--prot=1", "serv"]

@@ -197,6 +197,8 @@ class Connection:
         return method
 
     def _initialize(self, message: Request) -> RequestReceived:
+        if self.peer is not None:
+            raise InvalidRequest(f"expected initialize once, this session speaks {self.peer.revision.version} already")
         raw = message.params or {}
         requested = raw.get("protocolVersion")
         if not isinstance(requested, str):

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import trio
 
-from mcptrio.errors import MCPError, MissingClientCapability
+from mcptrio.errors import MCPTrioError, MissingClientCapability
 from mcptrio.protocol.events import Peer
 from mcptrio.protocol.model.base import Result
 from mcptrio.protocol.model.input_required import InputRequest
@@ -102,19 +102,21 @@ class BackChannel:
         return await effect()
 
     async def _ask_all(self, questions: Sequence[Question], answers: list[Any], timeout: float) -> None:
-        async def ask(position: int) -> None:
-            answers[position] = await self._ask(questions[position], timeout)
+        """All at once; the first refusal stands for all of them, as it would with a single question."""
+        refusals: list[MCPTrioError | trio.TooSlowError] = []
 
-        try:
-            async with trio.open_nursery() as nursery:
-                for position in range(len(questions)):
-                    nursery.start_soon(ask, position)
-        except BaseExceptionGroup as group:
-            # The first refusal stands for all of them, as it would with a single question.
-            errors = group.subgroup(MCPError)
-            if errors is None or len(errors.exceptions) != len(group.exceptions):
-                raise
-            raise errors.exceptions[0] from None
+        async def ask(position: int) -> None:
+            try:
+                answers[position] = await self._ask(questions[position], timeout)
+            except (MCPTrioError, trio.TooSlowError) as error:
+                refusals.append(error)
+                nursery.cancel_scope.cancel()
+
+        async with trio.open_nursery() as nursery:
+            for position in range(len(questions)):
+                nursery.start_soon(ask, position)
+        if refusals:
+            raise refusals[0]
 
     async def _ask(self, question: Question, timeout: float) -> Any:
         scope = self.scope

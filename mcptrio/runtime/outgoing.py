@@ -76,7 +76,8 @@ class Outgoing:
             if not waiter.arrived.is_set():
                 connection.give_up(message.id)
                 if sent:
-                    await self._take_back(message, peer, outlet)
+                    with trio.move_on_after(GOODBYE, shield=True):
+                        await self._take_back(message, peer, outlet)
         answer = waiter.answer
         if answer is None:
             raise ConnectionClosed(self._closed or "the session ended")
@@ -104,9 +105,7 @@ class Outgoing:
     async def _take_back(self, message: Request, peer: Peer, outlet: Outlet) -> None:
         params = CancelledParams(request_id=message.id, reason="no longer needed")
         notice = self._connection.notification("notifications/cancelled", params, peer=peer)
-        if notice is None:
-            return
-        with trio.move_on_after(GOODBYE, shield=True):
+        if notice is not None:
             try:
                 await outlet.send(notice)
             except ConnectionClosed:

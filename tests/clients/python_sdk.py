@@ -115,7 +115,11 @@ class Peer:
         return self.revision in MODERN_PROTOCOL_VERSIONS
 
     async def text(self, tool: str, **arguments: Any) -> str:
-        return text_of(await self.client.call_tool(tool, arguments))
+        """The text a tool returned, or the code of the error."""
+        try:
+            return text_of(await self.client.call_tool(tool, arguments))
+        except MCPError as error:
+            return f"error {error.code}"
 
 
 def connect(target: Target, revision: str, *, transport: Any = None, mode: str | None = None) -> Any:
@@ -145,12 +149,12 @@ def text_of(result: types.CallToolResult) -> str:
     return f"error: {content.text}" if result.is_error else content.text
 
 
-async def failure_of(call: Awaitable[Any]) -> dict[str, Any]:
+async def failure_of(call: Awaitable[Any]) -> int | str:
+    """The code of the error, or what came instead of one."""
     try:
-        answer = await call
+        return repr(await call)
     except MCPError as error:
-        return {"code": error.code, "message": error.error.message}
-    return {"answer": repr(answer)}
+        return error.code
 
 
 # What is offered
@@ -233,11 +237,11 @@ async def failed(peer: Peer) -> Any:
     return {
         "refused": await peer.text("refuse", reason="not today"),
         "crashed": await peer.text("crash"),
-        "wrong type": (await peer.client.call_tool("area", {"width": "wide", "height": 1})).is_error,
-        "unknown tool": (await failure_of(peer.client.call_tool("no_such_tool")))["code"],
-        "unknown resource": (await failure_of(peer.client.read_resource("note://nowhere")))["code"],
-        "unknown prompt": (await failure_of(peer.client.get_prompt("no_such_prompt")))["code"],
-        "bad cursor": (await failure_of(peer.client.list_tools(cursor="no such cursor")))["code"],
+        "wrong type": await peer.text("area", width="wide", height=1),
+        "unknown tool": await peer.text("no_such_tool"),
+        "unknown resource": await failure_of(peer.client.read_resource("note://nowhere")),
+        "unknown prompt": await failure_of(peer.client.get_prompt("no_such_prompt")),
+        "bad cursor": await failure_of(peer.client.list_tools(cursor="no such cursor")),
     }
 
 
@@ -292,7 +296,7 @@ async def timed_out(peer: Peer) -> Any:
     """The client gives up by itself, and tells the server."""
     name = f"slow hold of {id(peer)}"
     failure = await failure_of(peer.client.call_tool("hold", {"name": name}, read_timeout_seconds=0.1))
-    return [failure["code"], (await peer.text("watch_cancelled", name=name)).removeprefix(name)]
+    return [failure, (await peer.text("watch_cancelled", name=name)).removeprefix(name)]
 
 
 # Questions
@@ -324,8 +328,11 @@ async def asked_twice(peer: Peer) -> Any:
 
 
 async def asked_elsewhere(peer: Peer) -> Any:
-    prompt = await peer.client.get_prompt("interview")
-    read = await peer.client.read_resource("note://asked")
+    try:
+        prompt = await peer.client.get_prompt("interview")
+        read = await peer.client.read_resource("note://asked")
+    except MCPError as error:
+        return f"error {error.code}"
     return [prompt.messages[0].content.text, read.contents[0].text]  # type: ignore[union-attr]
 
 
@@ -507,7 +514,7 @@ async def ended(peer: Peer) -> Any:
         transport = peer.target.transport(http_client=http)
         async with transport as streams, ClientSession(*streams) as session:
             session.adopt(agreed)
-            return [statuses, (await failure_of(session.send_ping())).get("code")]
+            return [statuses, await failure_of(session.send_ping())]
 
 
 Behaviour: TypeAlias = Callable[[Peer], Awaitable[Any]]

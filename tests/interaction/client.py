@@ -20,7 +20,7 @@ from attrs import define, field
 from tests.interaction.applies import HANDSHAKE, SINCE_2025_03, SINCE_2025_06
 from tests.interaction.wires import ChannelWire, Exchange, HTTPWire
 
-__all__ = ["LOG_LEVEL", "SUBSCRIPTION_ID", "VERSION", "Call", "Peer"]
+__all__ = ["CAPABILITIES", "INFO", "LOG_LEVEL", "SUBSCRIPTION_ID", "VERSION", "Call", "Peer"]
 
 VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
@@ -311,6 +311,9 @@ class Peer:
 
     async def get(self, **headers: str) -> Exchange:
         """A GET; returns when its response has begun."""
+        return await self._bodiless("GET", **headers)
+
+    async def _bodiless(self, method: str, **headers: str) -> Exchange:
         assert isinstance(self.wire, HTTPWire)
         exchange = Exchange()
         sent = {**self._headers({}), **{name.replace("_", "-"): value for name, value in headers.items()}}
@@ -318,10 +321,14 @@ class Peer:
         def deliver(value: Any, exchange: Exchange) -> None:
             self._deliver(value, None)
 
-        self.nursery.start_soon(self.wire.run, exchange, "GET", sent, b"", deliver)
+        self.nursery.start_soon(self.wire.run, exchange, method, sent, b"", deliver)
         with self.patience():
             await exchange.began.wait()
         return exchange
+
+    async def delete(self) -> Exchange:
+        """End the session (HTTP)."""
+        return await self._bodiless("DELETE")
 
     async def watch(self, *kinds: Literal["tools", "prompts", "resources"], uris: Sequence[str] = ()) -> Call | None:
         """Be told of changes, in the revision's own fashion. Returns the listening request, where there is one."""
@@ -338,6 +345,12 @@ class Peer:
         return call
 
     # What came
+
+    async def eventually(self, claim: Callable[[], bool]) -> None:
+        """Wait until this is true of the server; for what no message tells."""
+        with self.patience():
+            while not claim():
+                await trio.sleep(self.seconds / 2000)
 
     async def until(self, wanted: str | Callable[[Any], bool]) -> Any:
         """The next message that has this method, or of which this is true; those before it are passed over."""

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
-from attrs import define, field
 
-from mcptrio import Principal, Server, memory_channel_pair, serve_http
-from mcptrio.transports.stdio import open_stdio
 from tests.interaction.applies import combinations, needs_real_time
-from tests.interaction.client import Answerer, Peer
-from tests.interaction.wires import HTTPWire, MemoryWire, PipeWire, pipe
-
-PATIENCE = 10.0
-"""Real seconds a client waits for anything."""
-VIRTUAL_PATIENCE = 1e6
-"""The same where the clock jumps: longer than any deadline of the server's."""
+from tests.interaction.serving import Serve
+from tests.interaction.wires import HTTPWire
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -39,114 +29,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def _run_jumping(function: Any, *, clock: trio.abc.Clock | None = None, instruments: Any = ()) -> Any:
     return trio.run(function, clock=clock or trio.testing.MockClock(autojump_threshold=0), instruments=instruments)
-
-
-@define(eq=False)
-class Serve:
-    """Starts a server with these functions (or plugins), and a client that has begun to talk to it.
-
-    Attributes:
-        server: the last one started.
-    """
-
-    revision: str
-    transport: str
-    jumps: bool
-    nursery: trio.Nursery
-    stack: AsyncExitStack
-    servers: list[Server] = field(factory=list)
-    peers: list[Peer] = field(factory=list)
-    shutdown: trio.Event = field(factory=trio.Event)
-    """Ends the server in an orderly way."""
-    closed: trio.Event = field(factory=trio.Event)
-    """The last server has ended."""
-    _ports: dict[Server, int] = field(factory=dict)
-
-    async def __call__(
-        self,
-        *functions: Callable[..., Any],
-        plugins: Any = (),
-        capabilities: dict[str, Any] | None = None,
-        answers: dict[str, Answerer] | None = None,
-        **options: Any,
-    ) -> Peer:
-        await self.start(*functions, plugins=plugins, **options)
-        return await self.connect(capabilities=capabilities, answers=answers)
-
-    async def start(self, *functions: Callable[..., Any], plugins: Any = (), **options: Any) -> Server:
-        """The server alone. Takes what :class:`Server` takes."""
-        marked = SimpleNamespace(**{function.__name__: function for function in functions})
-        if not isinstance(plugins, list | tuple):
-            options["plugins"] = plugins
-        else:
-            options["plugins"] = [*([marked] if functions else []), *plugins]
-        server = Server("tested", version="7", **options)
-        self.shutdown, self.closed = trio.Event(), trio.Event()
-        started = self._over_http if self.transport == "http" else self._in_process
-        await self.nursery.start(started, server, self.shutdown, self.closed)
-        self.servers.append(server)
-        return server
-
-    @property
-    def server(self) -> Server:
-        return self.servers[-1]
-
-    async def connect(
-        self,
-        *,
-        capabilities: dict[str, Any] | None = None,
-        answers: dict[str, Answerer] | None = None,
-        revision: str | None = None,
-        principal: Principal | None = None,
-        begin: bool = True,
-    ) -> Peer:
-        """One more client.
-
-        Args:
-            principal: who it is; not over HTTP, where headers say so.
-        """
-        peer = Peer(
-            revision=revision or self.revision,
-            wire=await self._wire(principal),
-            nursery=self.nursery,
-            capabilities=capabilities or {},
-            answers=answers or {},
-            seconds=VIRTUAL_PATIENCE if self.jumps else PATIENCE,
-        )
-        await self.nursery.start(peer.run)
-        self.peers.append(peer)
-        if begin:
-            await peer.begin()
-        return peer
-
-    async def _wire(self, principal: Principal | None) -> Any:
-        if self.transport == "http":
-            return HTTPWire(self._ports[self.server])
-        if self.transport == "memory":
-            ours, theirs = memory_channel_pair()
-            self.nursery.start_soon(partial(self.server.serve, theirs, principal=principal))
-            return MemoryWire(ours)
-        to_server, to_client = self.stack.enter_context(pipe()), self.stack.enter_context(pipe())
-        channel = await self.stack.enter_async_context(open_stdio(stdin_fd=to_server[0], stdout_fd=to_client[1]))
-        self.nursery.start_soon(partial(self.server.serve, channel, principal=principal))
-        return PipeWire(trio.lowlevel.FdStream(to_client[0]), trio.lowlevel.FdStream(to_server[1]))
-
-    async def _in_process(
-        self, server: Server, shutdown: trio.Event, closed: trio.Event, *, task_status: trio.TaskStatus[None]
-    ) -> None:
-        async with server.open():
-            task_status.started()
-            await shutdown.wait()
-        closed.set()
-
-    async def _over_http(
-        self, server: Server, shutdown: trio.Event, closed: trio.Event, *, task_status: trio.TaskStatus[None]
-    ) -> None:
-        async with trio.open_nursery() as nursery:
-            urls = await nursery.start(partial(serve_http, server, port=0, shutdown=shutdown))
-            self._ports[server] = int(urls[0].split(":")[2].split("/")[0])
-            task_status.started()
-        closed.set()
 
 
 @pytest.fixture

@@ -1,0 +1,66 @@
+"""A tool that asks the user while it runs, in every revision of the protocol.
+
+Run it: mcptrio serve --stdio --plugin examples/elicit.py
+
+The user is asked in a round trip (2026-07-28) or by a request of the server's (2025-11-25, 2025-06-18). Older clients
+cannot be asked; there the tool says what it needs as an argument, and the model asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import Annotated, Literal
+
+import msgspec
+
+from mcptrio import Context, ToolError, hookimpl, tool
+
+__all__ = ["Restaurant", "Table", "register_objects"]
+
+
+@dataclass
+class Table:
+    """What the user fills in."""
+
+    guests: Annotated[int, msgspec.Meta(ge=1, le=20)]
+    area: Literal["inside", "terrace"] = "inside"
+
+
+class Restaurant:
+    """Its reservations."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+
+    async def _reserve(self, guests: int, area: str) -> int:
+        return next(self._numbers)
+
+    @tool(read_only=False, destructive=False)
+    async def book(self, ctx: Context, guests: int | None = None) -> str:
+        """Book a table for tonight.
+
+        Args:
+            guests: how many; without it, the user is asked.
+        """
+        if guests is not None:
+            table = Table(guests)
+        elif ctx.supports("elicitation.form"):
+            answer = await ctx.elicit("A table for how many?", Table)
+            if answer.content is None:
+                return "The user does not want a table."
+            table = answer.content
+        else:
+            raise ToolError("this client cannot ask its user: ask yourself, and say how many with `guests`")
+        # In 2026-07-28 the question below may have this handler run again, on another replica; the table is taken once.
+        number = await ctx.once(self._reserve, table.guests, table.area)
+        if ctx.supports("elicitation.form"):
+            card = await ctx.elicit(f"Table {number}: under which name?", str)
+            return f"Table {number} for {table.guests}, {table.area}, in the name of {card.content or 'nobody'}."
+        return f"Table {number} for {table.guests}, {table.area}."
+
+
+@hookimpl
+def register_objects(register: Callable[[object], None]) -> None:
+    register(Restaurant())

@@ -1,0 +1,94 @@
+"""A plugin with state: an object whose methods are tools, resources and a prompt; configured, saved, watched.
+
+Run it: mcptrio serve --stdio --plugin examples/notes.py
+In mcptrio.toml, if the notes are to be kept:
+
+    [plugins.notes]
+    file = "notes.json"
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from mcptrio import Context, ResourceNotFound, ToolError, completion, hookimpl, prompt, resource, tool
+
+__all__ = ["Notes", "register_objects"]
+
+MOST_NOTES = 1000
+
+
+class Notes:
+    """
+    Args:
+        file: read when the server starts, written when it ends; ``None`` keeps the notes in memory.
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
+        self._file = file
+        self._texts: dict[str, str] = {}
+
+    @tool(read_only=False, destructive=False)
+    async def write(self, ctx: Context, name: str, text: str) -> str:
+        """Write a note, over the old one if there is one."""
+        if name not in self._texts and len(self._texts) >= MOST_NOTES:
+            raise ToolError(f"there are {MOST_NOTES} notes already: delete one first")
+        self._texts[name] = text
+        # Whoever subscribes to it hears of it, in every revision.
+        ctx.notify_resource_updated(f"notes:///{name}")
+        return f"{len(self._texts)} notes"
+
+    @tool(read_only=True)
+    async def search(self, words: str) -> list[str]:
+        """The names of the notes with these words in them."""
+        return [name for name, text in self._texts.items() if words.lower() in text.lower()]
+
+    @tool(read_only=False, destructive=True, idempotent=True)
+    async def delete(self, ctx: Context, name: str) -> str:
+        """Delete a note."""
+        if self._texts.pop(name, None) is None:
+            raise ToolError(f"there is no note {name!r}")
+        ctx.notify_resource_updated(f"notes:///{name}")
+        return "deleted"
+
+    @resource("notes:///{name}", mime_type="text/markdown")
+    async def read(self, name: str) -> str:
+        """One note."""
+        if name not in self._texts:
+            raise ResourceNotFound(f"notes:///{name}")
+        return self._texts[name]
+
+    @completion("notes:///{name}", "name")
+    async def names(self) -> list[str]:
+        return list(self._texts)
+
+    @prompt
+    async def summarize(self, name: str) -> str:
+        """Have a note summarized."""
+        return f"Summarize in one sentence:\n\n{await self.read(name)}"
+
+    @hookimpl
+    def lifespan(self) -> AbstractAsyncContextManager[None]:
+        return self._kept()
+
+    @asynccontextmanager
+    async def _kept(self) -> AsyncIterator[None]:
+        file = None if self._file is None else trio.Path(self._file)
+        if file is not None and await file.exists():
+            self._texts.update(json.loads(await file.read_text("utf-8")))
+        yield
+        if file is not None:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + 5):
+                await file.write_text(json.dumps(self._texts), "utf-8")
+
+
+@hookimpl
+def register_objects(register: Callable[[object], None], config: Mapping[str, Any]) -> None:
+    file = config.get("file")
+    register(Notes(Path(file) if file is not None else None))

@@ -1,0 +1,203 @@
+"""Single messages: ids, what is malformed, what is too large."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import trio
+
+from mcptrio import tool
+from tests.interaction.applies import BYTES, HANDSHAKE, only
+from tests.interaction.client import Peer
+from tests.interaction.serving import Serve
+
+
+@tool
+async def echo(text: str) -> str:
+    """Echo."""
+    return text
+
+
+@tool
+async def wait() -> str:
+    """Wait until cancelled."""
+    await trio.sleep(100)
+    return "done"
+
+
+async def _refused(peer: Peer, data: bytes) -> dict[str, Any]:
+    """The error that comes back for bytes that are no message."""
+    call = await peer.send_bytes(data)
+    message = await peer.until(lambda message: "error" in message)
+    if call.exchange is not None:
+        assert call.exchange.status == 400
+    error: dict[str, Any] = message
+    return error
+
+
+@pytest.mark.parametrize("id", [0, 1, -7, 2**53, "1", "", "ä😀", "a" * 1000])
+async def test_the_id_comes_back_as_it_was(serve: Serve, id: int | str) -> None:
+    peer = await serve(echo)
+
+    call = await peer.start("tools/list", id=id)
+    answer = await call.wait()
+
+    assert answer["id"] == id
+    assert type(answer["id"]) is type(id)
+
+
+@pytest.mark.parametrize("id", [None, True, 1.5, [], {}, 2**70])
+async def test_an_id_that_is_none_is_refused(serve: Serve, id: object) -> None:
+    peer = await serve(echo)
+    params = peer.params({})
+
+    call = await peer.send({"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": params})
+    message = await peer.until(lambda message: "error" in message)
+
+    assert message["error"]["code"] == -32600
+    assert message.get("id") is None
+    if call.exchange is not None:
+        assert call.exchange.status == 400
+
+
+async def test_a_number_and_its_text_are_two_ids(serve: Serve) -> None:
+    peer = await serve(echo)
+
+    first = await peer.start_call("echo", {"text": "number"}, id=1)
+    second = await peer.start_call("echo", {"text": "text"}, id="1")
+
+    assert (await first.result())["content"][0]["text"] == "number"
+    assert (await second.result())["content"][0]["text"] == "text"
+
+
+@only(transports=["memory", "stdio"], because="over HTTP the second one is answered on a stream of its own")
+async def test_an_id_that_is_in_flight_is_refused_and_the_first_one_goes_on(serve: Serve) -> None:
+    peer = await serve(wait)
+    first = await peer.start_call("wait", id="same")
+
+    second = await peer.start("tools/list", id="same")
+
+    assert (await second.error())["code"] == -32600
+    assert not first.arrived.is_set()
+    assert [r["id"] for s in serve.server.snapshot()["sessions"] for r in s["requests"]] == ["same"]
+
+
+@only(revisions=HANDSHAKE, transports=["http"], because="only a session over HTTP has both streams and shared ids")
+async def test_an_id_that_is_in_flight_is_refused_on_another_stream_of_the_session(serve: Serve) -> None:
+    peer = await serve(wait)
+    first = await peer.start_call("wait", id="same")
+    await peer.eventually(lambda: serve.server.snapshot()["in_flight"] == 1)
+
+    second = await peer.start("tools/list", id="same")
+
+    assert (await second.error())["code"] == -32600
+    assert first.answer is None
+
+
+async def test_an_id_can_be_used_again_when_it_is_answered(serve: Serve) -> None:
+    peer = await serve(echo)
+
+    for _ in range(2):
+        assert (await peer.text("echo", {"text": "a"}, id="same")) == "a"
+
+
+@pytest.mark.parametrize("data", [b"{", b"nonsense", b'{"jsonrpc": "2.0", "id": 1, "method": "tools/list"', b"\xff\xfe"])
+@only(transports=BYTES, because="in memory there are messages, not bytes")
+async def test_what_is_not_json_is_a_parse_error_and_the_conversation_goes_on(serve: Serve, data: bytes) -> None:
+    peer = await serve(echo)
+
+    message = await _refused(peer, data)
+
+    assert message["error"]["code"] == -32700
+    assert "id" not in message
+    assert await peer.text("echo", {"text": "a"}) == "a"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        3,
+        "text",
+        None,
+        {},
+        {"jsonrpc": "1.0", "id": 1, "method": "tools/list"},
+        {"jsonrpc": "2.0", "id": 1},
+        {"jsonrpc": "2.0", "id": 1, "method": 3},
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": []},
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "result": {}},
+        {"jsonrpc": "2.0", "id": 1, "result": {}, "error": {"code": 1, "message": "x"}},
+    ],
+)
+@only(transports=BYTES, because="in memory there are messages, not any JSON")
+async def test_json_that_is_no_message_is_an_invalid_request(serve: Serve, value: object) -> None:
+    peer = await serve(echo)
+
+    message = await _refused(peer, json.dumps(value).encode())
+
+    assert message["error"]["code"] == -32600
+    assert await peer.text("echo", {"text": "a"}) == "a"
+
+
+@only(transports=["stdio"], because="HTTP refuses it by its length, with 413")
+async def test_a_line_that_is_too_long_is_refused_and_the_next_one_is_read(serve: Serve) -> None:
+    peer = await serve(echo)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(peer.send_bytes, b'{"a": "' + b"x" * 5_000_000 + b'"}')
+        message = await peer.until(lambda message: "error" in message)
+
+    assert message["error"]["code"] == -32600
+    assert await peer.text("echo", {"text": "a"}) == "a"
+
+
+@only(transports=["http"], because="only HTTP says the length beforehand")
+async def test_a_body_that_is_too_long_is_refused_with_413(serve: Serve) -> None:
+    peer = await serve(echo)
+
+    call = await peer.send_bytes(b"{}", headers={"content-length": "5000000"})
+    assert call.exchange is not None
+    with peer.patience():
+        await call.exchange.began.wait()
+    call.exchange.disconnect()
+
+    assert call.exchange.status == 413
+
+
+@only(transports=BYTES, because="in memory there are messages, not bytes")
+async def test_what_is_nested_too_deeply_is_refused(serve: Serve) -> None:
+    peer = await serve(echo)
+    deep = "[" * 200 + "]" * 200
+
+    message = await _refused(
+        peer, b'{"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"a": %s}}' % deep.encode()
+    )
+
+    assert message["error"]["code"] == -32600
+    assert await peer.text("echo", {"text": "a"}) == "a"
+
+
+async def test_unknown_members_are_ignored(serve: Serve) -> None:
+    peer = await serve(echo)
+    params = peer.params({"name": "echo", "arguments": {"text": "a"}, "future": {"a": [1]}})
+
+    call = await peer.send({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params, "more": True})
+
+    assert (await call.result())["content"][0]["text"] == "a"
+
+
+async def test_many_requests_at_once_each_get_their_own_answer(serve: Serve) -> None:
+    peer = await serve(echo)
+
+    calls = [await peer.start_call("echo", {"text": str(n)}) for n in range(50)]
+
+    for number, call in enumerate(calls):
+        assert (await call.result())["content"][0]["text"] == str(number)
+
+
+async def test_text_beyond_ascii_arrives_unharmed(serve: Serve) -> None:
+    peer = await serve(echo)
+    text = "grüße 你好 😀\u2028\u0000\n\t"
+
+    assert await peer.text("echo", {"text": text}) == text

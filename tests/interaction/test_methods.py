@@ -1,0 +1,205 @@
+"""Which methods exist: discover, capabilities on both sides, the unknown."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcptrio import Context, prompt, resource, tool
+from tests.interaction.applies import HANDSHAKE, MODERN, REVISIONS, only, without
+from tests.interaction.serving import Serve
+
+
+@tool
+async def echo(text: str) -> str:
+    """Echo."""
+    return text
+
+
+@resource("memo://one")
+async def memo() -> str:
+    """A memo."""
+    return "one"
+
+
+@prompt
+async def greet(name: str) -> str:
+    """Greet."""
+    return f"Greet {name}"
+
+
+@tool
+async def sample(ctx: Context) -> str:
+    """Have the client's model say something."""
+    await ctx.sample("hello")
+    return "sampled"
+
+
+async def _capabilities(serve: Serve, *functions: object) -> dict[str, object]:
+    peer = await serve(*functions)
+    answer = peer.initialized if peer.initialized is not None else await peer.request("server/discover")
+    return answer["capabilities"]
+
+
+@only(revisions=MODERN, because="discover is new in 2026-07-28")
+async def test_discover_tells_versions_capabilities_and_how_long_that_holds(serve: Serve) -> None:
+    peer = await serve(echo, instructions="Use echo.", list_ttl_ms=5000)
+
+    found = await peer.request("server/discover")
+
+    assert found["supportedVersions"] == ["2026-07-28"]
+    assert found["instructions"] == "Use echo."
+    assert found["ttlMs"] == 5000
+    assert found["cacheScope"] in ("public", "private")
+    assert set(found["capabilities"]) >= {"tools"}
+
+
+async def test_only_what_is_there_is_advertised(serve: Serve) -> None:
+    capabilities = await _capabilities(serve, echo)
+
+    assert capabilities["tools"] == {"listChanged": True}
+    assert "resources" not in capabilities
+    assert "prompts" not in capabilities
+    assert "completions" not in capabilities
+
+
+async def test_everything_there_is_advertised(serve: Serve) -> None:
+    capabilities = await _capabilities(serve, echo, memo, greet)
+
+    assert capabilities["resources"] == {"subscribe": True, "listChanged": True}
+    assert capabilities["prompts"] == {"listChanged": True}
+    assert ("completions" in capabilities) == (serve.revision != "2024-11-05")
+    assert capabilities["logging"] == {}
+
+
+async def test_what_is_added_at_run_time_is_advertised_to_the_next_client(serve: Serve) -> None:
+    await serve(echo)
+    serve.server.add_prompt(greet)
+
+    peer = await serve.connect()
+
+    answer = peer.initialized if peer.initialized is not None else await peer.request("server/discover")
+    assert "prompts" in answer["capabilities"]
+
+
+@pytest.mark.parametrize(
+    "method", ["nobody/knows", "tools/listt", "", "rpc.discover", "tools/call/x", "notifications/cancelled"]
+)
+async def test_an_unknown_method_is_not_found(serve: Serve, method: str) -> None:
+    peer = await serve(echo)
+
+    call = await peer.start(method)
+
+    assert (await call.error())["code"] == -32601
+    if call.exchange is not None and not peer.handshake:
+        assert call.exchange.status == 404
+
+
+@pytest.mark.parametrize("method", ["resources/list", "resources/templates/list", "prompts/list", "resources/subscribe"])
+async def test_a_method_behind_a_capability_that_is_not_advertised_is_not_found(serve: Serve, method: str) -> None:
+    peer = await serve(echo)
+
+    assert (await peer.error(method, {"uri": "memo://one"}))["code"] == -32601
+
+
+@pytest.mark.parametrize("method", ["ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"])
+@only(revisions=MODERN, because="these methods were removed in 2026-07-28")
+async def test_a_removed_method_is_not_found(serve: Serve, method: str) -> None:
+    peer = await serve(echo, memo)
+
+    assert (await peer.error(method, {"level": "info", "uri": "memo://one"}))["code"] == -32601
+
+
+@pytest.mark.parametrize("method", ["server/discover", "subscriptions/listen"])
+@only(revisions=HANDSHAKE, because="these methods are new in 2026-07-28")
+async def test_a_method_of_a_later_revision_is_not_found(serve: Serve, method: str) -> None:
+    peer = await serve(echo)
+
+    assert (await peer.error(method, {"notifications": {}}))["code"] == -32601
+
+
+@pytest.mark.parametrize("method", ["sampling/createMessage", "elicitation/create", "roots/list"])
+async def test_a_method_of_the_client_is_not_found_on_the_server(serve: Serve, method: str) -> None:
+    peer = await serve(echo)
+
+    assert (await peer.error(method))["code"] == -32601
+
+
+async def test_what_the_client_did_not_declare_is_not_asked(serve: Serve) -> None:
+    peer = await serve(sample, capabilities={"roots": {}})
+
+    call = await peer.start_call("sample")
+    error = await call.error()
+
+    assert "sampling" in error["message"]
+    assert error["data"] == {"requiredCapabilities": {"sampling": {}}}
+    assert peer.asked == []
+    if not peer.handshake:
+        assert error["code"] == -32021
+        assert call.exchange is None or call.exchange.status == 400
+
+
+@only(revisions=HANDSHAKE, because="the code belongs to 2026-07-28")
+async def test_a_handshake_client_never_sees_the_code_of_a_later_revision(serve: Serve) -> None:
+    peer = await serve(sample)
+
+    error = await (await peer.start_call("sample")).error()
+
+    assert error["code"] not in (-32020, -32021, -32022)
+
+
+@only(revisions=MODERN, because="capabilities come with every request there")
+async def test_capabilities_are_those_of_the_request_and_no_other(serve: Serve) -> None:
+    peer = await serve(sample, capabilities={"sampling": {}})
+    assert (await (await peer.start_call("sample")).result())["resultType"] == "input_required"
+
+    peer.capabilities = {}
+
+    assert (await (await peer.start_call("sample")).error())["code"] == -32021
+
+
+@only(revisions=REVISIONS[:1], because="2024-11-05 has no capability for completion")
+async def test_completion_exists_without_a_capability_in_the_first_revision(serve: Serve) -> None:
+    peer = await serve(greet)
+
+    ref = {"type": "ref/prompt", "name": "greet"}
+    result = await peer.request("completion/complete", {"ref": ref, "argument": {"name": "name", "value": ""}})
+
+    assert result["completion"]["values"] == []
+
+
+@without(revisions=REVISIONS[:1], because="2024-11-05 has the method without a capability")
+async def test_completion_needs_something_to_complete(serve: Serve) -> None:
+    peer = await serve(echo)
+
+    ref = {"type": "ref/prompt", "name": "greet"}
+    error = await peer.error("completion/complete", {"ref": ref, "argument": {"name": "name", "value": ""}})
+
+    assert error["code"] == -32601
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "where"),
+    [
+        ("tools/call", {}, "name"),
+        ("tools/call", {"name": 3}, "name"),
+        ("tools/call", {"name": "echo", "arguments": []}, "arguments"),
+        ("tools/list", {"cursor": 3}, "cursor"),
+        ("resources/read", {"uri": None}, "uri"),
+        ("prompts/get", {"name": "greet", "arguments": {"name": 3}}, "arguments"),
+    ],
+)
+async def test_malformed_params_are_refused_and_the_message_says_where(
+    serve: Serve, method: str, params: dict[str, object], where: str
+) -> None:
+    peer = await serve(echo, memo, greet)
+
+    call = await peer.start(method, params)
+    error = await call.error()
+
+    if call.exchange is not None and not peer.handshake:
+        assert call.exchange.status == 400
+        # The header that repeats a name is looked at first.
+        assert error["code"] in (-32602, -32020)
+    else:
+        assert error["code"] == -32602
+    assert where in error["message"].lower()
