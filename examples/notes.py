@@ -82,10 +82,12 @@ class Notes:
         file = None if self._file is None else trio.Path(self._file)
         if file is not None and await file.exists():
             self._texts.update(json.loads(await file.read_text("utf-8")))
-        yield
-        if file is not None:
-            with trio.CancelScope(shield=True, deadline=trio.current_time() + 5):
-                await file.write_text(json.dumps(self._texts), "utf-8")
+        try:
+            yield
+        finally:
+            if file is not None:
+                with trio.move_on_after(5, shield=True):
+                    await file.write_text(json.dumps(self._texts), "utf-8")
 
 
 @hookimpl

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from mcptrio.abc import EventStore, SessionStore
+from mcptrio.errors import PluginError
 from mcptrio.protocol.jsonrpc import DEFAULT
 from mcptrio.protocol.jsonrpc import Limits as MessageLimits
 from mcptrio.server import Server
@@ -169,10 +170,15 @@ class Mounted:
             await self._app(scope, receive, send)
             return
         await receive()
-        async with self.running():
-            await send({"type": "lifespan.startup.complete"})
-            await receive()
-        await send({"type": "lifespan.shutdown.complete"})
+        try:
+            async with self.running():
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+        except* PluginError as group:
+            # Only where the server is strict. An exception would mean "no lifespan here", and be served without us.
+            await send({"type": "lifespan.startup.failed", "message": str(_first(group))})
+        else:
+            await send({"type": "lifespan.shutdown.complete"})
 
 
 def run_stdio(make: Callable[[], Server], *, limits: MessageLimits = DEFAULT) -> None:
@@ -223,6 +229,12 @@ async def _watch(signals: AsyncIterator[int], stop: trio.Event) -> None:
         asked = True
         _log.info("%s: stopping", signal.Signals(number).name)
         stop.set()
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _bind(host: str, port: int) -> str:

@@ -166,7 +166,7 @@ class Server:
         At the end what is in flight has ``timeouts.shutdown`` seconds, then everything is cancelled and the lifespans
         are left, the last one entered first.
         """
-        handler = ClientLogHandler(self.logging)
+        handler = ClientLogHandler(self.logging, self.supervisor)
         logging.getLogger().addHandler(handler)
         try:
             async with AsyncExitStack() as lifespans, trio.open_nursery() as nursery:

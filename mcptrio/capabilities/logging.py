@@ -22,6 +22,7 @@ from mcptrio.runtime.current import CURRENT
 from mcptrio.runtime.dispatch import Failure, Handler, contain_sync
 from mcptrio.runtime.rates import TokenBucket
 from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.runtime.supervisor import Supervisor
 
 __all__ = ["ClientLogHandler", "LogSink", "Logging", "Redaction"]
 
@@ -133,17 +134,20 @@ class ClientLogHandler(logging.Handler):
     Put on the root logger while a server is open. mcptrio's own records are not for clients and are left out.
     """
 
-    def __init__(self, sink: Logging) -> None:
+    def __init__(self, sink: Logging, supervisor: Supervisor) -> None:
         super().__init__()
         self._sink = sink
+        self._supervisor = supervisor
 
     def emit(self, record: logging.LogRecord) -> None:
         working = CURRENT.get()
         if working is None or record.name.partition(".")[0] == "mcptrio":
             return
         scope = working.scope
-        token = scope.session.supervisor.trio_token
-        level = next((name for number, name in _PYTHON if record.levelno >= number), _LOWEST)
+        if scope.session.supervisor is not self._supervisor:
+            return
+        token = self._supervisor.trio_token
+        level: LoggingLevel = next((name for number, name in _PYTHON if record.levelno >= number), _LOWEST)
         outcome = contain_sync(record.getMessage)
         if isinstance(outcome, Failure):
             return

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Generic, Literal, TypeVar
 
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
 from mcptrio.capabilities.elicitation_forms import Form
 from mcptrio.errors import ToolError
@@ -70,11 +70,9 @@ class Elicit:
     schema: Any
     """A class with flat fields, a scalar type, choices, or a JSON Schema; see :class:`Form`."""
     key: str | None = None
-    form: Form = field(init=False, repr=False)
-
-    @form.default
-    def _form(self) -> Form:
-        return Form.of(self.schema)
+    form: Form = field(
+        init=False, repr=False, default=Factory(lambda self: Form.of(self.schema), takes_self=True)
+    )
 
     @property
     def capability(self) -> str:

@@ -39,6 +39,7 @@ class RequestScope:
         "_timeouts",
         "_waiting",
         "cancel_scope",
+        "ended",
         "label",
         "outlet",
         "owner",
@@ -55,6 +56,8 @@ class RequestScope:
         self.session = session
         self.started = trio.current_time()
         self.reason: str | None = None
+        self.ended = False
+        """The answer is on its way: nothing else of this request may be sent any more."""
         self.label = request.method.name
         self.owner: str | None = None
         self._waiting = 0
@@ -126,17 +129,17 @@ class RequestScope:
 
     def report(self, progress: float, total: float | None, message: str | None) -> None:
         self.touch()
-        if self.progress is not None:
+        if self.progress is not None and not self.ended:
             self.progress.report(progress, total, message)
 
     def notify(self, method: str, params: Any, *, key: object = None) -> bool:
         """Send a notification that belongs to this request, without waiting.
 
         Returns:
-            Whether the revision has it at all.
+            Whether it was: the revision has it, and the answer is not on its way yet.
         """
         notification = self.session.connection.notification(method, params, peer=self.request.peer)
-        if notification is None:
+        if notification is None or self.ended:
             return False
         self.outlet.offer(notification, object() if key is None else key)
         return True

@@ -235,10 +235,12 @@ class Session:
             if reply is not None:
                 if scope.progress is not None:
                     scope.progress.flush()
+                scope.ended = True
                 await scope.outlet.send(reply)
         except ConnectionClosed:
             _log.debug("%s: the answer to %s had nowhere to go", self.name, scope.label)
         finally:
+            scope.ended = True
             if reply is None:
                 self.connection.silence(request)
             if self.in_flight.get(request.id) is scope:

@@ -65,6 +65,7 @@ class Hall:
 def lifespan(server: Server) -> AbstractAsyncContextManager[Hall]:
     @asynccontextmanager
     async def open_hall() -> AsyncIterator[Hall]:
+        print("plugin entered", file=sys.stderr)
         try:
             yield Hall()
         finally:

@@ -1,0 +1,210 @@
+"""What every client must see of plugin.py, by revision and transport: one table for all of them.
+
+Used by the tests of the clients; a client's script carries each behaviour out and says what it saw.
+The one rule: a difference between two clients is a finding, so what is expected does not depend on the client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attrs import frozen
+
+__all__ = ["HANDSHAKE", "MODERN", "REVISIONS", "TRANSPORTS", "Run", "behaviours_of", "expected"]
+
+HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+MODERN = "2026-07-28"
+REVISIONS = (*HANDSHAKE, MODERN)
+TRANSPORTS = ("stdio", "http")
+
+INVALID_REQUEST = -32600
+INVALID_PARAMS = -32602
+RESOURCE_NOT_FOUND = -32002
+
+
+@frozen(kw_only=True)
+class Run:
+    """One client, speaking one revision over one transport, on one connection."""
+
+    revision: str
+    transport: str
+
+    def __str__(self) -> str:
+        return f"{self.revision}-{self.transport}"
+
+    def since(self, revision: str) -> bool:
+        return self.revision >= revision
+
+    @property
+    def modern(self) -> bool:
+        return self.revision == MODERN
+
+
+def expected(behaviour: str, run: Run) -> Any:
+    """What the client must have seen."""
+    return _EXPECTED[behaviour](run)
+
+
+def behaviours_of(run: Run) -> list[str]:
+    """What can be tried in a run."""
+    left_out: set[str] = set()
+    if run.modern:
+        left_out |= {"pinged"}
+    if run.modern or run.transport != "http":
+        left_out |= {"released", "resumed", "ended"}
+    if run.transport == "http" and run.revision == "2024-11-05":
+        # Streamable HTTP came after it. Clients use it nevertheless, and get what needs no GET.
+        left_out |= {"updated", "list_changed", "resumed"}
+    return [behaviour for behaviour in _EXPECTED if behaviour not in left_out]
+
+
+# What differs
+
+
+def _negotiated(run: Run) -> Any:
+    capabilities = ["logging", "prompts", "resources", "tools"]
+    return {
+        "revision": run.revision,
+        "server": "mcptrio-clients",
+        "instructions": "Greet first.",
+        "capabilities": ["completions", *capabilities] if run.since("2025-03-26") else capabilities,
+    }
+
+
+def _described(run: Run) -> Any:
+    return {
+        "title": "Greeting" if run.since("2025-06-18") else None,
+        "description": "Greet somebody.",
+        "required": ["name"],
+        "argument": {"type": "string", "description": "who is greeted."},
+        "read_only": True if run.since("2025-03-26") else None,
+        "icon": "https://example.com/wave.png" if run.since("2025-11-25") else None,
+    }
+
+
+def _structured(run: Run) -> Any:
+    area = {"value": 3, "unit": "m²"}
+    return {"text": area, "structured": area if run.since("2025-06-18") else None}
+
+
+def _contents(run: Run) -> Any:
+    audio = "audio" if run.since("2025-03-26") else "text"
+    link = "resource_link" if run.since("2025-06-18") else "text"
+    return ["text", "image", audio, link, "resource"]
+
+
+def _failed(run: Run) -> Any:
+    wrong_type = 'error: invalid arguments: expected a number @ $.width, got "wide"'
+    return {
+        "refused": "error: not today",
+        "crashed": "error: error executing tool crash",
+        "wrong type": wrong_type if run.since("2025-11-25") else f"error {INVALID_PARAMS}",
+        "unknown tool": f"error {INVALID_PARAMS}",
+        "unknown resource": INVALID_PARAMS if run.modern else RESOURCE_NOT_FOUND,
+        "unknown prompt": INVALID_PARAMS,
+        "bad cursor": INVALID_PARAMS,
+    }
+
+
+def _progressed(run: Run) -> Any:
+    return [[step, 3, f"{step} of 3" if run.since("2025-03-26") else None] for step in (1, 2, 3)]
+
+
+def _asked(run: Run) -> Any:
+    if not run.since("2025-06-18"):
+        return {"answers": [f"error {INVALID_REQUEST}"] * 3, "asked": []}
+    fields = ["size", "sugar", "to_go"]
+    return {
+        "answers": ["large, sugar 2, here", "decline", "cancel"],
+        "asked": [{"message": message, "fields": fields} for message in ("Which coffee?", "decline", "cancel")],
+    }
+
+
+def _opened(run: Run) -> Any:
+    if not run.since("2025-11-25"):
+        return {"answer": f"error {INVALID_REQUEST}", "asked": []}
+    id = None if run.modern else "sign-in-1"
+    return {"answer": "accept", "asked": [{"url": "https://example.com/sign-in", "id": id}]}
+
+
+def _with_forms(answer: Any) -> Callable[[Run], Any]:
+    return lambda run: answer if run.since("2025-06-18") else f"error {INVALID_REQUEST}"
+
+
+def _completed(run: Run) -> Any:
+    return [["rust"], ["cats", "cars"], ["dogs"] if run.since("2025-06-18") else ["cats", "cars"]]
+
+
+def _always(value: Any) -> Callable[[Run], Any]:
+    return lambda run: value
+
+
+_EXPECTED: Mapping[str, Callable[[Run], Any]] = {
+    "negotiated": _negotiated,
+    "lists": _always(
+        {
+            "tools": [
+                *("greet", "area", "media", "locate", "refuse", "crash", "count", "hold", "let_go", "watch_cancelled"),
+                *("meet", "break_off", "chat", "order", "sign_in", "think", "roots", "everything", "checkout"),
+                *("touch", "extend", "shrink"),
+            ],
+            "resources": ["note://asked", "note://today", "note://logo", "note://pair"],
+            "templates": ["note://{day}/{topic}", "log://{name}", "user://{name}"],
+            "prompts": ["interview", "review", "plain"],
+        }
+    ),
+    "described": _described,
+    "called": _always("Hello, Zoë 🌊!"),
+    "structured": _structured,
+    "contents": _contents,
+    "mirrored": _always(["in Zürich", "in Oslo"]),
+    "failed": _failed,
+    "concurrent": _always(True),
+    "progressed": _progressed,
+    "cancelled": _always([True, " was cancelled", "Hello, after!"]),
+    "asked": _asked,
+    "opened": _opened,
+    "sampled": _always(
+        {
+            "answer": "a-model: tea!",
+            "asked": [{"text": "tea", "max_tokens": 50, "system_prompt": "Be brief."}],
+        }
+    ),
+    "rooted": _always('[\n  "file:///srv/data"\n]'),
+    "asked_together": _with_forms("large, a-model, data"),
+    "asked_twice": _with_forms("charged 1 time(s), large, True"),
+    "asked_elsewhere": _with_forms(["Serve a large coffee.", "a large note"]),
+    "read": _always(
+        [
+            [{"uri": "note://logo", "mimeType": "image/png", "blob": "iVBORw=="}],
+            [
+                {"uri": "note://pair/1", "text": "one"},
+                {"uri": "note://pair", "mimeType": "application/x-two", "blob": "dHdv"},
+            ],
+            [{"uri": "note://monday/a%20b", "mimeType": "text/plain", "text": "a b on monday"}],
+        ]
+    ),
+    "cached": lambda run: run.modern,
+    "prompted": _always([["user", "Review this rust: 1 + 1"], ["user", "Just do it."]]),
+    "completed": _completed,
+    "logged": _always(
+        [
+            {"level": "error", "data": "an error message", "logger": None},
+            {"level": "warning", "data": {"text": "a warning"}, "logger": "chat"},
+        ]
+    ),
+    "updated": _always([True, "note://monday/cats"]),
+    "list_changed": _always(
+        [
+            ["prompts", "resources", "tools"],
+            ["extra_tool", "note://extra", "extra_prompt"],
+            ["prompts", "resources", "tools"],
+            [],
+        ]
+    ),
+    "pinged": _always({}),
+    "released": lambda run: ["the rest", [True] if run.since("2025-11-25") else []],
+    "resumed": _always(" was let go"),
+    "ended": _always([204, 404]),
+}

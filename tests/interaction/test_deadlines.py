@@ -1,0 +1,248 @@
+"""How long a call may take: per server, plugin, tool and call; idle time, progress; how many at a time."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import pytest
+import trio
+
+from mcptrio import Context, Limits, Timeouts, prompt, resource, tool
+from tests.interaction.applies import only
+from tests.interaction.serving import Serve
+
+CALL_TIMEOUT = "mcptrio/timeout"
+JUMPS = "the seconds are the clock's, which jumps in memory"
+
+
+@tool
+async def sleep(seconds: float) -> str:
+    """Sleep."""
+    await trio.sleep(seconds)
+    return "slept"
+
+
+@tool
+async def sleep_with_context(ctx: Context, seconds: float) -> str:
+    """Sleep, holding a context."""
+    await trio.sleep(seconds)
+    return "slept"
+
+
+@tool(timeout=5)
+async def hasty() -> str:
+    """Take too long."""
+    await trio.sleep(60)
+    return "slept"
+
+
+@tool(timeout=inf)
+async def patient(seconds: float) -> str:
+    """Take as long as it takes."""
+    await trio.sleep(seconds)
+    return "slept"
+
+
+@tool
+async def steps(ctx: Context, count: int, pause: float) -> str:
+    """Report progress, step by step."""
+    for step in range(count):
+        await trio.sleep(pause)
+        await ctx.report_progress(step + 1)
+    return "done"
+
+
+@tool(concurrency=2)
+async def narrow(ctx: Context) -> str:
+    """At most two at a time."""
+    ctx.server.inside = getattr(ctx.server, "inside", 0) + 1
+    most = ctx.server.most = max(getattr(ctx.server, "most", 0), ctx.server.inside)
+    await trio.sleep(1)
+    ctx.server.inside -= 1
+    return str(most)
+
+
+@resource("slow://one", timeout=5)
+async def slow_resource() -> str:
+    """A resource that takes too long."""
+    await trio.sleep(60)
+    return ""
+
+
+@prompt(timeout=5)
+async def slow_prompt() -> str:
+    """A prompt that takes too long."""
+    await trio.sleep(60)
+    return ""
+
+
+class Slow:
+    """A plugin of its own name."""
+
+    @tool
+    async def dawdle(self) -> str:
+        """Take a while."""
+        await trio.sleep(60)
+        return "slept"
+
+
+async def _timed_out(call: Any, seconds: float) -> None:
+    start = trio.current_time()
+    error = await call.error()
+
+    assert error["code"] == -32603
+    assert "timed out" in error["message"]
+    assert error["data"]["timeout"] == pytest.approx(seconds, abs=0.2)
+    assert trio.current_time() - start == pytest.approx(seconds, abs=0.2)
+
+
+@only(transports=["memory"], because=JUMPS)
+async def test_the_servers_bound_holds_for_every_request(serve: Serve) -> None:
+    peer = await serve(sleep, timeouts=Timeouts(request=20, idle=20))
+
+    await _timed_out(await peer.start_call("sleep", {"seconds": 30}), 20)
+    assert await peer.text("sleep", {"seconds": 19}) == "slept"
+
+
+@only(transports=["memory"], because=JUMPS)
+async def test_a_handler_with_a_context_is_bound_as_well_and_ends(serve: Serve) -> None:
+    ended: list[float] = []
+
+    @tool
+    async def watched(ctx: Context) -> str:
+        """Note when it ends."""
+        try:
+            await trio.sleep(100)
+        finally:
+            ended.append(trio.current_time())
+        return ""
+
+    peer = await serve(watched, timeouts=Timeouts(request=20))
+    start = trio.current_time()
+
+    await _timed_out(await peer.start_call("watched"), 20)
+
+    assert ended == [start + 20]
+
+
+@only(transports=["memory"], because=JUMPS)
+async def test_a_tool_may_have_a_bound_of_its_own(serve: Serve) -> None:
+    peer = await serve(hasty)
+
+    await _timed_out(await peer.start_call("hasty"), 5)
+
+
+@only(transports=["memory"], because=JUMPS)
+async def test_a_tool_may_have_no_bound_at_all(serve: Serve) -> None:
+    peer = await serve(patient)
+
+    assert await peer.text("patient", {"seconds": 100_000}) == "slept"
+
+
+@only(transports=["memory"], because=JUMPS)
+async def test_a_plugin_may_have_a_bound_of_its_own(serve: Serve) -> None:
+    peer = await serve(plugins=[Slow()], plugin_timeouts={"Slow": 7})
+
+    await _timed_out(await peer.start_call("dawdle"), 7)
+
+
+@only(transports=["memory"], because=JUMPS)
+async def test_a_caller_may_give_up_earlier(serve: Serve) -> None:
+    peer = await serve(sleep, hasty)
+
+    await _timed_out(await peer.start_call("sleep", {"seconds": 30}, meta={CALL_TIMEOUT: 2}), 2)
+    await _timed_out(await peer.start_call("hasty", meta={CALL_TIMEOUT: 2}), 2)
+
+
+@only(transports=["memory"], because=JUMPS)
+async def test_a_caller_cannot_prolong_anything(serve: Serve) -> None:
+    peer = await serve(sleep, hasty, timeouts=Timeouts(request=20, idle=20))
+
+    await _timed_out(await peer.start_call("hasty", meta={CALL_TIMEOUT: 1000}), 5)
+    await _timed_out(await peer.start_call("sleep", {"seconds": 30}, meta={CALL_TIMEOUT: 1000}), 20)
+
+
+@pytest.mark.parametrize("value", ["1", -1, 0, True, None, {}])
+@only(transports=["memory"], because=JUMPS)
+async def test_a_callers_bound_that_is_no_number_of_seconds_is_ignored(serve: Serve, value: object) -> None:
+    peer = await serve(sleep)
+
+    assert await peer.text("sleep", {"seconds": 10}, meta={CALL_TIMEOUT: value}) == "slept"
+
+
+@only(transports=["memory"], because=JUMPS)
+async def test_resources_and_prompts_have_bounds_too(serve: Serve) -> None:
+    peer = await serve(slow_resource, slow_prompt)
+
+    await _timed_out(await peer.start("resources/read", {"uri": "slow://one"}), 5)
+    await _timed_out(await peer.start("prompts/get", {"name": "slow_prompt"}), 5)
+
+
+@only(transports=["memory"], because=JUMPS)
+async def test_silence_ends_a_request_before_its_time(serve: Serve) -> None:
+    peer = await serve(sleep_with_context, timeouts=Timeouts(request=100, idle=10))
+
+    await _timed_out(await peer.start_call("sleep_with_context", {"seconds": 30}), 10)
+
+
+@only(transports=["memory"], because=JUMPS)
+async def test_progress_pushes_the_idle_time_even_if_nobody_wants_to_hear_of_it(serve: Serve) -> None:
+    peer = await serve(steps, timeouts=Timeouts(request=100, idle=10))
+
+    assert await peer.text("steps", {"count": 10, "pause": 9}) == "done"
+
+
+@only(transports=["memory"], because=JUMPS)
+async def test_progress_does_not_push_the_whole(serve: Serve) -> None:
+    peer = await serve(steps, timeouts=Timeouts(request=100, idle=10))
+
+    await _timed_out(await peer.start_call("steps", {"count": 100, "pause": 9}), 100)
+
+
+async def test_a_short_bound_ends_a_call_on_every_transport(serve: Serve) -> None:
+    peer = await serve(sleep)
+
+    error = await (await peer.start_call("sleep", {"seconds": 30}, meta={CALL_TIMEOUT: 0.05})).error()
+
+    assert error["code"] == -32603
+    assert "timed out" in error["message"]
+
+
+@only(transports=["memory"], because=JUMPS)
+async def test_no_more_calls_of_a_tool_run_at_a_time_than_it_allows(serve: Serve) -> None:
+    peer = await serve(narrow)
+    start = trio.current_time()
+
+    calls = [await peer.start_call("narrow") for _ in range(6)]
+    texts = [(await call.result())["content"][0]["text"] for call in calls]
+
+    assert set(texts) <= {"1", "2"}
+    assert trio.current_time() - start == pytest.approx(3, abs=0.1)
+
+
+@only(transports=["memory"], because=JUMPS)
+async def test_a_call_that_waits_its_turn_can_be_cancelled(serve: Serve) -> None:
+    peer = await serve(narrow)
+    calls = [await peer.start_call("narrow") for _ in range(3)]
+
+    await calls[2].cancel()
+    for call in calls[:2]:
+        await call.result()
+
+    assert calls[2].answer is None
+    assert await peer.text("narrow") == "2"
+
+
+@only(transports=["memory"], because=JUMPS)
+async def test_threads_are_bounded(serve: Serve) -> None:
+    assert Limits(threads=3).threads == 3
+    peer = await serve(sleep, limits=Limits(threads=3))
+
+    assert serve.server.threads.total_tokens == 3
+    assert await peer.text("sleep", {"seconds": 1}) == "slept"
+
+
+def test_a_bound_of_zero_seconds_is_refused() -> None:
+    with pytest.raises(ValueError, match="request"):
+        Timeouts(request=0)

@@ -1,0 +1,251 @@
+"""Resources: fixed and by template, what is read, what is refused."""
+
+from __future__ import annotations
+
+import base64
+
+from mcptrio import Blob, Context, ResourceNotFound, TextResourceContents, ToolError, resource
+from tests.interaction.applies import MODERN, SINCE_2025_06, only
+from tests.interaction.client import Peer
+from tests.interaction.serving import Serve
+
+
+@resource("memo://one", title="One", mime_type="text/markdown", size=3)
+async def one() -> str:
+    """The first memo."""
+    return "one"
+
+
+@resource("memo://binary", mime_type="image/png")
+async def binary() -> bytes:
+    """Bytes."""
+    return b"\x89PNG"
+
+
+@resource("memo://blob")
+async def blob() -> Blob:
+    """Bytes with a type."""
+    return Blob(b"%PDF", "application/pdf")
+
+
+@resource("memo://object")
+async def some_object() -> dict[str, int]:
+    """An object."""
+    return {"a": 1}
+
+
+@resource("memo://several")
+async def several() -> list[TextResourceContents]:
+    """A directory."""
+    return [TextResourceContents(uri="memo://a", text="a"), TextResourceContents(uri="memo://b", text="b")]
+
+
+@resource("memo://fails")
+async def fails() -> str:
+    """A resource that cannot be read."""
+    raise OSError("/etc/secret: permission denied")
+
+
+@resource("memo://tells")
+async def tells() -> str:
+    """A resource that says why it cannot be read."""
+    raise ToolError("the disk is asleep")
+
+
+@resource("notes://{name}")
+async def note(name: str) -> str:
+    """A note."""
+    return f"note {name}"
+
+
+@resource("pages://{book}/{page}")
+async def page(book: str, page: int) -> str:
+    """A page."""
+    return f"{book} {page + 1}"
+
+
+@resource("files:///{+path}")
+async def file(path: str) -> str:
+    """A file."""
+    return f"file {path}"
+
+
+@resource("gone://{id}")
+async def gone(id: str) -> str:
+    """What is not there any more."""
+    raise ResourceNotFound(f"gone://{id}")
+
+
+@resource("who://asks")
+async def who(ctx: Context) -> str:
+    """Who asks."""
+    return f"{ctx.client_info.name if ctx.client_info else None}"
+
+
+async def _read(peer: Peer, uri: str) -> dict[str, object]:
+    (contents,) = (await peer.request("resources/read", {"uri": uri}))["contents"]
+    return dict(contents)
+
+
+async def _not_found(peer: Peer, uri: str) -> None:
+    call = await peer.start("resources/read", {"uri": uri})
+    error = await call.error()
+
+    assert error["code"] == (-32602 if peer.revision in MODERN else -32002), uri
+    assert error["data"] == {"uri": uri}
+
+
+async def test_a_text_is_read_with_its_type(serve: Serve) -> None:
+    peer = await serve(one)
+
+    assert await _read(peer, "memo://one") == {"uri": "memo://one", "mimeType": "text/markdown", "text": "one"}
+
+
+async def test_bytes_are_read_as_base64(serve: Serve) -> None:
+    peer = await serve(binary, blob)
+
+    data = base64.b64encode(b"\x89PNG").decode()
+    assert await _read(peer, "memo://binary") == {"uri": "memo://binary", "mimeType": "image/png", "blob": data}
+    assert (await _read(peer, "memo://blob"))["mimeType"] == "application/pdf"
+
+
+async def test_anything_else_is_read_as_json(serve: Serve) -> None:
+    peer = await serve(some_object)
+
+    contents = await _read(peer, "memo://object")
+
+    assert contents["mimeType"] == "application/json"
+    assert str(contents["text"]).split() == ["{", '"a":', "1", "}"]
+
+
+async def test_a_resource_may_have_several_parts(serve: Serve) -> None:
+    peer = await serve(several)
+
+    contents = (await peer.request("resources/read", {"uri": "memo://several"}))["contents"]
+
+    assert [part["uri"] for part in contents] == ["memo://a", "memo://b"]
+
+
+async def test_the_list_has_the_fixed_ones_and_the_other_list_the_templates(serve: Serve) -> None:
+    peer = await serve(one, note)
+
+    (listed,) = (await peer.request("resources/list"))["resources"]
+    (template,) = (await peer.request("resources/templates/list"))["resourceTemplates"]
+
+    assert (listed["uri"], listed["name"], listed["mimeType"]) == ("memo://one", "one", "text/markdown")
+    assert listed["description"] == "The first memo."
+    assert ("title" in listed) == (serve.revision in SINCE_2025_06)
+    assert template["uriTemplate"] == "notes://{name}"
+
+
+async def test_a_template_hands_its_variables_over_in_their_types(serve: Serve) -> None:
+    peer = await serve(note, page)
+
+    assert (await _read(peer, "notes://a%20b"))["text"] == "note a b"
+    assert (await _read(peer, "pages://moby/41"))["text"] == "moby 42"
+
+
+async def test_a_variable_of_the_wrong_type_finds_nothing(serve: Serve) -> None:
+    peer = await serve(page)
+
+    await _not_found(peer, "pages://moby/last")
+
+
+async def test_a_reserved_variable_takes_a_path(serve: Serve) -> None:
+    peer = await serve(file)
+
+    assert (await _read(peer, "files:///a/b.txt"))["text"] == "file a/b.txt"
+
+
+async def test_no_path_climbs_out(serve: Serve) -> None:
+    peer = await serve(file, note)
+
+    for uri in (
+        "files:///../etc/passwd",
+        "files:///a/../../etc/passwd",
+        "files:///a/%2e%2e/%2e%2e/etc/passwd",
+        "files:///%2e%2e%2fetc%2fpasswd",
+        "files:///..%5c..%5cwindows",
+        "files:////etc/passwd",
+        "files:///a%00b",
+        "notes://..",
+        "notes://%2e%2e",
+        "notes://..%2fsecret",
+    ):
+        await _not_found(peer, uri)
+
+
+async def test_a_uri_that_nobody_offers_is_not_found(serve: Serve) -> None:
+    peer = await serve(one, note)
+
+    for uri in ("memo://two", "notes://a/b", "memo://one/", "MEMO://one", "", "no uri at all", "gone://1"):
+        await _not_found(peer, uri)
+
+
+async def test_a_resource_may_say_that_it_is_not_there(serve: Serve) -> None:
+    peer = await serve(gone)
+
+    await _not_found(peer, "gone://1")
+
+
+async def test_a_uri_that_is_too_long_is_refused(serve: Serve) -> None:
+    peer = await serve(note)
+
+    error = await peer.error("resources/read", {"uri": "notes://" + "a" * 9000})
+
+    assert error["code"] == -32602
+
+
+async def test_an_unknown_failure_gives_nothing_away(serve: Serve) -> None:
+    peer = await serve(fails)
+
+    error = await peer.error("resources/read", {"uri": "memo://fails"})
+
+    assert error["code"] == -32603
+    assert "secret" not in str(error)
+
+
+async def test_a_failure_may_be_for_the_reader(serve: Serve) -> None:
+    peer = await serve(tells)
+
+    assert "asleep" in (await peer.error("resources/read", {"uri": "memo://tells"}))["message"]
+
+
+async def test_a_resource_knows_who_asks(serve: Serve) -> None:
+    peer = await serve(who)
+
+    assert (await _read(peer, "who://asks"))["text"] == "raw"
+
+
+@only(revisions=MODERN, because="only 2026-07-28 lets results be kept")
+async def test_what_is_read_says_how_long_it_may_be_kept(serve: Serve) -> None:
+    @resource("kept://one", ttl_ms=9000, cache_scope="public")
+    async def kept() -> str:
+        """What may be kept."""
+        return "one"
+
+    peer = await serve(kept, one)
+
+    result = await peer.request("resources/read", {"uri": "kept://one"})
+    other = await peer.request("resources/read", {"uri": "memo://one"})
+
+    assert (result["ttlMs"], result["cacheScope"]) == (9000, "public")
+    assert (other["ttlMs"], other["cacheScope"]) == (0, "private")
+
+
+async def test_a_fixed_uri_wins_over_a_template_and_the_more_specific_template_wins(serve: Serve) -> None:
+    @resource("notes://fixed")
+    async def fixed() -> str:
+        """Fixed."""
+        return "fixed"
+
+    @resource("notes://a-{rest}")
+    async def specific(rest: str) -> str:
+        """More specific."""
+        return f"specific {rest}"
+
+    peer = await serve(note, fixed, specific)
+
+    assert (await _read(peer, "notes://fixed"))["text"] == "fixed"
+    assert (await _read(peer, "notes://a-b"))["text"] == "specific b"
+    assert (await _read(peer, "notes://b-a"))["text"] == "note b-a"

@@ -1,0 +1,191 @@
+"""Sync functions: in threads, bounded, never holding anything up."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import trio
+
+from mcptrio import Context, Limits, Timeouts, prompt, resource, tool
+from tests.interaction.applies import only, real_time
+from tests.interaction.serving import Serve
+
+THREADS = "a clock that jumps does not wait for threads"
+
+
+@tool
+def where() -> str:
+    """Say which thread this is."""
+    return threading.current_thread().name
+
+
+@resource("sync://one")
+def memo() -> str:
+    """A memo."""
+    return "one"
+
+
+@prompt
+def greet(name: str) -> str:
+    """Greet."""
+    return f"Greet {name}"
+
+
+@tool
+def progress(ctx: Context) -> str:
+    """Report progress from a thread."""
+    trio.from_thread.run(ctx.report_progress, 1, 2)
+    return "done"
+
+
+@tool
+def count() -> Iterator[str]:
+    """Count."""
+    yield "one"
+    yield "two"
+
+
+@real_time(because=THREADS)
+async def test_a_sync_tool_runs_in_a_thread(serve: Serve) -> None:
+    peer = await serve(where)
+
+    assert await peer.text("where") != threading.current_thread().name
+
+
+@real_time(because=THREADS)
+async def test_sync_resources_and_prompts_run_too(serve: Serve) -> None:
+    peer = await serve(memo, greet)
+
+    assert (await peer.request("resources/read", {"uri": "sync://one"}))["contents"][0]["text"] == "one"
+    messages = (await peer.request("prompts/get", {"name": "greet", "arguments": {"name": "Ann"}}))["messages"]
+    assert messages[0]["content"]["text"] == "Greet Ann"
+
+
+@real_time(because=THREADS)
+async def test_a_generator_is_drained_in_a_thread(serve: Serve) -> None:
+    peer = await serve(count)
+
+    assert [block["text"] for block in (await peer.call("count"))["content"]] == ["one", "two"]
+
+
+@real_time(because=THREADS)
+async def test_a_thread_can_report_progress(serve: Serve) -> None:
+    peer = await serve(progress)
+
+    await peer.call("progress", meta={"progressToken": 1})
+
+    assert [note["progress"] for note in peer.notes("notifications/progress")] == [1]
+
+
+@real_time(because=THREADS)
+@only(transports=["memory", "http"], because="nothing of it depends on how messages are framed")
+async def test_a_cancelled_thread_is_left_behind(serve: Serve) -> None:
+    release = threading.Event()
+    begun = threading.Event()
+    ended = threading.Event()
+
+    @tool
+    def stuck() -> str:
+        """Wait for something outside."""
+        begun.set()
+        release.wait(10)
+        ended.set()
+        return "late"
+
+    peer = await serve(stuck, where)
+    try:
+        call = await peer.start_call("stuck")
+        await peer.eventually(begun.is_set)
+        await call.cancel()
+        await peer.eventually(lambda: serve.server.snapshot()["in_flight"] == 0)
+
+        assert not ended.is_set()
+        assert await peer.text("where")
+    finally:
+        release.set()
+        await peer.eventually(ended.is_set)
+
+
+@real_time(because=THREADS)
+@only(transports=["memory"], because="nothing of it depends on the transport")
+async def test_a_thread_does_not_hold_up_the_end_of_the_server(serve: Serve) -> None:
+    release = threading.Event()
+    begun = threading.Event()
+    ended = threading.Event()
+
+    @tool
+    def stuck() -> str:
+        """Wait for something outside."""
+        begun.set()
+        release.wait(10)
+        ended.set()
+        return "late"
+
+    peer = await serve(stuck, timeouts=Timeouts(shutdown=0.05))
+    try:
+        await peer.start_call("stuck")
+        await peer.eventually(begun.is_set)
+        start = time.monotonic()
+        serve.shutdown.set()
+        with trio.fail_after(5):
+            await serve.closed.wait()
+
+        assert time.monotonic() - start < 2
+        assert not ended.is_set()
+    finally:
+        release.set()
+        await peer.eventually(ended.is_set)
+
+
+@real_time(because=THREADS)
+@only(transports=["memory"], because="nothing of it depends on the transport")
+async def test_no_more_threads_work_than_the_limit_says(serve: Serve) -> None:
+    lock = threading.Lock()
+    inside, most = 0, 0
+
+    @tool
+    def crowd() -> str:
+        """Count who is here at the same time."""
+        nonlocal inside, most
+        with lock:
+            inside += 1
+            most = max(most, inside)
+        time.sleep(0.01)
+        with lock:
+            inside -= 1
+        return ""
+
+    peer = await serve(crowd, limits=Limits(threads=2))
+    calls = [await peer.start_call("crowd") for _ in range(8)]
+    for call in calls:
+        await call.result()
+
+    assert most == 2
+
+
+@real_time(because=THREADS)
+@only(transports=["memory"], because="nothing of it depends on the transport")
+async def test_a_thread_that_asks_is_told_that_it_is_cancelled(serve: Serve) -> None:
+    told = threading.Event()
+    begun = threading.Event()
+
+    @tool
+    def polite() -> str:
+        """Look now and then whether anybody still wants this."""
+        begun.set()
+        try:
+            while True:
+                trio.from_thread.check_cancelled()
+                time.sleep(0.005)
+        finally:
+            told.set()
+
+    peer = await serve(polite)
+    call = await peer.start_call("polite")
+    await peer.eventually(begun.is_set)
+
+    await call.cancel()
+
+    await peer.eventually(told.is_set)

@@ -1,0 +1,265 @@
+"""The examples, run as their docstrings say and driven as a client would, in the revisions that matter to each."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import trio
+
+from tests.interaction.applies import REVISIONS
+from tests.interaction.client import Peer
+from tests.interaction.wires import HTTPWire, PipeWire
+
+__all__: list[str] = []
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
+PATIENCE = 20.0
+BOTH_ERAS = (REVISIONS[-2], REVISIONS[-1])
+
+both_eras = pytest.mark.parametrize("revision", BOTH_ERAS)
+every_revision = pytest.mark.parametrize("revision", REVISIONS)
+
+
+def how_to_run(example: str) -> list[str]:
+    """The command in the docstring, with this Python's mcptrio."""
+    text = (ROOT / "examples" / f"{example}.py").read_text("utf-8")
+    found = re.search(r"^Run it: (mcptrio .*)$", text, re.MULTILINE)
+    assert found, f"{example}: the docstring does not say how to run it"
+    return [sys.executable, "-m", *shlex.split(found[1])]
+
+
+@asynccontextmanager
+async def process(example: str, revision: str, *, config: str = "", **options: Any) -> AsyncIterator[Peer]:
+    """The example in a process of its own, and a client of it. The process must end well when its input does."""
+    command = how_to_run(example)
+    if config:
+        command += ["--config", config]
+    with trio.fail_after(PATIENCE):
+        async with trio.open_nursery() as nursery:
+            server: trio.Process = await nursery.start(
+                partial(
+                    trio.run_process,
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    cwd=ROOT,
+                    env={**os.environ, "PYTHONPATH": str(ROOT)},
+                )
+            )
+            assert server.stdin is not None
+            assert server.stdout is not None
+            async with server.stdin, server.stdout:
+                wire = PipeWire(server.stdout, server.stdin)  # type: ignore[arg-type]
+                peer = Peer(revision=revision, wire=wire, nursery=nursery, seconds=PATIENCE, **options)
+                await nursery.start(peer.run)
+                await peer.begin()
+                yield peer
+                await wire.half_close()
+                await peer.ended.wait()
+                await server.wait()
+
+
+def load(example: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"example_{example}", ROOT / "examples" / f"{example}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@asynccontextmanager
+async def running(example: str) -> AsyncIterator[tuple[trio.Nursery, Any]]:
+    """The example's ``main`` on a free port, cancelled at the end as Ctrl-C would; gives what it starts with."""
+    with trio.fail_after(PATIENCE):
+        async with trio.open_nursery() as nursery:
+            started = await nursery.start(load(example).main, 0)
+            yield nursery, started
+            nursery.cancel_scope.cancel()
+
+
+async def http_peer(nursery: trio.Nursery, url: str, revision: str) -> Peer:
+    port = int(re.findall(r":(\d+)", url)[0])
+    peer = Peer(revision=revision, wire=HTTPWire(port), nursery=nursery, seconds=PATIENCE)
+    await nursery.start(peer.run)
+    await peer.begin()
+    return peer
+
+
+def test_every_example_has_a_test() -> None:
+    tested = [name.removeprefix("test_") for name in globals() if name.startswith("test_")]
+
+    assert EXAMPLES
+    assert [example for example in EXAMPLES if not any(name.startswith(example) for name in tested)] == []
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_every_example_says_how_to_run_it(example: str) -> None:
+    source = (ROOT / "examples" / f"{example}.py").read_text("utf-8")
+    docstring = ast.get_docstring(ast.parse(source)) or ""
+
+    assert re.search(rf"^Run it: .*examples/{example}\.py", docstring, re.MULTILINE)
+
+
+@every_revision
+async def test_hello(revision: str) -> None:
+    async with process("hello", revision) as peer:
+        assert await peer.text("greet", {"name": "Ada"}) == "Hello, Ada!"
+        read = await peer.request("resources/read", {"uri": "hello://readme"})
+        assert read["contents"][0]["text"] == "It greets."
+        got = await peer.request("prompts/get", {"name": "greeting", "arguments": {"name": "Ada", "formal": "true"}})
+        assert got["messages"][0]["content"]["text"] == "Greet Ada formally, in one sentence."
+
+
+@both_eras
+async def test_progress(revision: str) -> None:
+    async with process("progress", revision) as peer:
+        counted = await peer.start_call("count", {"to": 5, "pause": 0.01}, meta={"progressToken": "p"})
+        assert (await counted.result())["content"][0]["text"] == "5"
+        reports = [note["progress"] for note in peer.notes("notifications/progress")]
+        assert reports[-1] == 5
+        assert reports == sorted(set(reports))
+
+        gathered = await peer.call("gather", {"seconds": [0, 30], "patience": 0.2})
+        assert json.loads(gathered["content"][0]["text"]) == ["done", "too slow"]
+
+        # What is cancelled is not answered.
+        endless = await peer.start_call("count", {"to": 10_000, "pause": 1}, meta={"progressToken": "q"})
+        await peer.until(lambda message: message.get("params", {}).get("progressToken") == "q")
+        await peer.notify("notifications/cancelled", {"requestId": endless.id})
+        assert len(await peer.text("checksum", {"text": "x", "rounds": 100})) == 64
+        assert "at least 1 round" in await peer.failure("checksum", {"text": "x", "rounds": 0})
+        assert endless.answer is None
+
+
+@pytest.mark.parametrize("parked", [True, False])
+@every_revision
+async def test_elicit(revision: str, parked: bool, tmp_path: Path) -> None:
+    config = tmp_path / "mcptrio.toml"
+    config.write_text(f"[server.limits]\nparked = {1000 if parked else 0}\n")
+
+    def answer(params: dict[str, Any]) -> dict[str, Any]:
+        asked = params["requestedSchema"]["properties"]
+        content = {"guests": 3, "area": "terrace"} if "guests" in asked else dict.fromkeys(asked, "Ada")
+        return {"action": "accept", "content": content}
+
+    options = {"capabilities": {"elicitation": {}}, "answers": {"elicitation/create": answer}}
+    async with process("elicit", revision, config=str(config), **options) as peer:
+        if revision in REVISIONS[2:]:
+            assert await peer.text("book") == "Table 1 for 3, terrace, in the name of Ada."
+            assert await peer.text("book", {"guests": 2}) == "Table 2 for 2, inside, in the name of Ada."
+            assert len(peer.asked) == 3
+        else:
+            assert "`guests`" in await peer.failure("book")
+            assert await peer.text("book", {"guests": 2}) == "Table 1 for 2, inside."
+
+
+@both_eras
+async def test_elicit_takes_no_for_an_answer(revision: str) -> None:
+    options = {
+        "capabilities": {"elicitation": {}},
+        "answers": {"elicitation/create": lambda params: {"action": "decline"}},
+    }
+    async with process("elicit", revision, **options) as peer:
+        assert await peer.text("book") == "The user does not want a table."
+
+
+@both_eras
+async def test_notes(revision: str, tmp_path: Path) -> None:
+    config = tmp_path / "mcptrio.toml"
+    config.write_text(f"[plugins.notes]\nfile = {str(tmp_path / 'notes.json')!r}\n")
+    async with process("notes", revision, config=str(config)) as peer:
+        await peer.watch(uris=["notes:///shopping"])
+        assert await peer.text("write", {"name": "shopping", "text": "milk"}) == "1 notes"
+        assert (await peer.until("notifications/resources/updated"))["params"]["uri"] == "notes:///shopping"
+        read = await peer.request("resources/read", {"uri": "notes:///shopping"})
+        assert (read["contents"][0]["text"], read["contents"][0]["mimeType"]) == ("milk", "text/markdown")
+        found = await peer.request(
+            "completion/complete",
+            {
+                "ref": {"type": "ref/resource", "uri": "notes:///{name}"},
+                "argument": {"name": "name", "value": "sh"},
+            },
+        )
+        assert found["completion"]["values"] == ["shopping"]
+        assert json.loads((await peer.call("search", {"words": "MILK"}))["content"][0]["text"]) == ["shopping"]
+        got = await peer.request("prompts/get", {"name": "summarize", "arguments": {"name": "shopping"}})
+        assert "milk" in got["messages"][0]["content"]["text"]
+        missing = await peer.error("resources/read", {"uri": "notes:///none"})
+        assert missing["code"] == (-32002 if peer.handshake else -32602)
+        assert "no note" in await peer.failure("delete", {"name": "none"})
+
+    async with process("notes", revision, config=str(config)) as peer:
+        read = await peer.request("resources/read", {"uri": "notes:///shopping"})
+        assert read["contents"][0]["text"] == "milk", "the notes were not kept"
+        assert await peer.text("delete", {"name": "shopping"}) == "deleted"
+
+
+@both_eras
+async def test_custom_method(revision: str) -> None:
+    async with process("custom_method", revision) as peer:
+        for file in ("docs/a", "docs/b", "src/c"):
+            await peer.notify("com.example/touched", {"file": file})
+        result = await peer.request("com.example/reindex", {"folder": "docs"})
+        assert result["indexed"] == 2
+        assert [note["file"] for note in peer.notes("com.example/indexed")] == ["docs/a", "docs/b"]
+        refused = await peer.error("com.example/reindex", {"folder": 1})
+        assert refused["code"] == -32602
+        assert "$.params.folder" in refused["message"]
+        if not peer.handshake:
+            discovered = await peer.request("server/discover")
+            assert discovered["capabilities"]["extensions"] == {"com.example/index": {"notifies": True}}
+
+
+@both_eras
+async def test_embed(revision: str) -> None:
+    async with running("embed") as (nursery, url):
+        peer = await http_peer(nursery, url, revision)
+        assert await peer.text("set_pause", {"seconds": 0}) == "one step every 0.001 s"
+        await peer.watch(uris=["counter://value"])
+        await peer.until("notifications/resources/updated")
+        read = await peer.request("resources/read", {"uri": "counter://value"})
+        assert int(read["contents"][0]["text"]) >= 10
+
+
+@both_eras
+async def test_mount_quart(revision: str) -> None:
+    async with running("mount_quart") as (nursery, url):
+        peer = await http_peer(nursery, url, revision)
+        assert await peer.text("sign", {"name": "Ada"}) == "Ada is guest number 1"
+        host, port = url.removeprefix("http://").split(":")
+        async with await trio.open_tcp_stream(host, int(port)) as stream:
+            await stream.send_all(f"GET /guests HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n".encode())
+            response = b"".join([chunk async for chunk in stream])
+        assert json.loads(response.rpartition(b"\r\n\r\n")[2]) == {"guests": ["Ada"]}
+
+
+@both_eras
+async def test_own_transport(revision: str) -> None:
+    async with running("own_transport") as (nursery, port):
+        peers = []
+        for _ in range(2):
+            stream: Any = await trio.open_tcp_stream("127.0.0.1", port)
+            peer = Peer(revision=revision, wire=PipeWire(stream, stream), nursery=nursery, seconds=PATIENCE)
+            await nursery.start(peer.run)
+            await peer.begin()
+            peers.append(peer)
+        assert [await peer.text("shout", {"text": "hey"}) for peer in peers] == ["HEY", "HEY"]
+        await peers[0].wire.aclose()  # type: ignore[union-attr]
+        assert await peers[1].text("shout", {"text": "still here"}) == "STILL HERE"
+        await peers[1].wire.aclose()  # type: ignore[union-attr]

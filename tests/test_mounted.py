@@ -1,0 +1,89 @@
+"""The endpoint inside somebody else's ASGI application: mounted below a prefix, alive with its lifespan."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import trio
+from hypercorn.middleware.dispatcher import TrioDispatcherMiddleware
+from quart_trio import QuartTrio
+
+from mcptrio import Server, asgi_app, hookimpl
+from mcptrio.transports.http.hypercorn import serve
+from tests.interaction.client import Peer
+from tests.interaction.wires import Exchange, HTTPWire
+
+__all__: list[str] = []
+
+
+class Plugin:
+    def __init__(self, fault: str | None = None) -> None:
+        self.fault = fault
+        self.happened: list[str] = []
+
+    @hookimpl
+    def lifespan(self) -> AbstractAsyncContextManager[None]:
+        @asynccontextmanager
+        async def living() -> AsyncIterator[None]:
+            if self.fault:
+                raise ValueError(self.fault)
+            self.happened.append("opened")
+            yield
+            self.happened.append("closed")
+
+        return living()
+
+
+async def status_of(nursery: trio.Nursery, port: int, path: str) -> int | None:
+    exchange = Exchange()
+    nursery.start_soon(HTTPWire(port, path).run, exchange, "GET", {}, b"", lambda *_: None)
+    await exchange.ended.wait()
+    return exchange.status
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_mounted_below_a_prefix_beside_an_application(revision: str) -> None:
+    """The path is then the prefix, the endpoint's own path is empty, and the lifespan reaches both."""
+    quart = QuartTrio(__name__)
+    quart.get("/own")(lambda: "own")
+    plugin = Plugin()
+    server = Server(plugins=[plugin])
+    server.add_tool(lambda: "pong", name="ping")
+    app: Any = TrioDispatcherMiddleware({"/ai/mcp": asgi_app(server, path=""), "/": quart})  # type: ignore[dict-item]
+    shutdown = trio.Event()
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            [url] = await nursery.start(partial(serve, app, bind="127.0.0.1:0", shutdown=shutdown))
+            port = int(url.rpartition(":")[2])
+            assert plugin.happened == ["opened"]
+            peer = Peer(revision=revision, wire=HTTPWire(port, "/ai/mcp"), nursery=nursery)
+            await peer.begin()
+            assert await peer.text("ping") == "pong"
+            assert await status_of(nursery, port, "/own") == 200
+            assert await status_of(nursery, port, "/ai/mcp/readyz") == 200
+            shutdown.set()
+    assert plugin.happened == ["opened", "closed"]
+
+
+async def test_strict_server_that_cannot_open_fails_the_application_around_it() -> None:
+    app = asgi_app(Server(plugins=[Plugin(fault="no database")], strict=True))
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    events = iter([SimpleNamespace()])
+
+    async def receive() -> Any:
+        return {"type": "lifespan.startup"} if next(events, None) else await trio.sleep_forever()
+
+    with trio.fail_after(5):
+        await app({"type": "lifespan"}, receive, send)
+
+    assert [message["type"] for message in sent] == ["lifespan.startup.failed"]
+    assert "no database" in sent[0]["message"]
