@@ -33,12 +33,12 @@ class Expectation:
             parts.append(f"≤ {self.bound:g}")
         return ", ".join(parts)
 
-    def is_met(self, ours: float, sdk: float | None) -> bool:
-        """What needs the SDK's figure counts as met where that was not measured."""
+    def is_met(self, ours: float, sdk: float | None) -> bool | None:
+        """``None`` where that cannot be said, because the SDK was not measured."""
         if self.bound is not None and ours > self.bound:
             return False
         if sdk is None:
-            return True
+            return None
         if self.at_least is not None and ours < self.at_least * sdk:
             return False
         return self.at_most is None or ours <= self.at_most * sdk

@@ -6,12 +6,14 @@ connection is a client of its own, in the handshake era with a session of its ow
 
 from __future__ import annotations
 
+import json
 import selectors
 import socket
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from processes import memory_of, started
 from servers import Server
@@ -25,6 +27,7 @@ PATIENCE = 30.0
 
 _COUNT = 1 << 12
 """Calls made beforehand for a connection, with an id each; then from the beginning."""
+_CLIENT = {"name": "benchmark", "version": "1"}
 
 
 def measure_http(server: Server, python: Path, seconds: float) -> dict[str, float]:
@@ -73,22 +76,17 @@ class _Client:
         if era == ERAS[0]:
             session = self._open_session(era)
             headers = f"mcp-session-id: {session}\r\nmcp-protocol-version: {era}\r\n"
-            meta = ""
+            meta: dict[str, Any] = {}
         else:
             headers = f"mcp-protocol-version: {era}\r\nmcp-method: tools/call\r\nmcp-name: echo\r\n"
-            meta = (
-                ',"_meta":{"io.modelcontextprotocol/protocolVersion":"%s",'
-                '"io.modelcontextprotocol/clientCapabilities":{},'
-                '"io.modelcontextprotocol/clientInfo":{"name":"benchmark","version":"1"}}' % era
-            )
-        self._calls = [
-            self._post(
-                headers,
-                '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}%s}}'
-                % (id, meta),
-            )
-            for id in range(1, _COUNT + 1)
-        ]
+            envelope = {
+                "io.modelcontextprotocol/protocolVersion": era,
+                "io.modelcontextprotocol/clientCapabilities": {},
+                "io.modelcontextprotocol/clientInfo": _CLIENT,
+            }
+            meta = {"_meta": envelope}
+        params = {"name": "echo", "arguments": {"text": "hello"}, **meta}
+        self._calls = [self._post(headers, _request(id, "tools/call", params)) for id in range(1, _COUNT + 1)]
         self.send()
         while (answer := self.receive()) is None:
             pass
@@ -123,11 +121,8 @@ class _Client:
         return answer
 
     def _open_session(self, era: str) -> str:
-        initialize = (
-            '{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"%s","capabilities":{},'
-            '"clientInfo":{"name":"benchmark","version":"1"}}}' % era
-        )
-        answer = self._ask(self._post("", initialize))
+        params = {"protocolVersion": era, "capabilities": {}, "clientInfo": _CLIENT}
+        answer = self._ask(self._post("", _request(0, "initialize", params)))
         names = [line.partition(b":") for line in answer.partition(b"\r\n\r\n")[0].split(b"\r\n")]
         session = next(value.strip().decode() for name, _, value in names if name.lower() == b"mcp-session-id")
         headers = f"mcp-session-id: {session}\r\nmcp-protocol-version: {era}\r\n"
@@ -145,6 +140,10 @@ class _Client:
             f"POST /mcp HTTP/1.1\r\nhost: {self._host}\r\ncontent-type: application/json\r\n"
             f"accept: application/json, text/event-stream\r\ncontent-length: {len(body)}\r\n{headers}\r\n{body}"
         ).encode()
+
+
+def _request(id: int, method: str, params: dict[str, Any]) -> str:
+    return json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}, separators=(",", ":"))
 
 
 def _call(clients: Sequence[_Client], seconds: float) -> float:

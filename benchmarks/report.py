@@ -47,7 +47,7 @@ def rows(samples: Samples) -> list[tuple[str, ...]]:
         expected = expectation_of(row)
         verdict = ""
         if expected is not None and ours is not None:
-            verdict = "pass" if expected.is_met(ours, sdk) else "FAIL"
+            verdict = {True: "pass", False: "FAIL", None: "?"}[expected.is_met(ours, sdk)]
         all_of_ours = samples.get("mcptrio", {}).get(row, ())
         table.append(
             (
@@ -90,7 +90,9 @@ def markdown(samples: Samples, versions: Mapping[str, str], rounds: int, load: S
         "",
         f"Machine: {_cpu()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}. "
         f"Load average {load[0]:.1f} before and {load[1]:.1f} after.",
-        f"Python {platform.python_version()}; " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".",
+        f"Python {platform.python_version()}; "
+        + ", ".join(f"{name} {version}" for name, version in versions.items())
+        + ".",
         "",
         "| " + " | ".join(head) + " |",
         "| --- |" + " ---: |" * 7 + " --- | --- |",

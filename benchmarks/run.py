@@ -68,7 +68,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=[server.name for server in SERVERS], help="repeat for more")
     parser.add_argument("--transport", choices=["stdio", "http"], help="default both")
     parser.add_argument("--quick", action="store_true", help="a look whether it works; the figures mean little")
-    parser.add_argument("--here", action="store_true", help="mcptrio with this Python, not in an environment of its own")
+    parser.add_argument(
+        "--here", action="store_true", help="mcptrio with this Python, not in an environment of its own"
+    )
     parser.add_argument("--output", type=Path, metavar="FILE.md", help="write the table with machine and method")
     options = parser.parse_args()
     if options.rounds is None:

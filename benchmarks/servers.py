@@ -49,7 +49,9 @@ class Server:
             pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
             subprocess.run([*pip, *self.requirements], check=True, stdout=sys.stderr)
             # Bytecode for everything: whoever starts first must not pay for compiling.
-            subprocess.run([python, "-m", "compileall", "-q", directory / "lib"], check=False, stdout=subprocess.DEVNULL)
+            subprocess.run(
+                [python, "-m", "compileall", "-q", directory / "lib"], check=False, stdout=subprocess.DEVNULL
+            )
             (directory / "ready").touch()
         return python
 

@@ -10,14 +10,17 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from attrs import frozen
 
-from mcptrio.config import Config, load_config
+from mcptrio.config import LEAST_MESSAGE_BYTES, Config, load_config
 from mcptrio.errors import ConfigError, PluginError
 
 if TYPE_CHECKING:
@@ -25,13 +28,36 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
+_log = logging.getLogger("mcptrio.cli")
+
 _LEVELS = ("debug", "info", "warning", "error")
+_LEAST_KEY_BYTES = 16
+
+
+def _no_nan(_ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+    """It compares with nothing, and so passes every range."""
+    if value is not None and isnan(value):
+        raise click.BadParameter("expected a number of seconds, got nan", param=param)
+    return value
+
+
+def _absolute(_ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not value.startswith("/"):
+        raise click.BadParameter(f"expected a path that begins with /, got {value!r}", param=param)
+    return value
+
+
+_SECONDS: dict[str, Any] = {"type": click.FloatRange(min=0, min_open=True), "callback": _no_nan}
 
 
 @click.group(context_settings={"auto_envvar_prefix": "MCPTRIO", "help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="mcptrio", prog_name="mcptrio")
 def cli() -> None:
-    """A Trio-native runtime for the Model Context Protocol."""
+    """A Trio-native runtime for the Model Context Protocol.
+
+    Every option can be given in the environment: --port of serve as MCPTRIO_SERVE_PORT, and those that repeat in the
+    plural, separated by spaces: MCPTRIO_SERVE_PLUGINS.
+    """
 
 
 def _plugin_options(command: Any) -> Any:
@@ -44,7 +70,7 @@ def _plugin_options(command: Any) -> Any:
                 metavar="NAME|FILE.py",
                 help="Serve this plugin, installed or a file; repeat for more. By default all that are installed.",
             ),
-            click.option("--no-plugin", "without", multiple=True, metavar="NAME", help="Leave this plugin out."),
+            click.option("--no-plugin", "no_plugins", multiple=True, metavar="NAME", help="Leave this plugin out."),
             click.option(
                 "--config", type=click.Path(path_type=Path), help="Read this file; by default ./mcptrio.toml."
             ),
@@ -61,24 +87,31 @@ def _plugin_options(command: Any) -> Any:
 @_plugin_options
 @click.option("--host", help="Bind this address.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), help="Bind this port; 0 takes a free one.  [default: 8000]")
-@click.option("--path", help="Serve the endpoint here.  [default: /mcp]")
+@click.option("--path", callback=_absolute, help="Serve the endpoint here.  [default: /mcp]")
 @click.option("--allow-host", "allow_hosts", multiple=True, help="A name that Host may carry; * for any.")
 @click.option("--allow-origin", "allow_origins", multiple=True, help="A web origin that may call; * for any.")
 @click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True)
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--request-timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds for one request.")
-@click.option("--idle-timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds without progress.")
-@click.option("--input-timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds for a client's answer.")
-@click.option("--shutdown-timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds to finish on a signal.")
+@click.option("--request-timeout", **_SECONDS, help="Seconds for one request.")
+@click.option("--idle-timeout", **_SECONDS, help="Seconds without progress.")
+@click.option("--input-timeout", **_SECONDS, help="Seconds for a client's answer.")
+@click.option("--shutdown-timeout", **_SECONDS, help="Seconds to finish on a signal.")
 @click.option("--max-requests", type=click.IntRange(min=1), help="Requests in flight on this server.")
 @click.option("--max-session-requests", type=click.IntRange(min=1), help="Requests in flight in one session.")
 @click.option("--max-sessions", type=click.IntRange(min=1), help="Sessions on this server.")
-@click.option("--max-message-bytes", type=click.IntRange(min=1024), help="Size of one message.  [default: 4 MiB]")
-@click.option("--ping-interval", type=click.FloatRange(min=0), help="Seconds between keep-alive pings; 0 for none.")
+@click.option(
+    "--max-message-bytes", type=click.IntRange(min=LEAST_MESSAGE_BYTES), help="Size of one message.  [default: 4 MiB]"
+)
+@click.option(
+    "--ping-interval",
+    type=click.FloatRange(min=0),
+    callback=_no_nan,
+    help="Seconds between keep-alive pings; 0 for none.",
+)
 def serve(
     transport: str | None,
     plugins: tuple[str, ...],
-    without: tuple[str, ...],
+    no_plugins: tuple[str, ...],
     config: Path | None,
     strict: bool,
     log_level: str,
@@ -90,18 +123,11 @@ def serve(
         raise click.UsageError("expected --stdio or --http")
     _log_to_stderr(log_level, log_format)
     read = _read_config(config)
-    limits = {
-        "requests": options["max_requests"],
-        "requests_per_session": options["max_session_requests"],
-        "sessions": options["max_sessions"],
-    }
-    timeouts = {name: options[f"{name}_timeout"] for name in ("request", "idle", "input", "shutdown")}
-    message_bytes = options["max_message_bytes"] or read.message_bytes
-    make = partial(_server, read, plugins, without, strict, timeouts, limits, options["ping_interval"])
+    make = partial(_server, read, _Wanted.of(read, plugins, no_plugins, strict), options)
     if transport == "stdio":
-        _serve_stdio(make, message_bytes)
+        _serve_stdio(make, options["max_message_bytes"] or read.message_bytes)
     else:
-        _serve_http(make, read, options, message_bytes)
+        _serve_http(make, read, options, log_format)
 
 
 def _serve_stdio(make: Callable[[], Server], message_bytes: int | None) -> None:
@@ -111,18 +137,28 @@ def _serve_stdio(make: Callable[[], Server], message_bytes: int | None) -> None:
     run_stdio(make, limits=MessageLimits(message_bytes=message_bytes) if message_bytes else MessageLimits())
 
 
-def _serve_http(make: Callable[[], Server], read: Config, options: dict[str, Any], message_bytes: int | None) -> None:
+def _serve_http(make: Callable[[], Server], read: Config, options: dict[str, Any], log_format: str) -> None:
     from mcptrio.serve import run_http
     from mcptrio.transports.http.exchange import HTTPLimits
 
     http = dict(read.http)
     bounds = {name: http.pop(name) for name in list(http) if name in HTTPLimits.__annotations__}
-    if message_bytes:
-        bounds.setdefault("body_bytes", message_bytes)
-    for name in ("host", "port", "path", "allow_hosts", "allow_origins"):
-        if options[name] not in (None, ()):
-            http[name] = options[name]
-    run_http(make(), ready=_announce, options={**http, "limits": HTTPLimits(**bounds)})
+    if options["max_message_bytes"]:
+        bounds["body_bytes"] = options["max_message_bytes"]
+    elif read.message_bytes:
+        bounds.setdefault("body_bytes", read.message_bytes)
+    given = {
+        "host": options["host"],
+        "port": options["port"],
+        "path": options["path"],
+        "allow_hosts": options["allow_hosts"] or None,
+        "allow_origins": options["allow_origins"] or None,
+    }
+    run_http(
+        make(),
+        ready=_announce_in_json if log_format == "json" else _announce,
+        options={**http, **_given(given), "limits": HTTPLimits(**bounds)},
+    )
 
 
 def _announce(urls: list[str]) -> None:
@@ -130,49 +166,52 @@ def _announce(urls: list[str]) -> None:
         click.echo(f"serving {url}", err=True)
 
 
+def _announce_in_json(urls: list[str]) -> None:
+    # Whatever level was asked for: a process that starts this one waits for the line.
+    _log.setLevel(logging.INFO)
+    for url in urls:
+        _log.info("serving %s", url)
+
+
 @cli.command("plugins")
 @_plugin_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_plugins(
-    plugins: tuple[str, ...], without: tuple[str, ...], config: Path | None, strict: bool, as_json: bool
+    plugins: tuple[str, ...], no_plugins: tuple[str, ...], config: Path | None, strict: bool, as_json: bool
 ) -> None:
     """List the plugins: version, distribution, what each contributes, state and fault."""
+    read = _read_config(config)
     _log_to_stderr("error", "text")
-    server = _server(_read_config(config), plugins, without, strict, {}, {}, None)
+    with _prints_on_stderr():
+        server = _server(read, _Wanted.of(read, plugins, no_plugins, strict), {})
     listed = server.snapshot()["plugins"]
     if as_json:
         click.echo(json.dumps(listed, indent=2))
         return
     rows = [("NAME", "VERSION", "DISTRIBUTION", "STATE", "CONTRIBUTES")]
-    for plugin in listed:
-        offers = ", ".join(f"{len(names)} {kind}" for kind, names in plugin["offers"].items())
-        rows.append(
-            (plugin["name"], plugin["version"] or "-", plugin["distribution"] or "-", plugin["state"], offers or "-")
-        )
+    for each in listed:
+        offers = ", ".join(f"{len(names)} {kind}" for kind, names in each["offers"].items())
+        rows.append((each["name"], each["version"] or "-", each["distribution"] or "-", each["state"], offers or "-"))
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     for row in rows:
         click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
-    for plugin in listed:
-        if plugin["fault"]:
-            click.echo(f"\n{plugin['name']}: {plugin['fault']}", err=True)
+    for each in listed:
+        if each["fault"]:
+            click.echo(f"\n{each['name']}: {each['fault']}")
 
 
 def main() -> None:
     """The entry point."""
     try:
         cli(prog_name="mcptrio")
-    except* ConfigError as group:
-        _fail(group, 2)
-    except* (PluginError, OSError) as group:
-        _fail(group, 1)
-
-
-def _fail(group: BaseExceptionGroup[Any], code: int) -> None:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    click.echo(f"mcptrio: {error}", err=True)
-    sys.exit(code)
+    except (ConfigError, PluginError, OSError, BaseExceptionGroup) as error:
+        told = error
+        while isinstance(told, BaseExceptionGroup):
+            told = told.exceptions[0]
+        if not isinstance(told, (ConfigError, PluginError, OSError)):
+            raise
+        click.echo(f"mcptrio: {told}", err=True)
+        sys.exit(2 if isinstance(told, ConfigError) else 1)
 
 
 def _read_config(path: Path | None) -> Config:
@@ -182,36 +221,58 @@ def _read_config(path: Path | None) -> Config:
     return load_config(path)
 
 
-def _server(
-    read: Config,
-    plugins: Sequence[str],
-    without: Sequence[str],
-    strict: bool,
-    timeouts: dict[str, Any],
-    limits: dict[str, Any],
-    ping_interval: float | None,
-) -> Server:
+@frozen(kw_only=True)
+class _Wanted:
+    """Which plugins to load, from the options and, where these say nothing, from the file."""
+
+    names: Sequence[str] | None
+    """``None``: all that are installed."""
+    files: Sequence[Path]
+    without: Sequence[str]
+    strict: bool
+
+    @classmethod
+    def of(cls, read: Config, plugins: Sequence[str], no_plugins: Sequence[str], strict: bool) -> _Wanted:
+        """
+        Raises:
+            ConfigError: a file is not there.
+        """
+        given = plugins or read.enable
+        files = [Path(name) if plugins else read.beside(name) for name in given or () if name.endswith(".py")]
+        for file in files:
+            if not file.is_file():
+                missing = f"no such file: {file}"
+                raise ConfigError(f"--plugin: {missing}") if plugins else read.error(("server", "enable"), missing)
+        return cls(
+            names=None if given is None else [name for name in given if not name.endswith(".py")],
+            files=files,
+            # Whoever names a plugin here and now wants it, whatever the file says.
+            without=[*no_plugins, *(name for name in read.disable if name not in plugins)],
+            strict=strict,
+        )
+
+
+def _server(read: Config, wanted: _Wanted, options: dict[str, Any]) -> Server:
     from mcptrio.plugins import PluginManager
     from mcptrio.runtime.limits import Limits
     from mcptrio.runtime.timeouts import Timeouts
     from mcptrio.server import Server
 
-    files = [Path(name) for name in plugins if name.endswith(".py")]
-    for file in files:
-        if not file.is_file():
-            raise ConfigError(f"--plugin {file}: no such file")
-    named: Sequence[str] | None = [name for name in plugins if not name.endswith(".py")]
-    if not plugins:
-        named = read.enable
-    manager = PluginManager(strict=strict)
-    try:
-        manager.load_installed(only=named, without=(*without, *read.disable))
-    except PluginError as error:
-        if error.__cause__ is None:
-            raise ConfigError(str(error)) from error
-        raise
-    for file in files:
+    manager = PluginManager(strict=wanted.strict)
+    manager.load_installed(only=wanted.names, without=wanted.without)
+    for file in wanted.files:
         manager.load_file(file)
+    for name in read.plugins:
+        if name not in manager.plugins:
+            # Not an error: one file may serve several environments.
+            _log.warning("%s", read.error(("plugins", name), "no such plugin is installed"))
+    timeouts = {name: options.get(f"{name}_timeout") for name in ("request", "idle", "input", "shutdown")}
+    limits = {
+        "requests": options.get("max_requests"),
+        "requests_per_session": options.get("max_session_requests"),
+        "sessions": options.get("max_sessions"),
+    }
+    ping_interval = options.get("ping_interval")
     return Server(
         read.name or "mcptrio",
         version=_version(),
@@ -239,17 +300,42 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _keys(read: Config) -> list[bytes]:
-    """The sealing keys: from the environment first, then from files; never from the configuration itself."""
+    """The sealing keys: from the environment first, then from files; never from the configuration itself.
+
+    Raises:
+        ConfigError: a file cannot be read, or a key is too short.
+    """
     keys = [key.encode() for key in os.environ.get("MCPTRIO_KEYS", "").split(",") if key]
+    for key in keys:
+        if len(key) < _LEAST_KEY_BYTES:
+            raise ConfigError(f"MCPTRIO_KEYS: {_short(key)}")
     for name in read.key_files:
         try:
-            keys.append(Path(name).read_bytes().strip())
+            key = read.beside(name).read_bytes().strip()
         except OSError as error:
-            raise ConfigError(f"server.key_files: {name} cannot be read: {error.strerror}") from error
-    for key in keys:
-        if len(key) < 16:
-            raise ConfigError(f"expected sealing keys of at least 16 bytes, got one of {len(key)}")
+            raise read.error(("server", "key_files"), f"{name} cannot be read: {error.strerror}") from error
+        if len(key) < _LEAST_KEY_BYTES:
+            raise read.error(("server", "key_files"), f"{name}: {_short(key)}")
+        keys.append(key)
     return keys
+
+
+def _short(key: bytes) -> str:
+    return f"expected a sealing key of at least {_LEAST_KEY_BYTES} bytes, got {len(key)}"
+
+
+@contextmanager
+def _prints_on_stderr() -> Iterator[None]:
+    """What plugins, their libraries and their children print while they are imported is not what was asked for."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 class _JSONFormatter(logging.Formatter):

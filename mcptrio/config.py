@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
-from math import isfinite
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,52 @@ from mcptrio.errors import ConfigError
 from mcptrio.runtime.limits import Limits
 from mcptrio.runtime.timeouts import Timeouts
 
-__all__ = ["Config", "load_config"]
+__all__ = ["LEAST_MESSAGE_BYTES", "Config", "Source", "load_config"]
+
+LEAST_MESSAGE_BYTES = 1024
+"""A smaller bound would refuse ``initialize``."""
+
+Key = tuple[str, ...]
+"""Where something stands: ``("server", "timeouts", "idle")``."""
+
+
+class Source:
+    """The text of a configuration file, for saying where in it something is wrong."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path = path
+        # What looks like a key inside a long string is none; the lines keep their numbers.
+        self._lines = _LONG_STRING.sub(lambda found: '""' + "\n" * found[0].count("\n"), text).splitlines()
+
+    def error(self, key: Key, problem: str) -> ConfigError:
+        line = self._line_of(key)
+        where = f"{self.path}:{line}" if line else str(self.path)
+        return ConfigError(f"{where}: {'.'.join(key)}: {problem}")
+
+    def _line_of(self, key: Key) -> int | None:
+        """The line of a key, or, in a table on one line, of the nearest table around it."""
+        nearest: tuple[int, int | None] = (0, None)
+        table: Key = ()
+        for number, line in enumerate(self._lines, 1):
+            if header := _HEADER.match(line):
+                found = table = _parts(header[1])
+            elif assignment := _ASSIGNMENT.match(line):
+                found = (*table, *_parts(assignment[1]))
+            else:
+                continue
+            if found[: len(key)] == key:
+                return number
+            if found == key[: len(found)] and len(found) > nearest[0]:
+                nearest = (len(found), number)
+        return nearest[1]
 
 
 @frozen(kw_only=True)
 class Config:
     """What a configuration file can say. ``None`` where it does not."""
 
+    source: Source | None = None
+    """Where it was read; ``None`` where there is no file."""
     name: str | None = None
     instructions: str | None = None
     plugins: Mapping[str, Mapping[str, Any]] = field(factory=dict)
@@ -42,39 +82,15 @@ class Config:
     message_bytes: int | None = None
     audience: str | None = None
     key_files: tuple[str, ...] = ()
+    """As written; see :meth:`beside`."""
 
+    def beside(self, name: str) -> Path:
+        """A path in the file means one from the file's own folder."""
+        return self.source.path.parent / name if self.source is not None else Path(name)
 
-_SERVER: dict[str, str] = {
-    "name": "a string",
-    "instructions": "a string",
-    "enable": "a list of strings",
-    "disable": "a list of strings",
-    "page_size": "an integer",
-    "ping_interval": "a number",
-    "message_bytes": "an integer",
-    "audience": "a string",
-    "key_files": "a list of strings",
-}
-_HTTP: dict[str, str] = {
-    "host": "a string",
-    "port": "an integer",
-    "path": "a string",
-    "allow_hosts": "a list of strings",
-    "allow_origins": "a list of strings",
-    "body_bytes": "an integer",
-    "header_bytes": "an integer",
-    "body_timeout": "a number",
-    "write_timeout": "a number",
-    "keep_alive": "a number",
-    "streams": "an integer",
-}
-
-_FITS: dict[str, Callable[[Any], bool]] = {
-    "a string": lambda value: isinstance(value, str),
-    "an integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
-    "a number": lambda value: isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value),
-    "a list of strings": lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
-}
+    def error(self, key: Key, problem: str) -> ConfigError:
+        """What is wrong with a value that only its user can judge."""
+        return self.source.error(key, problem) if self.source is not None else ConfigError(f"{key[-1]}: {problem}")
 
 
 def load_config(path: Path) -> Config:
@@ -85,106 +101,171 @@ def load_config(path: Path) -> Config:
     """
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: expected UTF-8: {error.reason} at byte {error.start}") from error
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: {error}") from error
-    return _Reader(path, text).read(tables)
+        problem, line = _syntax_error(str(error), text)
+        raise ConfigError(f"{path}:{line}: expected TOML: {problem}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path}: expected TOML: nested too deeply") from error
+    return _Reader(Source(path, text)).read(tables)
+
+
+@frozen
+class _Kind:
+    """What a value has to be.
+
+    Args:
+        said: for messages: ``an integer above 0``.
+    """
+
+    said: str
+    fits: Callable[[Any], bool]
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and not isnan(value)
+
+
+_STRING = _Kind("a string", lambda value: isinstance(value, str))
+_STRINGS = _Kind(
+    "a list of strings", lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value)
+)
+_COUNT = _Kind("an integer above 0", lambda value: _is_integer(value) and value > 0)
+_NATURAL = _Kind("an integer of at least 0", lambda value: _is_integer(value) and value >= 0)
+_POSITIVE = _Kind("a number above 0", lambda value: _is_number(value) and value > 0)
+_NOT_NEGATIVE = _Kind("a number of at least 0", lambda value: _is_number(value) and value >= 0)
+_MESSAGE_BYTES = _Kind(
+    f"an integer of at least {LEAST_MESSAGE_BYTES}",
+    lambda value: _is_integer(value) and value >= LEAST_MESSAGE_BYTES,
+)
+_PORT = _Kind("an integer from 0 to 65535", lambda value: _is_integer(value) and 0 <= value <= 65535)
+_PATH = _Kind("a path that begins with /", lambda value: isinstance(value, str) and value.startswith("/"))
+
+_SERVER: dict[str, _Kind] = {
+    "name": _STRING,
+    "instructions": _STRING,
+    "enable": _STRINGS,
+    "disable": _STRINGS,
+    "page_size": _COUNT,
+    "ping_interval": _NOT_NEGATIVE,
+    "message_bytes": _MESSAGE_BYTES,
+    "audience": _STRING,
+    "key_files": _STRINGS,
+}
+_HTTP: dict[str, _Kind] = {
+    "host": _STRING,
+    "port": _PORT,
+    "path": _PATH,
+    "allow_hosts": _STRINGS,
+    "allow_origins": _STRINGS,
+    "body_bytes": _MESSAGE_BYTES,
+    "header_bytes": _COUNT,
+    "body_timeout": _POSITIVE,
+    "write_timeout": _POSITIVE,
+    "keep_alive": _POSITIVE,
+    "streams": _COUNT,
+}
+_TIMEOUTS: dict[str, _Kind] = {each.name: _POSITIVE for each in fields(Timeouts)}
+_LIMITS: dict[str, _Kind] = {
+    each.name: _NATURAL if each.name == "parked" else _COUNT if isinstance(each.default, int) else _POSITIVE
+    for each in fields(Limits)
+}
+
+_NAMES: tuple[tuple[type, str], ...] = (
+    (bool, "a boolean"),
+    (str, "a string"),
+    (int, "an integer"),
+    (float, "a number"),
+    (list, "a list"),
+    (dict, "a table"),
+)
+"""TOML's words for what Python makes of it; a bool is an int, and comes first."""
+
+_LONG_STRING = re.compile(r'"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\'', re.DOTALL)
+_PART = r"""(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)"""
+_HEADER = re.compile(rf"\s*\[+\s*({_PART}(?:\s*\.\s*{_PART})*)\s*\]+")
+_ASSIGNMENT = re.compile(rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*=")
+
+
+def _parts(dotted: str) -> Key:
+    return tuple(part.strip("\"'") for part in re.findall(_PART, dotted))
+
+
+def _syntax_error(message: str, text: str) -> tuple[str, int]:
+    """What tomllib says, and the line: it says that only in words, and ``at end of document`` for the last one."""
+    problem, _, place = message.partition(" (at ")
+    line = re.match(r"line (\d+)", place)
+    return problem, int(line[1]) if line else max(1, len(text.splitlines()))
 
 
 class _Reader:
-    def __init__(self, path: Path, text: str) -> None:
-        self._path = path
-        self._lines = text.splitlines()
+    def __init__(self, source: Source) -> None:
+        self._source = source
 
     def read(self, tables: dict[str, Any]) -> Config:
         self._known(tables, (), ("server", "http", "plugins"))
-        server = self._table(tables, "server", ())
+        server = self._table(tables, ("server",))
         self._known(server, ("server",), (*_SERVER, "timeouts", "limits"))
-        values = {key: self._value(server[key], ("server", key), _SERVER[key]) for key in _SERVER if key in server}
-        http = self._table(tables, "http", ())
-        self._known(http, ("http",), tuple(_HTTP))
-        plugins: dict[str, dict[str, Any]] = {}
-        plugin_timeouts: dict[str, float] = {}
-        for name, table in self._table(tables, "plugins", ()).items():
-            if not isinstance(table, dict):
-                raise self._error(("plugins", name), "a table", table)
-            own = dict(table)
-            if "timeout" in own:
-                key = ("plugins", name, "timeout")
-                plugin_timeouts[name] = float(self._positive(own.pop("timeout"), key, "a number"))
-            plugins[name] = own
-        for count in ("page_size", "message_bytes"):
-            if count in values:
-                self._positive(values[count], ("server", count), "an integer")
-        enable = values.pop("enable", None)
-        given: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
+        values = self._values({key: server[key] for key in server if key in _SERVER}, ("server",), _SERVER)
+        given: dict[str, Any] = {key: tuple(it) if isinstance(it, list) else it for key, it in values.items()}
         return Config(
+            source=self._source,
             **given,
-            enable=tuple(enable) if enable is not None else None,
-            plugins=plugins,
-            plugin_timeouts=plugin_timeouts,
-            timeouts=self._numbers(server, "timeouts", Timeouts),
-            limits=self._numbers(server, "limits", Limits),
-            http={key: self._value(http[key], ("http", key), _HTTP[key]) for key in _HTTP if key in http},
+            timeouts=self._values(self._table(server, ("server", "timeouts")), ("server", "timeouts"), _TIMEOUTS),
+            limits=self._values(self._table(server, ("server", "limits")), ("server", "limits"), _LIMITS),
+            http=self._values(self._table(tables, ("http",)), ("http",), _HTTP),
+            **self._plugins(self._table(tables, ("plugins",))),
         )
 
-    def _numbers(self, server: dict[str, Any], name: str, kind: Any) -> dict[str, float]:
-        table = self._table(server, name, ("server",))
-        known = {attribute.name: attribute.default for attribute in fields(kind)}
-        self._known(table, ("server", name), tuple(known))
-        numbers: dict[str, float] = {}
-        for key, value in table.items():
-            expected = "an integer" if isinstance(known[key], int) else "a number"
-            where = ("server", name, key)
-            checked = self._value(value, where, expected)
-            if checked < 0 or (checked == 0 and key != "parked"):
-                raise self._error(where, f"{expected} above 0", value)
-            numbers[key] = checked
-        return numbers
+    def _plugins(self, tables: dict[str, Any]) -> dict[str, Any]:
+        plugins: dict[str, dict[str, Any]] = {}
+        timeouts: dict[str, float] = {}
+        for name in tables:
+            own = dict(self._table(tables, ("plugins", name)))
+            if "timeout" in own:
+                timeouts[name] = self._value(own.pop("timeout"), ("plugins", name, "timeout"), _POSITIVE)
+            plugins[name] = own
+        return {"plugins": plugins, "plugin_timeouts": timeouts}
 
-    def _table(self, tables: dict[str, Any], name: str, parents: tuple[str, ...]) -> dict[str, Any]:
-        table = tables.get(name, {})
+    def _table(self, tables: dict[str, Any], key: Key) -> dict[str, Any]:
+        table = tables.get(key[-1], {})
         if not isinstance(table, dict):
-            raise self._error((*parents, name), "a table", table)
+            raise self._source.error(key, f"expected a table, got {_said(table)}")
         return table
 
-    def _known(self, table: dict[str, Any], parents: tuple[str, ...], known: tuple[str, ...]) -> None:
+    def _known(self, table: dict[str, Any], parents: Key, known: Iterable[str]) -> None:
+        names = list(known)
         for key in table:
-            if key not in known:
-                raise self._error((*parents, key), f"one of {', '.join(known)}", key)
+            if key not in names:
+                near = get_close_matches(key, names, 1)
+                hint = f"; did you mean {near[0]}?" if near else ""
+                raise self._source.error((*parents, key), f"expected one of {', '.join(names)}, got {key}{hint}")
 
-    def _positive(self, value: Any, key: tuple[str, ...], expected: str) -> Any:
-        self._value(value, key, expected)
-        if value <= 0:
-            raise self._error(key, f"{expected} above 0", value)
+    def _values(self, table: dict[str, Any], parents: Key, kinds: Mapping[str, _Kind]) -> dict[str, Any]:
+        self._known(table, parents, kinds)
+        return {name: self._value(value, (*parents, name), kinds[name]) for name, value in table.items()}
+
+    def _value(self, value: Any, key: Key, kind: _Kind) -> Any:
+        if not kind.fits(value):
+            raise self._source.error(key, f"expected {kind.said}, got {_said(value)}")
         return value
 
-    def _value(self, value: Any, key: tuple[str, ...], expected: str) -> Any:
-        if not _FITS[expected](value):
-            raise self._error(key, expected, value)
-        return value
 
-    def _error(self, key: tuple[str, ...], expected: str, value: Any) -> ConfigError:
-        shown = value if isinstance(value, str) and value == key[-1] else type(value).__name__
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            shown = repr(value)
-        line = self._line_of(key)
-        where = f"{self._path}:{line}" if line else str(self._path)
-        return ConfigError(f"{where}: {'.'.join(key)}: expected {expected}, got {shown}")
-
-    def _line_of(self, key: tuple[str, ...]) -> int | None:
-        """Where a key stands: in its table, or as a table itself. A dotted key is found by its last part."""
-        table: tuple[str, ...] = ()
-        header = re.compile(r"\s*\[+\s*([^\]]+?)\s*\]+")
-        for number, line in enumerate(self._lines, 1):
-            found = header.match(line)
-            if found:
-                table = tuple(part.strip().strip("\"'") for part in found[1].split("."))
-                if table == key:
-                    return number
-            elif table == key[:-1] and re.match(rf"\s*[\"']?{re.escape(key[-1])}[\"']?\s*[=.]", line):
-                return number
-        return None
+def _said(value: Any) -> str:
+    """A value in a message: short ones as they are, others by their kind."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, str) and len(value) <= 40:
+        return f"{value!r}"
+    return next((name for kind, name in _NAMES if isinstance(value, kind)), "a date or time")

@@ -9,6 +9,8 @@ written on it; the others never notice.
 from __future__ import annotations
 
 import importlib.util
+import inspect
+import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
@@ -31,11 +33,14 @@ from mcptrio.capabilities.marks import (
     ToolMark,
     marks_of,
 )
-from mcptrio.errors import PluginError
+from mcptrio.capabilities.registry import Duplicate
+from mcptrio.errors import ConfigError, PluginError
 from mcptrio.hookspecs import HOOKS, hookimpl
 from mcptrio.runtime.dispatch import Failure, contain_sync
 
 __all__ = ["GROUP", "Plugin", "PluginManager", "State"]
+
+_log = logging.getLogger("mcptrio.plugins")
 
 GROUP = "mcptrio"
 """The entry point group."""
@@ -64,7 +69,7 @@ class Plugin:
     fault: str | None = None
     error: BaseException | None = None
     offers: dict[str, list[str]] = field(factory=dict)
-    """Kind (``tools``, ``resources``, …) to names."""
+    """Kind (``tools``, ``resources``, …) to names; empty in quarantine."""
 
     @property
     def label(self) -> str:
@@ -74,6 +79,7 @@ class Plugin:
         self.state = State.QUARANTINED
         self.fault = fault
         self.error = error
+        self.offers.clear()
 
     def snapshot(self) -> dict[str, Any]:
         return {
@@ -138,34 +144,34 @@ class PluginManager:
     def load_installed(self, only: Sequence[str] | None = None, without: Iterable[str] = ()) -> None:
         """Import the plugins that are installed, in the order of their names.
 
+        Where distributions offer the same name, it is that of the first by name of distribution.
+
         Args:
             only: names; others are not even imported. ``None``: all.
             without: names that are not imported.
 
         Raises:
-            PluginError: a name in ``only`` is not installed; or any fault, if strict.
+            ConfigError: a name in ``only`` or ``without`` is not installed.
+            PluginError: any fault, if strict.
         """
-        found: dict[str, EntryPoint] = {}
-        for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
-            if point.name in found:
-                if found[point.name].value != point.value:
-                    self._twice(point, found[point.name])
-                continue
-            found[point.name] = point
-        for name in only or ():
-            if name not in found:
-                near = get_close_matches(name, found, 1)
-                hint = f"; did you mean {near[0]}?" if near else f"; installed: {', '.join(found) or 'none'}"
-                raise PluginError(f"no such plugin is installed{hint}", plugin=name)
+        offered: dict[str, list[EntryPoint]] = {}
+        for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, _distribution(point)[0] or "")):
+            offered.setdefault(point.name, []).append(point)
         excluded = frozenset(without)
-        for name, point in found.items():
-            plugin = Plugin(name, *_distribution(point))
-            if name in excluded or (only is not None and name not in only):
-                plugin.state = State.DISABLED
-                self.plugins.setdefault(name, plugin)
-                continue
-            if self._is_new(plugin):
-                self._import(plugin, point.load)
+        for name in (*(only or ()), *excluded):
+            if name not in offered:
+                near = get_close_matches(name, offered, 1)
+                hint = f"did you mean {near[0]}?" if near else f"installed: {', '.join(offered) or 'none'}"
+                raise ConfigError(f"no plugin {name!r} is installed; {hint}")
+        for name, points in offered.items():
+            unwanted = name in excluded or (only is not None and name not in only)
+            for point in points:
+                plugin = Plugin(name, *_distribution(point))
+                if unwanted:
+                    plugin.state = State.DISABLED
+                    self._enlist(plugin)
+                elif self._is_new(plugin):
+                    self._import(plugin, point.load)
 
     def load_file(self, path: Path) -> Plugin:
         """Import one Python file as a plugin, named after the file."""
@@ -203,20 +209,36 @@ class PluginManager:
             wanted = [arguments[name] for name in implementation.argnames]
             outcome = contain_sync(partial(implementation.function, *wanted))
             if isinstance(outcome, Failure):
-                raise self.fault(plugin, f"{hook} failed: {outcome.error}", outcome.error)
+                raise self.fault(plugin, f"{hook} failed: {self._told(outcome.error, plugin)}", outcome.error)
             if outcome.value is not None:
                 results.append(outcome.value)
         return results
 
+    def gather(self, plugin: Plugin, hook: str, **arguments: Any) -> list[Any]:
+        """Call a hook that gives several things: all that its implementations give.
+
+        Raises:
+            PluginError: it failed, or gave something else; the plugin is quarantined.
+        """
+        results = self.call(plugin, hook, **arguments)
+        outcome = contain_sync(lambda: [item for result in results for item in result])
+        if isinstance(outcome, Failure):
+            raise self.fault(plugin, f"{hook} failed: {_text(outcome.error)}", outcome.error)
+        return outcome.value
+
     def adopt_object(self, plugin: Plugin, object: object) -> None:
         """Take the marks and hooks of another object as this plugin's own."""
-        self._check_hooks(plugin, object)
+        holder = self._pluggy.get_name(object)
+        if holder is not None:
+            raise ValueError(f"{object!r} is already registered by {holder.partition(chr(0))[0]}")
+        _check_hooks(object)
         for part in (object, _Marked(object)):
             self._pluggy.register(part, f"{plugin.name}\0{id(part)}")
 
     def fault(self, plugin: Plugin, fault: str, error: BaseException | None = None) -> PluginError:
-        """Quarantine a plugin. Returns the error, to be raised where being strict."""
+        """Quarantine a plugin, and log why in full. Returns the error, to be raised where being strict."""
         plugin.quarantine(fault, error)
+        _log.error("quarantined %s: %s", plugin.label, fault, exc_info=error)
         problem = PluginError(fault, plugin=plugin.name, distribution=plugin.distribution)
         problem.__cause__ = error
         return problem
@@ -227,22 +249,23 @@ class PluginManager:
 
     # Private
 
+    def _enlist(self, plugin: Plugin) -> None:
+        """Put it on the list; where its name is taken, under one of its own: ``notes #2``."""
+        name, number = plugin.name, 2
+        while plugin.name in self.plugins:
+            plugin.name = f"{name} #{number}"
+            number += 1
+        self.plugins[plugin.name] = plugin
+
     def _is_new(self, plugin: Plugin) -> bool:
         taken = self.plugins.get(plugin.name)
         if taken is None or taken.state is State.DISABLED:
             self.plugins[plugin.name] = plugin
             return True
-        key = f"{plugin.name} ({plugin.distribution or 'again'})"
-        self.plugins[key] = plugin
-        self._tolerate(self.fault(plugin, f"the name {plugin.name!r} is already taken by {taken.label}"))
+        fault = f"the name of {plugin.label} is already taken by {taken.label}"
+        self._enlist(plugin)
+        self._tolerate(self.fault(plugin, fault))
         return False
-
-    def _twice(self, point: EntryPoint, first: EntryPoint) -> None:
-        distribution, version = _distribution(point)
-        plugin = Plugin(f"{point.name} ({distribution})", distribution, version)
-        self.plugins[plugin.name] = plugin
-        other = _distribution(first)[0]
-        self._tolerate(self.fault(plugin, f"the name {point.name!r} is offered by {other} and by {distribution}"))
 
     def _import(self, plugin: Plugin, load: Callable[[], Any]) -> None:
         outcome = contain_sync(load)
@@ -263,16 +286,37 @@ class PluginManager:
         if self._strict:
             raise error
 
-    def _check_hooks(self, plugin: Plugin, object: object) -> None:
-        """A misspelt hook would silently do nothing."""
-        for name in dir(type(object)) + list(getattr(object, "__dict__", ())):
-            value = getattr(type(object), name, None) or getattr(object, "__dict__", {}).get(name)
-            if getattr(value, "mcptrio_impl", None) is not None and name not in HOOKS:
-                near = get_close_matches(name, HOOKS, 1)
-                hint = f"; did you mean {near[0]}?" if near else ""
-                raise PluginError(
-                    f"there is no hook {name!r}{hint}", plugin=plugin.name, distribution=plugin.distribution
-                )
+    def _told(self, error: BaseException, plugin: Plugin) -> str:
+        """What went wrong; of a name that is taken, who offers it, and by whom that was installed."""
+        if isinstance(error, Duplicate) and error.owner in self.plugins:
+            other = self.plugins[error.owner]
+            return f"{error.kind} {error.name!r} of {plugin.label} is already offered by {other.label}"
+        return _text(error)
+
+
+def _text(error: BaseException) -> str:
+    return str(error) or type(error).__name__
+
+
+def _check_hooks(object: object) -> None:
+    """What pluggy would take in silence, and never or wrongly call.
+
+    Raises:
+        ValueError: a hook is misspelt.
+        TypeError: it is no plain function.
+    """
+    for name in {*dir(type(object)), *getattr(object, "__dict__", ())}:
+        value = getattr(type(object), name, None) or getattr(object, "__dict__", {}).get(name)
+        options = getattr(value, "mcptrio_impl", None)
+        if options is None:
+            continue
+        if name not in HOOKS:
+            near = get_close_matches(name, HOOKS, 1)
+            raise ValueError(f"there is no hook {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
+        if inspect.iscoroutinefunction(value) or inspect.isasyncgenfunction(value):
+            raise TypeError(f"hook {name!r}: expected a plain function, got an async one")
+        if options["wrapper"] or options["hookwrapper"]:
+            raise TypeError(f"hook {name!r}: expected a plain function, got a wrapper")
 
 
 def _distribution(point: EntryPoint) -> tuple[str | None, str | None]:
@@ -288,5 +332,11 @@ def _import_file(path: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     # Before execution, as import does: annotations of classes in the file are looked up there.
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    loaded = False
+    try:
+        spec.loader.exec_module(module)
+        loaded = True
+    finally:
+        if not loaded:
+            del sys.modules[name]
     return module

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -48,16 +48,21 @@ async def serve_stdio(
 
     async with open_stdio(limits=limits) as channel:
         made = server if isinstance(server, Server) else server()
-        async with made.open(), trio.open_nursery() as nursery:
+        async with trio.open_nursery() as nursery:
             if shutdown is not None:
-                nursery.start_soon(_drain_after, shutdown, made)
-            await made.serve(channel)
+                nursery.start_soon(_stop_after, shutdown, made, nursery.cancel_scope)
+            async with made.open():
+                await made.serve(channel)
             nursery.cancel_scope.cancel()
 
 
-async def _drain_after(shutdown: trio.Event, server: Server) -> None:
+async def _stop_after(shutdown: trio.Event, server: Server, scope: trio.CancelScope) -> None:
     await shutdown.wait()
-    await server.supervisor.drain()
+    if server.is_open:
+        await server.supervisor.drain()
+    else:
+        # A lifespan that is still being entered may take its time; those that are open are left in their order.
+        scope.cancel()
 
 
 async def serve_http(
@@ -85,8 +90,6 @@ async def serve_http(
     Raises:
         OSError: the address cannot be bound.
     """
-    from mcptrio.transports.http.hypercorn import serve
-
     shutdown = trio.Event() if shutdown is None else shutdown
     app = _http_app(
         server,
@@ -100,19 +103,43 @@ async def serve_http(
         authenticate=None,
     )
     closing = trio.Event()
-    grace = server.settings.timeouts.shutdown + HTTP_GRACE
-    async with server.open(), trio.open_nursery() as nursery:
-        await nursery.start(app.run)
-        async with trio.open_nursery() as connections:
-            urls: list[str] = await connections.start(
-                partial(serve, app, bind=_bind(host, port), shutdown=closing, shutdown_timeout=grace)
-            )
-            task_status.started([url + path for url in urls])
-            await shutdown.wait()
-            closing.set()
-            await server.supervisor.drain()
-            connections.cancel_scope.deadline = trio.current_time() + HTTP_GRACE
-        nursery.cancel_scope.cancel()
+    async with trio.open_nursery() as stopping:
+        stopping.start_soon(_close_after, shutdown, server, closing, stopping.cancel_scope)
+        async with server.open(), trio.open_nursery() as nursery:
+            await nursery.start(app.run)
+            async with trio.open_nursery() as connections:
+                urls = await _listen(connections, app, _bind(host, port), closing, server.settings.timeouts.shutdown)
+                task_status.started([url + path for url in urls])
+                await closing.wait()
+                await server.supervisor.drain()
+                connections.cancel_scope.deadline = trio.current_time() + HTTP_GRACE
+            nursery.cancel_scope.cancel()
+        stopping.cancel_scope.cancel()
+
+
+async def _close_after(shutdown: trio.Event, server: Server, closing: trio.Event, scope: trio.CancelScope) -> None:
+    await shutdown.wait()
+    closing.set()
+    if not server.is_open:
+        scope.cancel()
+
+
+async def _listen(
+    connections: trio.Nursery, app: HTTPApp, bind: str, closing: trio.Event, shutdown_timeout: float
+) -> list[str]:
+    """Start accepting. Returns the URLs.
+
+    Raises:
+        OSError: the address cannot be bound.
+    """
+    from mcptrio.transports.http.hypercorn import serve
+
+    accept = partial(serve, app, bind=bind, shutdown=closing, shutdown_timeout=shutdown_timeout + HTTP_GRACE)
+    try:
+        urls: list[str] = await connections.start(accept)
+    except OSError as error:
+        raise OSError(f"cannot listen on {bind}: {error.strerror or error}") from error
+    return urls
 
 
 def asgi_app(
@@ -197,38 +224,51 @@ def run_http(server: Server, *, ready: Callable[[list[str]], None], options: dic
     Args:
         ready: called with the endpoint's URLs.
     """
-
-    async def serve(stop: trio.Event) -> None:
-        async with trio.open_nursery() as nursery:
-            ready(await nursery.start(_started_http, server, stop, options))
-
-    trio.run(_until_signalled, serve)
+    trio.run(_until_signalled, lambda stop: serve_http(server, shutdown=stop, task_status=_Ready(ready), **options))
 
 
-async def _started_http(
-    server: Server, stop: trio.Event, options: dict[str, Any], *, task_status: trio.TaskStatus[list[str]]
-) -> None:
-    await serve_http(server, shutdown=stop, task_status=task_status, **options)
+class _Ready(trio.TaskStatus[list[str]]):
+    """Calls a function where a nursery's ``start`` would return."""
+
+    def __init__(self, ready: Callable[[list[str]], None]) -> None:
+        self._ready = ready
+
+    def started(self, value: list[str] | None = None) -> None:
+        self._ready(value or [])
 
 
 async def _until_signalled(serve: Callable[[trio.Event], Awaitable[None]]) -> None:
     stop = trio.Event()
-    with trio.open_signal_receiver(*_SIGNALS) as signals:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_watch, signals, stop)
-            await serve(stop)
-            nursery.cancel_scope.cancel()
+    with _stopped_by_signals(stop):
+        await serve(stop)
 
 
-async def _watch(signals: AsyncIterator[int], stop: trio.Event) -> None:
-    asked = False
-    async for number in signals:
+@contextmanager
+def _stopped_by_signals(stop: trio.Event) -> Iterator[None]:
+    """The first signal sets ``stop``.
+
+    Trio's own receiver hears a signal when the event loop gets round to it. The second one is there for the case that
+    it does not: a plugin that blocks it, or an end that hangs in a shielded wait.
+    """
+    token = trio.lowlevel.current_trio_token()
+    asked: list[int] = []
+
+    def receive(number: int, _frame: object) -> None:
         if asked:
-            # Whatever holds the orderly end up, a shielded wait included, is not waited for a second time.
             os._exit(128 + number)
-        asked = True
+        asked.append(number)
+        token.run_sync_soon(ask, number)
+
+    def ask(number: int) -> None:
         _log.info("%s: stopping", signal.Signals(number).name)
         stop.set()
+
+    before = {number: signal.signal(number, receive) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _first(error: BaseException) -> BaseException:

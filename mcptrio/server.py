@@ -7,8 +7,8 @@ The one rule: a server is a value until it is opened; everything that runs, runs
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ import trio
 from mcptrio.abc import Bus, MessageChannel, Principal
 from mcptrio.capabilities.completion import Completions
 from mcptrio.capabilities.lifecycle import Lifecycle
-from mcptrio.capabilities.logging import ClientLogHandler, Logging
+from mcptrio.capabilities.logging import ClientLogHandler, Logging, LogSink
 from mcptrio.capabilities.marks import CompletionMark, MethodMark, PromptMark, ResourceMark, ToolMark
 from mcptrio.capabilities.methods import Methods
 from mcptrio.capabilities.prompts import Prompts
@@ -35,8 +35,8 @@ from mcptrio.protocol.model.lifecycle import (
     ToolsCapability,
 )
 from mcptrio.protocol.revisions.registry import LATEST
-from mcptrio.runtime.background import keep_running
-from mcptrio.runtime.dispatch import Done, Failure, Handler, contain, contain_sync
+from mcptrio.runtime.dispatch import Failure, Handler
+from mcptrio.runtime.lifespans import Lifespan
 from mcptrio.runtime.limits import Limits
 from mcptrio.runtime.request_state import KeyRing
 from mcptrio.runtime.settings import Settings
@@ -45,7 +45,8 @@ from mcptrio.runtime.timeouts import Timeouts
 
 __all__ = ["Server"]
 
-_log = logging.getLogger("mcptrio.server")
+GOODBYE = 1.0
+"""Seconds each lifespan gets for being left, where the requests have used up ``timeouts.shutdown``."""
 
 
 class Server:
@@ -125,7 +126,11 @@ class Server:
         self._config = config or {}
         self._plugin_timeouts = dict(plugin_timeouts or {})
         self._states: dict[str, Any] = {}
-        self._nursery: trio.Nursery | None = None
+        self._sinks: dict[str, list[LogSink]] = {}
+        self._extension_owners: dict[str, list[str]] = {}
+        self._lifespans: list[Lifespan] = []
+        self.is_open = False
+        """Whether it welcomes sessions: every lifespan is entered, and none is being left."""
         self._capabilities: tuple[tuple[int, ...], ServerCapabilities] | None = None
         handlers: dict[str, Handler] = {}
         for capability in (
@@ -164,28 +169,35 @@ class Server:
         """The server running: plugins' lifespans entered, background tasks started, sessions welcome.
 
         At the end what is in flight has ``timeouts.shutdown`` seconds, then everything is cancelled and the lifespans
-        are left, the last one entered first.
+        are left, the last one entered first. They have what is left of these seconds, and one second each at least.
         """
         handler = ClientLogHandler(self.logging, self.supervisor)
         logging.getLogger().addHandler(handler)
         try:
-            async with AsyncExitStack() as lifespans, trio.open_nursery() as nursery:
-                self._nursery = nursery
+            async with trio.open_nursery() as plugins:
                 try:
-                    await nursery.start(self.supervisor.run)
-                    nursery.start_soon(self.subscriptions.run)
-                    # Lifespans are entered in the order of registration, so that left in the reverse order each can
-                    # still use what was there before it.
                     for plugin in self.plugins.active():
-                        await self._enter(plugin, lifespans, nursery)
-                    await trio.lowlevel.checkpoint()
-                    yield self
+                        await self._enter(plugin, plugins)
+                    async with trio.open_nursery() as nursery:
+                        try:
+                            await nursery.start(self.supervisor.run)
+                            nursery.start_soon(self.subscriptions.run)
+                            await trio.lowlevel.checkpoint()
+                            self.is_open = True
+                            yield self
+                        finally:
+                            self.is_open = False
+                            with trio.CancelScope(shield=True):
+                                # Bounded by timeouts.shutdown.
+                                await self.supervisor.drain()
+                            nursery.cancel_scope.cancel()
                 finally:
                     with trio.CancelScope(shield=True):
-                        # Bounded by timeouts.shutdown.
+                        # Bounded by the deadline of each. Where opening failed, nothing has been drained yet.
                         await self.supervisor.drain()
-                    nursery.cancel_scope.cancel()
-                    self._nursery = None
+                        while self._lifespans:
+                            deadline = max(self.supervisor.stop_by, trio.current_time() + GOODBYE)
+                            await self._lifespans.pop().leave(deadline)
         finally:
             logging.getLogger().removeHandler(handler)
 
@@ -326,7 +338,7 @@ class Server:
     def health(self) -> dict[str, Any]:
         """For ``/readyz``: ready while open, not stopping, and no plugin in quarantine."""
         plugins = {plugin.name: plugin.state.value for plugin in self.plugins.plugins.values()}
-        ready = self._nursery is not None and State.QUARANTINED.value not in plugins.values()
+        ready = self.is_open and State.QUARANTINED.value not in plugins.values()
         return {"ready": ready, "plugins": plugins}
 
     def snapshot(self) -> dict[str, Any]:
@@ -343,13 +355,7 @@ class Server:
         Raises:
             PluginError: where the server is strict.
         """
-        problem = self.plugins.fault(plugin, fault, error)
-        _log.error("quarantined %s: %s", plugin.label, fault, exc_info=error)
-        for registry in self._registries():
-            registry.withdraw(plugin.name)
-        self.methods.withdraw(plugin.name)
-        if self.plugins.strict:
-            raise problem
+        self._withdraw(plugin, self.plugins.fault(plugin, fault, error))
 
     # Private
 
@@ -362,11 +368,28 @@ class Server:
             self.completions.registry,
         )
 
+    def _withdraw(self, plugin: Plugin, problem: PluginError) -> None:
+        """Take back what a plugin offered; clients are told. Its redactions stay: what they hide is still secret.
+
+        Raises:
+            PluginError: where the server is strict.
+        """
+        for registry in self._registries():
+            registry.withdraw(plugin.name)
+        self.methods.withdraw(plugin.name)
+        for identifier in self._extension_owners.pop(plugin.name, ()):
+            self.extensions.pop(identifier, None)
+        for sink in self._sinks.pop(plugin.name, ()):
+            self.logging.sinks.remove(sink)
+        if self.plugins.strict:
+            raise problem
+
     def _offer(self, plugin: Plugin) -> None:
         """Let a plugin register what it has."""
-        outcome = contain_sync(partial(self._collect, plugin))
-        if isinstance(outcome, Failure):
-            self.quarantine(plugin, _text(outcome.error), outcome.error)
+        try:
+            self._collect(plugin)
+        except PluginError as problem:
+            self._withdraw(plugin, problem)
 
     def _collect(self, plugin: Plugin) -> None:
         config = self._config.get(plugin.name, {})
@@ -382,28 +405,46 @@ class Server:
         }
         for hook, (kind, add) in adders.items():
             self.plugins.call(plugin, hook, register=partial(_add, plugin, kind, add))
-        self.plugins.call(plugin, "register_extensions", register=self.add_extension)
+        self.plugins.call(plugin, "register_extensions", register=partial(self._extend, plugin))
         self.plugins.call(plugin, "register_redactions", register=self.logging.redactions.append)
-        self.plugins.call(plugin, "register_log_sinks", register=self.logging.sinks.append)
+        self.plugins.call(plugin, "register_log_sinks", register=partial(self._sink, plugin))
 
-    async def _enter(self, plugin: Plugin, lifespans: AsyncExitStack, nursery: trio.Nursery) -> None:
+    def _extend(self, plugin: Plugin, identifier: str, settings: Mapping[str, Any] | None = None) -> None:
+        self.add_extension(identifier, settings)
+        self._extension_owners.setdefault(plugin.name, []).append(identifier)
+        plugin.offers.setdefault("extensions", []).append(identifier)
+
+    def _sink(self, plugin: Plugin, sink: LogSink) -> None:
+        self.logging.sinks.append(sink)
+        self._sinks.setdefault(plugin.name, []).append(sink)
+
+    async def _enter(self, plugin: Plugin, nursery: trio.Nursery) -> None:
+        """Open a plugin's lifespan and start its background tasks."""
+
+        def tasks(states: list[Any]) -> list[Callable[[], Awaitable[None]]]:
+            for state in states:
+                if state is not None:
+                    self._states[plugin.name] = state
+            return self.plugins.gather(plugin, "background", server=self)
+
+        def failed(error: BaseException) -> None:
+            self.quarantine(plugin, f"lifespan failed: {_text(error)}", error)
+
         try:
-            for lifespan in self.plugins.call(plugin, "lifespan", server=self):
-                outcome = await contain(partial(lifespans.enter_async_context, lifespan))
-                if not isinstance(outcome, Done):
-                    self.quarantine(plugin, f"lifespan failed: {_text(outcome.error)}", outcome.error)
-                    return
-                if outcome.value is not None:
-                    self._states[plugin.name] = outcome.value
-            for tasks in self.plugins.call(plugin, "background", server=self):
-                for task in tasks:
-                    nursery.start_soon(keep_running, task, plugin.label)
-        except PluginError as error:
-            if self.plugins.strict:
-                raise
-            self.quarantine(plugin, _text(error), error)
+            managers = self.plugins.call(plugin, "lifespan", server=self)
+        except PluginError as problem:
+            self._withdraw(plugin, problem)
             return
-        plugin.state = State.RUNNING
+        lifespan = Lifespan(plugin.label, managers, tasks=tasks, failed=failed)
+        outcome = await nursery.start(lifespan.run)
+        if not isinstance(outcome, Failure):
+            plugin.state = State.RUNNING
+            self._lifespans.append(lifespan)
+        elif isinstance(outcome.error, PluginError) and plugin.state is State.QUARANTINED:
+            # Not its lifespan: a hook has failed, and that is written on it already.
+            self._withdraw(plugin, outcome.error)
+        else:
+            failed(outcome.error)
 
 
 def _add(plugin: Plugin, kind: str, add: Callable[..., str], *args: Any, **options: Any) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -77,10 +76,8 @@ async def test_strict_server_that_cannot_open_fails_the_application_around_it() 
     async def send(message: Any) -> None:
         sent.append(message)
 
-    events = iter([SimpleNamespace()])
-
     async def receive() -> Any:
-        return {"type": "lifespan.startup"} if next(events, None) else await trio.sleep_forever()
+        return {"type": "lifespan.startup"}
 
     with trio.fail_after(5):
         await app({"type": "lifespan"}, receive, send)

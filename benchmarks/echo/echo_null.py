@@ -1,4 +1,4 @@
-"""No server at all: every request in a line, and every HTTP request, gets the same answer at once. ``stdio``, or ``http PORT``.
+"""No server at all: whatever is asked gets the same answer at once. ``python echo_null.py stdio``, or ``http PORT``.
 
 What the load generator reaches against it is the load generator's own ceiling.
 """
@@ -13,9 +13,9 @@ import sys
 __all__: list[str] = []
 
 _JSON = b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"hello"}]}}'
-_HTTP = (
-    b"HTTP/1.1 200 OK\r\nmcp-session-id: none\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s"
-    % (len(_JSON), _JSON)
+_HTTP = b"HTTP/1.1 200 OK\r\nmcp-session-id: none\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s" % (
+    len(_JSON),
+    _JSON,
 )
 
 

@@ -13,8 +13,11 @@ from typing import Any
 from mcptrio.capabilities.context import Context
 from mcptrio.capabilities.functions import Function
 from mcptrio.capabilities.host import Host
+from mcptrio.protocol.model.prompts import GetPromptParams
+from mcptrio.protocol.model.resources import ReadResourceParams
+from mcptrio.protocol.model.tools import CallToolParams
 from mcptrio.protocol.revisions.revision import Inputs
-from mcptrio.runtime.inputs import BackChannel, InputChannel
+from mcptrio.runtime.inputs import BackChannel, InputChannel, NoChannel
 from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.runtime.round_trips import RoundTrips
 
@@ -24,6 +27,11 @@ _CHANNELS: dict[Inputs, Callable[[RequestScope], InputChannel]] = {
     Inputs.BACK_CHANNEL: BackChannel,
     Inputs.ROUND_TRIPS: RoundTrips,
 }
+_ANSWERED_BY_QUESTIONS = (CallToolParams, GetPromptParams, ReadResourceParams)
+"""The only requests that may be answered with ``input_required``.
+
+Source: MCP 2026-07-28, basic/patterns/mrtr.
+"""
 
 
 async def call(
@@ -45,10 +53,17 @@ async def call(
         scope.narrow(timeout)
     if function.context is None:
         return await function(values, None, host.threads)
-    channel = _CHANNELS[scope.request.peer.revision.inputs](scope)
+    channel = _channel(scope)
     context = Context(channel, host, host.state_of(owner))
 
     async def handler() -> Any:
         return await function(values, context, host.threads)
 
     return await channel.run(handler)
+
+
+def _channel(scope: RequestScope) -> InputChannel:
+    inputs = scope.request.peer.revision.inputs
+    if inputs is Inputs.ROUND_TRIPS and not isinstance(scope.request.params, _ANSWERED_BY_QUESTIONS):
+        return NoChannel(scope)
+    return _CHANNELS[inputs](scope)

@@ -70,9 +70,7 @@ class Elicit:
     schema: Any
     """A class with flat fields, a scalar type, choices, or a JSON Schema; see :class:`Form`."""
     key: str | None = None
-    form: Form = field(
-        init=False, repr=False, default=Factory(lambda self: Form.of(self.schema), takes_self=True)
-    )
+    form: Form = field(init=False, repr=False, default=Factory(lambda self: Form.of(self.schema), takes_self=True))
 
     @property
     def capability(self) -> str:

@@ -36,6 +36,7 @@ class Duplicate(ValueError):
 
     def __init__(self, kind: str, name: str, owner: str | None) -> None:
         super().__init__(f"{kind} {name!r} is already offered by {owner or 'the server itself'}")
+        self.kind = kind
         self.name = name
         self.owner = owner
 

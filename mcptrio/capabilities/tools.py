@@ -13,7 +13,6 @@ import logging
 import re
 import typing
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from inspect import getdoc
 from typing import Any
@@ -52,6 +51,7 @@ __all__ = ["ToolEntry", "Tools"]
 _log = logging.getLogger("mcptrio.tools")
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_RESULTS = (CallToolResult, InputRequiredResult)
 _CONTENT = (*BLOCKS, Blob, CallToolResult, TextResourceContents, BlobResourceContents)
 
 
@@ -68,7 +68,8 @@ class ToolEntry:
     input_validator: Validator | None
     output_validator: Validator | None
     mirrored: Mapping[str, tuple[str, ...]]
-    limiter: AbstractAsyncContextManager[Any]
+    limiter: trio.CapacityLimiter | None
+    """Where the tool bounds its own concurrency."""
     takes_dict: str | None
     """The one parameter that takes all arguments of a hand-written schema."""
 
@@ -137,15 +138,18 @@ class Tools:
             owner=entry.owner,
             timeout=entry.mark.timeout,
         )
-        async with entry.limiter:
+        if entry.limiter is None:
             outcome = await contain(work)
+        else:
+            async with entry.limiter:
+                outcome = await contain(work)
         if isinstance(outcome, Done):
             return _result(entry, outcome.value)
         return _failure(scope, entry, outcome.error)
 
 
 def _result(entry: ToolEntry, value: Any) -> CallToolResult | InputRequiredResult:
-    if isinstance(value, CallToolResult | InputRequiredResult):
+    if isinstance(value, _RESULTS):
         if isinstance(value, CallToolResult) and entry.output_validator is not None and not value.is_error:
             _check(entry, value.structured_content)
         return value
@@ -231,7 +235,7 @@ def _entry(function: Callable[..., Any], mark: ToolMark, owner: str | None) -> T
         input_validator=input_validator,
         output_validator=Validator(output_schema) if mark.output_schema is not None and output_schema else None,
         mirrored=check_header_annotations(input_schema),
-        limiter=trio.CapacityLimiter(mark.concurrency) if mark.concurrency is not None else nullcontext(),
+        limiter=trio.CapacityLimiter(mark.concurrency) if mark.concurrency is not None else None,
         takes_dict=takes_dict,
     )
 

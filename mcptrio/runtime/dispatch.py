@@ -72,15 +72,18 @@ def as_error(error: Exception, label: str) -> MCPError:
 
 
 async def contain(work: Callable[[], Awaitable[T]]) -> Done[T] | Failure:
-    """Run foreign code; what it raises comes back as a value. Cancellation passes through."""
+    """Run foreign code; what it raises comes back as a value, be it the wish to end the process (``sys.exit()``).
+
+    Cancellation passes through.
+    """
     try:
         return Done(await work())
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return Failure(_unwrap(error))
 
 
 def contain_sync(work: Callable[[], T]) -> Done[T] | Failure:
-    """The same for a plain call, which may also try to end the process (``SystemExit`` while importing)."""
+    """The same for a plain call."""
     try:
         return Done(work())
     except (Exception, SystemExit) as error:

@@ -19,7 +19,7 @@ from mcptrio.protocol.model.base import Result
 from mcptrio.protocol.model.input_required import InputRequest
 from mcptrio.runtime.request_scope import RequestScope
 
-__all__ = ["BackChannel", "InputChannel", "Question", "declares", "require"]
+__all__ = ["BackChannel", "InputChannel", "NoChannel", "Question", "declares", "require"]
 
 
 class Question(Protocol):
@@ -126,6 +126,23 @@ class BackChannel:
             request.method, request.params, peer=peer, outlet=scope.outlet, timeout=timeout
         )
         return question.read(peer.revision.structure(raw, question.result_type()))
+
+
+class NoChannel:
+    """For a method that cannot be answered with a question, in a revision where the server sends no requests."""
+
+    def __init__(self, scope: RequestScope) -> None:
+        self.scope = scope
+
+    async def run(self, handler: Callable[[], Awaitable[Any]]) -> Any:
+        return await handler()
+
+    async def ask(self, questions: Sequence[Question]) -> list[Any]:
+        method, revision = self.scope.request.method.name, self.scope.request.peer.revision.version
+        raise RuntimeError(f"{revision} has no way to ask the client during {method}")
+
+    async def once(self, key: str, effect: Callable[[], Awaitable[Any]]) -> Any:
+        return await effect()
 
 
 def declares(peer: Peer, capability: str) -> bool:

@@ -62,9 +62,11 @@ class RequestScope:
         self.owner: str | None = None
         self._waiting = 0
         meta = self.meta
-        self._timeouts = timeouts.narrowed(call_timeout(meta)) if meta else timeouts
-        self.cancel_scope = trio.CancelScope()
-        self._set_deadline()
+        caller = call_timeout(meta)
+        # The caller can only shorten.
+        self._timeouts = timeouts if caller is None else timeouts.narrowed(min(caller, timeouts.request))
+        # Given while the scope is made: setting a deadline afterwards costs as much as making the scope.
+        self.cancel_scope = trio.CancelScope(deadline=self.started + min(self._timeouts.idle, self._timeouts.request))
         token = meta.get("progressToken") if meta else None
         # A bool is an int to isinstance, and no token.
         if not isinstance(token, str | int) or isinstance(token, bool):
@@ -96,9 +98,10 @@ class RequestScope:
         return self.request.log_level or self.session.log_level_of(self.request.peer)
 
     def cancel(self, reason: str) -> None:
-        """Stop the request. The first reason given is kept."""
+        """Stop the request: nothing more is sent for it. The first reason given is kept."""
         if self.reason is None:
             self.reason = reason
+        self.ended = True
         self.cancel_scope.cancel()
 
     def narrow(self, request: float | None) -> None:

@@ -123,7 +123,10 @@ class RoundTrips:
         try:
             await run.settle()
         except trio.Cancelled:
-            run.cancel(scope.reason or "its request was given up")
+            if scope.reason is None and not scope.cancel_scope.cancel_called:
+                # Not its deadline: whoever carries the request has let go of it.
+                scope.reason = "the client is gone"
+            run.cancel(scope.reason or "its time is over")
             raise
         if run.fault is not None:
             raise run.fault

@@ -232,6 +232,9 @@ class Session:
                 seconds = trio.current_time() - scope.started
                 late = InternalError(f"{scope.label} timed out after {seconds:.3g} s", data={"timeout": seconds})
                 reply = self.connection.error(request, late)
+            if scope.reason is not None:
+                # Cancelled: what a handler still brought out of a shield comes too late.
+                reply = None
             if reply is not None:
                 if scope.progress is not None:
                     scope.progress.flush()

@@ -14,6 +14,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from math import inf
 from typing import Any
 
 import trio
@@ -78,6 +79,8 @@ class Supervisor:
         self._nursery: trio.Nursery | None = None
         self._draining = trio.Event()
         self._idle = trio.Event()
+        self.stop_by = inf
+        """Trio time until which what is in flight may go on, once the server is stopping."""
 
     # Its own life
 
@@ -101,12 +104,14 @@ class Supervisor:
 
     async def drain(self) -> None:
         """Take nothing new; wait for what is in flight, at most ``timeouts.shutdown`` seconds; cancel the rest."""
+        if not self.draining:
+            self.stop_by = trio.current_time() + self.settings.timeouts.shutdown
         self._draining.set()
         for session in self.sessions:
             session.closing.set()
         self.parking.clear("the server is stopping")
         if self.in_flight:
-            with trio.move_on_after(self.settings.timeouts.shutdown):
+            with trio.move_on_at(self.stop_by):
                 await self._idle.wait()
         for session in list(self.sessions):
             session.end("the server is stopping")

@@ -48,6 +48,8 @@ class Timeouts:
 def call_timeout(meta: dict[str, object] | None) -> float | None:
     """What the caller allows, or ``None``. A value that is no positive number is ignored: it is a hint."""
     value = meta.get(CALL_TIMEOUT) if meta else None
+    if value is None:
+        return None
     if isinstance(value, bool) or not isinstance(value, int | float) or isnan(value) or value <= 0:
         return None
     return float(value)

@@ -135,10 +135,12 @@ async def crash() -> str:
 
 
 @tool
-async def count(ctx: Context, to: int) -> int:
-    """Count, and report it."""
+async def count(ctx: Context, name: str, to: int) -> int:
+    """Count, and report it, until somebody says that it was heard."""
     for number in range(1, to + 1):
         await ctx.report_progress(number, total=to, message=f"{number} of {to}")
+    with trio.fail_after(PATIENCE):
+        await ctx.state.event(f"{name} let go").wait()
     return to
 
 
@@ -156,7 +158,7 @@ async def hold(ctx: Context, name: str) -> str:
 
 @tool
 async def let_go(ctx: Context, name: str) -> str:
-    """Let a ``hold`` go."""
+    """Let a ``hold`` or a ``count`` go."""
     ctx.state.event(f"{name} let go").set()
     return "done"
 

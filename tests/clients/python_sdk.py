@@ -1,8 +1,7 @@
 """Drives a server with the official Python SDK's client and says what it saw.
 
-Run by test_python_sdk.py as a process of its own under asyncio, as the SDK's users run it, and in-process under Trio:
-``python python_sdk.py REVISION '{"url": …}' NAME…`` or ``'{"command": […]}'``. Prints one JSON object: what each named
-behaviour saw, or how it failed; what it should have seen is in behaviours.py.
+Run by test_python_sdk.py as a process of its own under asyncio, as the SDK's users run it, and in-process under Trio.
+The process takes a plan and writes reports; see running.py. What should have been seen is in behaviours.py.
 The one rule: only what the SDK offers its users, so that what works here works for them.
 
 Source: mcp 2.3.0, mcp/client.
@@ -17,6 +16,7 @@ import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from itertools import groupby
 from typing import Any, TypeAlias
 from uuid import uuid4
 
@@ -31,7 +31,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 from mcp.shared.message import ClientMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-__all__ = ["Target", "run"]
+__all__ = ["Target", "look"]
 
 PATIENCE = 20.0
 """Seconds for one behaviour."""
@@ -124,9 +124,7 @@ class Peer:
 
 
 @asynccontextmanager
-async def connect(
-    target: Target, revision: str, *, transport: Any = None, pinned: bool = False
-) -> AsyncIterator[Peer]:
+async def connect(target: Target, revision: str, *, transport: Any = None, pinned: bool = False) -> AsyncIterator[Peer]:
     """A client of its own.
 
     Args:
@@ -238,10 +236,13 @@ async def failed(peer: Peer) -> Any:
         "crashed": await peer.text("crash"),
         "wrong type": await peer.text("area", width="wide", height=1),
         "unknown tool": await peer.text("no_such_tool"),
-        "unknown resource": await failure_of(peer.client.read_resource("note://nowhere")),
         "unknown prompt": await failure_of(peer.client.get_prompt("no_such_prompt")),
         "bad cursor": await failure_of(peer.client.list_tools(cursor="no such cursor")),
     }
+
+
+async def missing(peer: Peer) -> Any:
+    return await failure_of(peer.client.read_resource("note://nowhere"))
 
 
 async def concurrent(peer: Peer) -> Any:
@@ -262,15 +263,15 @@ async def concurrent(peer: Peer) -> Any:
 
 async def progressed(peer: Peer) -> Any:
     reports: list[list[Any]] = []
+    name = f"count {uuid4()}"
 
     async def report(progress: float, total: float | None, message: str | None) -> None:
         reports.append([progress, total, message])
-        peer.heard.tell()
+        if len(reports) == 3:
+            await peer.text("let_go", name=name)
 
-    await peer.client.call_tool("count", {"to": 3}, progress_callback=report)
-    # The SDK starts a task a report, so that the last may run after the call has returned, or out of order.
-    await peer.heard.until(lambda: len(reports) == 3)
-    return sorted(reports)
+    counted = text_of(await peer.client.call_tool("count", {"name": name, "to": 3}, progress_callback=report))
+    return [sorted(reports), counted]  # the SDK starts a task for each, in no order
 
 
 async def cancelled(peer: Peer) -> Any:
@@ -434,11 +435,11 @@ async def released(peer: Peer) -> Any:
     """The server ends the response early; the client comes back by itself."""
     resumed: list[bool] = []
 
-    async def look(request: httpx2.Request) -> None:
+    async def note(request: httpx2.Request) -> None:
         if "last-event-id" in request.headers:
             resumed.append(request.method == "GET")
 
-    async with httpx2.AsyncClient(event_hooks={"request": [look]}, timeout=PATIENCE) as http:
+    async with httpx2.AsyncClient(event_hooks={"request": [note]}, timeout=PATIENCE) as http:
         transport = peer.target.transport(http_client=http)
         async with connect(peer.target, peer.revision, transport=transport) as own:
             return [await own.text("break_off"), resumed]
@@ -452,7 +453,7 @@ async def resumed(peer: Peer) -> Any:
     came = anyio.Event()
     call = types.CallToolRequest(params=types.CallToolRequestParams(name="hold", arguments={"name": name}))
 
-    async def look(response: httpx2.Response) -> None:
+    async def note(response: httpx2.Response) -> None:
         nonlocal session_id
         session_id = response.headers.get("mcp-session-id", session_id)
 
@@ -463,7 +464,7 @@ async def resumed(peer: Peer) -> Any:
     async def begun(*_: Any) -> None:
         came.set()
 
-    async with httpx2.AsyncClient(event_hooks={"response": [look]}, timeout=PATIENCE) as http:
+    async with httpx2.AsyncClient(event_hooks={"response": [note]}, timeout=PATIENCE) as http:
         transport = peer.target.transport(http_client=http, terminate_on_close=False)
         async with connect(peer.target, peer.revision, transport=transport) as lost:
             agreed = lost.client.session.initialize_result
@@ -490,20 +491,20 @@ async def ended(peer: Peer) -> Any:
     session_id = ""
     statuses: list[int] = []
 
-    async def look(response: httpx2.Response) -> None:
+    async def note(response: httpx2.Response) -> None:
         nonlocal session_id
         session_id = response.headers.get("mcp-session-id", session_id)
         if response.request.method == "DELETE":
             statuses.append(response.status_code)
 
-    async def look_again(response: httpx2.Response) -> None:
+    async def note_post(response: httpx2.Response) -> None:
         if response.request.method == "POST":
             statuses.append(response.status_code)
 
-    async with httpx2.AsyncClient(event_hooks={"response": [look]}, timeout=PATIENCE) as http:
+    async with httpx2.AsyncClient(event_hooks={"response": [note]}, timeout=PATIENCE) as http:
         async with connect(peer.target, peer.revision, transport=peer.target.transport(http_client=http)) as own:
             agreed = own.client.session.initialize_result
-    headers, hooks = {"mcp-session-id": session_id}, {"response": [look_again]}
+    headers, hooks = {"mcp-session-id": session_id}, {"response": [note_post]}
     async with httpx2.AsyncClient(headers=headers, event_hooks=hooks, timeout=PATIENCE) as http:
         async with peer.target.transport(http_client=http) as streams, ClientSession(*streams) as session:
             session.adopt(agreed)
@@ -524,6 +525,7 @@ _BEHAVIOURS: Mapping[str, Behaviour] = {
         contents,
         mirrored,
         failed,
+        missing,
         concurrent,
         progressed,
         cancelled,
@@ -549,7 +551,7 @@ _BEHAVIOURS: Mapping[str, Behaviour] = {
 }
 
 
-async def run(target: Target, revision: str, names: Sequence[str]) -> dict[str, Any]:
+async def look(target: Target, revision: str, names: Sequence[str]) -> dict[str, Any]:
     """What each behaviour saw, by name: ``{"saw": …}`` or ``{"failed": traceback}``. All on one connection."""
     report: dict[str, Any] = {}
     async with connect(target, revision) as peer:
@@ -563,14 +565,27 @@ async def run(target: Target, revision: str, names: Sequence[str]) -> dict[str, 
     return report
 
 
+async def carry_out(plan: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The runs of a plan: one revision after the other, its transports at the same time."""
+    reports: dict[str, Any] = {run["name"]: None for run in plan}
+
+    async def carry_out_one(run: Mapping[str, Any]) -> None:
+        reports[run["name"]] = await look(Target(**run["target"]), run["revision"], run["behaviours"])
+
+    for revision, runs in groupby(plan, key=lambda run: run["revision"]):
+        if revision not in MODERN_PROTOCOL_VERSIONS:
+            # A client offers the newest handshake revision that it knows; an older one knows an older one.
+            mcp.client.session.LATEST_HANDSHAKE_VERSION = revision  # type: ignore[misc]
+        async with anyio.create_task_group() as group:
+            for run in runs:
+                group.start_soon(carry_out_one, run)
+    return reports
+
+
 def main() -> None:
-    revision, target, *names = sys.argv[1:]
     # Half of what is tried here is deprecated since 2026-07-28, and says so.
     warnings.simplefilter("ignore", MCPDeprecationWarning)
-    if revision not in MODERN_PROTOCOL_VERSIONS:
-        # A client offers the newest handshake revision that it knows; an older one knows an older one.
-        mcp.client.session.LATEST_HANDSHAKE_VERSION = revision
-    print(json.dumps(anyio.run(run, Target(**json.loads(target)), revision, names)))
+    print(json.dumps(anyio.run(carry_out, json.loads(sys.argv[1]))))
 
 
 if __name__ == "__main__":

@@ -15,17 +15,21 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+from tests.clients.behaviours import Run, behaviours_of
 from tests.conformance.runner import CACHE
 
-__all__ = ["HERE", "complaints", "install_packages", "run_script", "serve_command"]
+__all__ = ["HERE", "Reports", "complaints", "install_packages", "run_script", "serve_command"]
 
 HERE = Path(__file__).resolve().parent
 
+Reports: TypeAlias = dict[str, dict[str, dict[str, Any]]]
+"""By run and behaviour: ``{"saw": …}`` or ``{"failed": …}``."""
+
 INSTALL_SECONDS = 180
-SCRIPT_SECONDS = 120
-"""A script takes 2 to 4 s on two cores; one behaviour that hangs costs it 20."""
+SCRIPT_SECONDS = 180
+"""A script takes 10 to 15 s on two cores; one behaviour that hangs costs it 20."""
 
 
 def serve_command(transport: str) -> tuple[str, ...]:
@@ -35,36 +39,45 @@ def serve_command(transport: str) -> tuple[str, ...]:
     return (sys.executable, "-m", "mcptrio", "serve", *where, *options)
 
 
-def run_script(
-    command: Sequence[str | Path], *, revision: str, url: str | None, behaviours: Sequence[str], log: Path
-) -> dict[str, dict[str, Any]]:
-    """Run a client's script and read its report: ``{"saw": …}`` or ``{"failed": …}`` for each behaviour.
+def run_script(command: Sequence[str | Path], runs: Sequence[Run], url: str, log: Path) -> Reports:
+    """Run a client's script and read its reports.
 
     Args:
-        url: of the server; ``None`` for one that the client starts, over stdio.
-        log: takes what the script and, over stdio, the server write to standard error.
+        command: of the script. It takes a plan, a JSON list of runs: a name, a revision, where the server is, and the
+            behaviours to try. It writes a JSON object: by name, what each behaviour saw, or how it failed.
+        url: of the server over HTTP; over stdio the client starts its own.
+        log: takes what the script and, over stdio, the servers write to standard error.
     """
-    target = {"url": url} if url is not None else {"command": serve_command("stdio")}
+    plan = [
+        {
+            "name": str(run),
+            "revision": run.revision,
+            "target": {"url": url} if run.transport == "http" else {"command": serve_command("stdio")},
+            "behaviours": behaviours_of(run),
+        }
+        for run in runs
+    ]
     with log.open("wb") as errors:
         done = subprocess.run(
-            [*command, revision, json.dumps(target), *behaviours],
+            [*command, json.dumps(plan)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
             timeout=SCRIPT_SECONDS,
             check=False,
         )
-    written = log.read_text("utf-8", "replace")
-    assert done.returncode == 0, written
-    report = json.loads(done.stdout)
-    assert report.keys() == set(behaviours), written
-    return report  # type: ignore[no-any-return]
+    assert done.returncode == 0, log.read_text("utf-8", "replace")
+    reports: Reports = json.loads(done.stdout)
+    assert {name: list(report) for name, report in reports.items()} == {run["name"]: run["behaviours"] for run in plan}
+    return reports
 
 
 def complaints(log: Path) -> list[str]:
     """What is wrong with a server, from its log; nothing when it has left in order."""
     written = log.read_text("utf-8", "replace")
     wrong = []
+    if "plugin entered" not in written:
+        wrong.append(f"no server has begun:\n{written[-4000:]}")
     if (entered := written.count("plugin entered")) != (left := written.count("plugin left")):
         wrong.append(f"{entered} servers have begun and {left} have ended in order:\n{written[-4000:]}")
     # One is the plugin's own, and wanted.

@@ -11,6 +11,7 @@ Source: MCP ``schema/<revision>/schema.ts``; "Additional properties" of JSON Sch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, TypeAlias, get_args
 
 import attrs
@@ -62,7 +63,6 @@ class Converter:
     def __init__(self, version: str, lowerings: Mapping[type, Lowering]) -> None:
         self._version = version
         self._lowerings = lowerings
-        self._hooks = self._make_hooks()
 
     def reader(self, cls: Any) -> Reader:
         """The function that reads a class, a union of classes, or any other type a field may have."""
@@ -93,7 +93,9 @@ class Converter:
 
     # Making the functions.
 
-    def _make_hooks(self) -> HookRegistry:
+    @cached_property
+    def _hooks(self) -> HookRegistry:
+        """Made at first use: a process speaks one revision or two, and the five are 2 % of its start."""
         hooks = HookRegistry(detailed_validation=False)
         for cls, reader in SCALARS.items():
             hooks.register_structure_hook(cls, reader)

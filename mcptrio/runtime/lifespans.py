@@ -1,0 +1,87 @@
+"""The lifespan of a plugin, and its background tasks: in a task of their own for as long as the server is open.
+
+Opened by the server in the order of registration, left in the reverse order, so that each can use what was there
+before it.
+The one rule: a lifespan is entered and left in one task, so it may hold nurseries and cancel scopes, and what fails in
+it, at whatever time, ends it and its own background tasks only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import Any
+
+import trio
+
+from mcptrio.runtime.background import keep_running
+from mcptrio.runtime.dispatch import Done, Failure, contain
+
+__all__ = ["Lifespan"]
+
+_log = logging.getLogger("mcptrio.lifespans")
+
+
+class Lifespan:
+    """
+    Args:
+        label: of the plugin, for messages.
+        managers: entered in this order.
+        tasks: gives the background tasks, once the managers are entered; told what these yielded.
+        failed: told what was raised after that.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        managers: Sequence[AbstractAsyncContextManager[Any]],
+        *,
+        tasks: Callable[[list[Any]], Sequence[Callable[[], Awaitable[None]]]],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._label = label
+        self._managers = managers
+        self._tasks = tasks
+        self._failed = failed
+        self._scope = trio.CancelScope()
+        self._is_open = False
+        self._leave = trio.Event()
+        self._left = trio.Event()
+
+    async def run(self, *, task_status: trio.TaskStatus[Done[None] | Failure] = trio.TASK_STATUS_IGNORED) -> None:
+        """Be open until :meth:`leave`. Started when open, or with what prevented that."""
+
+        async def live() -> None:
+            async with AsyncExitStack() as stack:
+                states = [await stack.enter_async_context(manager) for manager in self._managers]
+                async with trio.open_nursery() as nursery:
+                    for task in self._tasks(states):
+                        nursery.start_soon(keep_running, task, self._label)
+                    # Whoever cancels the server cancels the requests; a lifespan is left in its turn, by leave().
+                    self._scope.shield = True
+                    self._is_open = True
+                    task_status.started(Done(None))
+                    await self._leave.wait()
+                    nursery.cancel_scope.cancel()
+
+        outcome: Done[None] | Failure | None = None
+        try:
+            with self._scope:
+                outcome = await contain(live)
+        finally:
+            self._left.set()
+        if self._scope.cancelled_caught:
+            _log.error("%s: its lifespan was cancelled, for it took too long to be left", self._label)
+        elif isinstance(outcome, Failure) and not self._is_open:
+            task_status.started(outcome)
+        elif isinstance(outcome, Failure):
+            self._failed(outcome.error)
+        elif not self._leave.is_set():
+            self._failed(RuntimeError("it ended while the server is open"))
+
+    async def leave(self, deadline: float) -> None:
+        """Stop the background tasks and leave the lifespan; what takes longer than until ``deadline`` is cancelled."""
+        self._scope.deadline = deadline
+        self._leave.set()
+        await self._left.wait()

@@ -1,0 +1,65 @@
+"""The official TypeScript SDKs' clients on Node: the second in every revision, the first in those that it speaks.
+
+A machine without Node 22 fails here and is told what to install: a run without them must not look like one that passed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.clients.behaviours import HANDSHAKE, REVISIONS, Run, behaviours_of, expected, runs_of
+from tests.clients.running import HERE, Reports, complaints, install_packages, run_script
+from tests.conformance.runner import find_node
+
+__all__: list[str] = []
+
+FOLDER = HERE / "typescript"
+RUNS = {"v1": runs_of("typescript-1", HANDSHAKE), "v2": runs_of("typescript-2", REVISIONS)}
+CASES = [
+    pytest.param(script, run, behaviour, id=f"{run}-{behaviour}")
+    for script, runs in RUNS.items()
+    for run in runs
+    for behaviour in behaviours_of(run)
+]
+
+
+@pytest.fixture(scope="module")
+def node() -> tuple[Path, Path]:
+    """Node, and where the packages are."""
+    binary, npm = find_node()
+    return binary, install_packages(FOLDER, binary, npm)
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("typescript-sdk")
+
+
+@pytest.fixture(scope="module")
+def v1(node: tuple[Path, Path], url: str, logs: Path) -> Reports:
+    return run_script([node[0], FOLDER / "v1.mjs", node[1]], RUNS["v1"], url, logs / "v1")
+
+
+@pytest.fixture(scope="module")
+def v2(node: tuple[Path, Path], url: str, logs: Path) -> Reports:
+    return run_script([node[0], FOLDER / "v2.mjs", node[1]], RUNS["v2"], url, logs / "v2")
+
+
+@pytest.mark.parametrize(("script", "run", "behaviour"), CASES)
+def test_client_sees(request: pytest.FixtureRequest, script: str, run: Run, behaviour: str) -> None:
+    reports: Reports = request.getfixturevalue(script)
+
+    saw = reports[str(run)][behaviour]
+
+    assert saw == {"saw": expected(behaviour, run)}, saw.get("failed")
+
+
+@pytest.mark.parametrize("script", RUNS)
+def test_servers_leave_when_their_clients_do(request: pytest.FixtureRequest, logs: Path, script: str) -> None:
+    """At the end of their input, not by the signal that the SDK sends two seconds later."""
+    reports: Reports = request.getfixturevalue(script)
+
+    assert len(reports) == len(RUNS[script])
+    assert not complaints(logs / script)

@@ -1,0 +1,159 @@
+"""Completion: functions, lists, choices; ranked, and cut to a hundred."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from mcptrio import Context, completion, prompt, resource
+from tests.interaction.applies import SINCE_2025_06, only
+from tests.interaction.client import Peer
+from tests.interaction.serving import Serve
+
+CITIES = ["Paris", "Porto", "Prague", "Le Port", "Berlin", "report"]
+
+
+@prompt
+async def travel(city: str, street: str = "", kind: Literal["train", "plane"] = "train", fast: bool = False) -> str:
+    """Travel."""
+    return f"{city} {street} {kind} {fast}"
+
+
+@resource("notes://{name}")
+async def note(name: str) -> str:
+    """A note."""
+    return name
+
+
+@completion("travel", "city")
+async def cities(value: str) -> list[str]:
+    """Cities."""
+    return CITIES
+
+
+@completion("travel", "street")
+async def streets(value: str, arguments: Mapping[str, str]) -> list[str]:
+    """Streets of the city."""
+    return [f"{arguments.get('city', 'nowhere')} {street}" for street in ("north", "south")]
+
+
+@completion("notes://{name}", "name")
+async def names(ctx: Context) -> list[str]:
+    """Names of notes."""
+    return [f"note-{number:03}" for number in range(250)]
+
+
+async def _complete(peer: Peer, ref: str, argument: str, value: str, **more: Any) -> dict[str, Any]:
+    wire = {"type": "ref/resource", "uri": ref} if "://" in ref else {"type": "ref/prompt", "name": ref}
+    params = {"ref": wire, "argument": {"name": argument, "value": value}, **more}
+    found: dict[str, Any] = (await peer.request("completion/complete", params))["completion"]
+    return found
+
+
+async def test_candidates_are_ranked(serve: Serve) -> None:
+    peer = await serve(travel, cities)
+
+    assert (await _complete(peer, "travel", "city", "Po"))["values"][:1] == ["Porto"]
+    assert (await _complete(peer, "travel", "city", "port"))["values"] == ["Porto", "Le Port", "report"]
+    assert (await _complete(peer, "travel", "city", "xyz"))["values"] == []
+
+
+async def test_nothing_typed_matches_everything(serve: Serve) -> None:
+    peer = await serve(travel, cities)
+
+    found = await _complete(peer, "travel", "city", "")
+
+    assert found["values"] == CITIES
+    assert found["total"] == len(CITIES)
+    assert not found.get("hasMore")
+
+
+async def test_at_most_a_hundred_are_sent(serve: Serve) -> None:
+    peer = await serve(note, names)
+
+    found = await _complete(peer, "notes://{name}", "name", "note")
+
+    assert len(found["values"]) == 100
+    assert found["total"] == 250
+    assert found["hasMore"] is True
+
+
+async def test_a_list_completes_as_well_as_a_function(serve: Serve) -> None:
+    peer = await serve(travel)
+    serve.server.add_completion(CITIES, "travel", "city")
+
+    assert (await _complete(peer, "travel", "city", "Ber"))["values"] == ["Berlin"]
+
+
+async def test_choices_complete_themselves(serve: Serve) -> None:
+    peer = await serve(travel)
+
+    assert (await _complete(peer, "travel", "kind", "tr"))["values"] == ["train"]
+    assert (await _complete(peer, "travel", "fast", ""))["values"] == ["true", "false"]
+    assert (await _complete(peer, "travel", "city", ""))["values"] == []
+
+
+@only(revisions=SINCE_2025_06, because="the context came with 2025-06-18")
+async def test_the_arguments_that_are_settled_are_known(serve: Serve) -> None:
+    peer = await serve(travel, streets)
+
+    found = await _complete(peer, "travel", "street", "", context={"arguments": {"city": "Porto"}})
+
+    assert found["values"] == ["Porto north", "Porto south"]
+
+
+async def test_without_a_context_nothing_is_settled(serve: Serve) -> None:
+    peer = await serve(travel, streets)
+
+    assert (await _complete(peer, "travel", "street", "n"))["values"][0] == "nowhere north"
+
+
+async def test_what_does_not_exist_is_refused(serve: Serve) -> None:
+    peer = await serve(travel, note)
+
+    for ref, argument in (
+        ({"type": "ref/prompt", "name": "nobody"}, "city"),
+        ({"type": "ref/prompt", "name": "travel"}, "colour"),
+        ({"type": "ref/resource", "uri": "nobody://{x}"}, "x"),
+        ({"type": "ref/tool", "name": "travel"}, "city"),
+    ):
+        error = await peer.error("completion/complete", {"ref": ref, "argument": {"name": argument, "value": ""}})
+
+        assert error["code"] == -32602, ref
+
+
+async def test_a_value_that_is_too_long_is_refused(serve: Serve) -> None:
+    peer = await serve(travel)
+
+    params = {"ref": {"type": "ref/prompt", "name": "travel"}, "argument": {"name": "city", "value": "a" * 5000}}
+    error = await peer.error("completion/complete", params)
+
+    assert error["code"] == -32602
+
+
+@only(transports=["memory"], because="the seconds are the clock's, which jumps in memory")
+async def test_completions_are_limited_in_rate(serve: Serve) -> None:
+    peer = await serve(travel)
+    params = {"ref": {"type": "ref/prompt", "name": "travel"}, "argument": {"name": "city", "value": ""}}
+
+    calls = [await peer.start("completion/complete", params) for _ in range(150)]
+    answers = [await call.wait() for call in calls]
+
+    refused = [answer for answer in answers if "error" in answer]
+    assert 40 <= len(refused) <= 50
+    assert "too many" in refused[0]["error"]["message"]
+
+
+async def test_a_completion_that_fails_gives_nothing_away(serve: Serve) -> None:
+    @completion("travel", "city")
+    async def broken(value: str) -> list[str]:
+        """Fail."""
+        raise OSError("/etc/secret")
+
+    peer = await serve(travel, broken)
+
+    params = {"ref": {"type": "ref/prompt", "name": "travel"}, "argument": {"name": "city", "value": ""}}
+    error = await peer.error("completion/complete", params)
+
+    assert error["code"] == -32603
+    assert "secret" not in str(error)

@@ -1,0 +1,142 @@
+"""Prompts: listed with their arguments, filled in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcptrio import Blob, Context, EmbeddedResource, PromptMessage, TextContent, TextResourceContents, ToolError, prompt
+from tests.interaction.applies import SINCE_2025_06
+from tests.interaction.client import Peer
+from tests.interaction.serving import Serve
+
+
+@prompt(title="Review")
+async def review(code: str, strict: bool = False, rounds: int = 1) -> str:
+    """Review some code.
+
+    Args:
+        code: what to look at.
+    """
+    return f"Review {code!r}, strictly={strict}, {rounds} rounds"
+
+
+@prompt
+async def talk(topic: str) -> list[PromptMessage]:
+    """A conversation."""
+    return [
+        PromptMessage(role="user", content=TextContent(text=f"About {topic}?")),
+        PromptMessage(role="assistant", content=TextContent(text="Well.")),
+    ]
+
+
+@prompt
+async def show() -> list[Any]:
+    """A picture and a file."""
+    contents = TextResourceContents(uri="memo://a", text="a", mime_type="text/plain")
+    return [Blob(b"\x89PNG", "image/png"), EmbeddedResource(resource=contents)]
+
+
+@prompt
+async def tells() -> str:
+    """A prompt that says why it cannot be filled in."""
+    raise ToolError("no such project")
+
+
+@prompt
+async def fails() -> str:
+    """A prompt that fails."""
+    raise OSError("/etc/secret")
+
+
+@prompt
+async def who(ctx: Context) -> str:
+    """Who asks."""
+    return str(ctx.client_info.name if ctx.client_info else None)
+
+
+async def _get(peer: Peer, name: str, arguments: dict[str, str] | None = None) -> list[dict[str, Any]]:
+    result = await peer.request("prompts/get", {"name": name, **({"arguments": arguments} if arguments else {})})
+    messages: list[dict[str, Any]] = result["messages"]
+    return messages
+
+
+async def test_a_prompt_is_listed_with_its_arguments(serve: Serve) -> None:
+    peer = await serve(review)
+
+    (listed,) = (await peer.request("prompts/list"))["prompts"]
+
+    assert listed["name"] == "review"
+    assert listed["description"] == "Review some code."
+    assert ("title" in listed) == (serve.revision in SINCE_2025_06)
+    arguments = {argument["name"]: argument for argument in listed["arguments"]}
+    assert arguments["code"]["required"] is True
+    assert arguments["code"]["description"] == "what to look at."
+    assert not arguments["strict"].get("required")
+
+
+async def test_a_text_is_said_by_the_user(serve: Serve) -> None:
+    peer = await serve(review)
+
+    (message,) = await _get(peer, "review", {"code": "x = 1"})
+
+    text = "Review 'x = 1', strictly=False, 1 rounds"
+    assert message == {"role": "user", "content": {"type": "text", "text": text}}
+
+
+async def test_arguments_are_read_from_their_text_form(serve: Serve) -> None:
+    peer = await serve(review)
+
+    (message,) = await _get(peer, "review", {"code": "3", "strict": "true", "rounds": "2"})
+
+    assert message["content"]["text"] == "Review '3', strictly=True, 2 rounds"
+
+
+async def test_a_conversation_keeps_its_roles(serve: Serve) -> None:
+    peer = await serve(talk)
+
+    assert [message["role"] for message in await _get(peer, "talk", {"topic": "trio"})] == ["user", "assistant"]
+
+
+async def test_a_prompt_may_hold_images_and_resources(serve: Serve) -> None:
+    peer = await serve(show)
+
+    image, resource = await _get(peer, "show")
+
+    assert image["content"]["mimeType"] == "image/png"
+    assert resource["content"]["resource"]["uri"] == "memo://a"
+
+
+async def test_what_cannot_be_filled_in_is_a_protocol_error_that_says_why(serve: Serve) -> None:
+    peer = await serve(review)
+
+    for name, arguments, what in (
+        ("nobody", {}, "nobody"),
+        ("review", {}, "code"),
+        ("review", {"code": "x", "rounds": "many"}, "rounds"),
+        ("review", {"code": "x", "colour": "red"}, "colour"),
+    ):
+        error = await peer.error("prompts/get", {"name": name, "arguments": arguments})
+
+        assert error["code"] == -32602
+        assert what in error["message"]
+
+
+async def test_a_failure_may_be_for_the_reader(serve: Serve) -> None:
+    peer = await serve(tells)
+
+    assert "no such project" in (await peer.error("prompts/get", {"name": "tells"}))["message"]
+
+
+async def test_an_unknown_failure_gives_nothing_away(serve: Serve) -> None:
+    peer = await serve(fails)
+
+    error = await peer.error("prompts/get", {"name": "fails"})
+
+    assert error["code"] == -32603
+    assert "secret" not in str(error)
+
+
+async def test_a_prompt_knows_who_asks(serve: Serve) -> None:
+    peer = await serve(who)
+
+    assert (await _get(peer, "who"))[0]["content"]["text"] == "raw"

@@ -1,0 +1,86 @@
+"""docs/deployment.md names every option, every key and every bound, with the default that is in the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import attrs
+import click
+import pytest
+
+from mcptrio import Limits, Timeouts
+from mcptrio.cli import cli
+from mcptrio.config import load_config
+from mcptrio.errors import ConfigError
+from mcptrio.transports.http.exchange import HTTPLimits
+
+__all__: list[str] = []
+
+ROOT = Path(__file__).resolve().parent.parent
+TABLES = (("server", "timeouts"), ("server", "limits"))
+PAGE = (ROOT / "docs" / "deployment.md").read_text("utf-8")
+
+
+def rows() -> dict[str, str]:
+    """The first cell of every table row that begins with code, to the second cell."""
+    found = re.findall(r"^\| (`[^|\n]*(?:\\\|[^|\n]*)*) \| ([^|\n]*) ?\|", PAGE, re.MULTILINE)
+    return {name: default.strip() for names, default in found for name in re.findall(r"`([\w.-]+)", names)}
+
+
+def toml_keys(folder: Path) -> set[str]:
+    """Every key the configuration file may have, learned from what it says when there is another."""
+    keys: set[str] = set()
+    file = folder / "mcptrio.toml"
+    for table in ("server", "http", "server.timeouts", "server.limits"):
+        file.write_text(f"[{table}]\nnothing_like_it = 1\n")
+        with pytest.raises(ConfigError) as refused:
+            load_config(file)
+        known = re.findall(r"expected one of (.*), got", str(refused.value))[0].split(", ")
+        keys |= {f"{table}.{key}" for key in known if (table, key) not in TABLES}
+    return keys
+
+
+@pytest.mark.parametrize("command", sorted(cli.commands))
+def test_every_option_is_documented(command: str) -> None:
+    parameters = [parameter for parameter in cli.commands[command].params if isinstance(parameter, click.Option)]
+    missing = [name for parameter in parameters for name in parameter.opts if f"`{name}" not in PAGE]
+
+    assert missing == []
+
+
+def test_every_key_of_the_file_is_documented(tmp_path: Path) -> None:
+    keys = toml_keys(tmp_path)
+
+    assert len(keys) > 30
+    assert keys - rows().keys() == set()
+
+
+def test_no_key_is_documented_that_is_gone(tmp_path: Path) -> None:
+    keys = {key for key in rows() if key.startswith(("server.", "http."))}
+
+    assert keys == toml_keys(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("cls", "prefix"), [(Timeouts, "server.timeouts."), (Limits, "server.limits."), (HTTPLimits, "http.")]
+)
+def test_every_bound_is_documented_with_its_default(cls: type, prefix: str) -> None:
+    documented = rows()
+    wrong = {}
+    for field in attrs.fields(cls):
+        shown = documented.get(prefix + field.name, documented.get(f"{cls.__name__}.{field.name}"))
+        if shown is None or float(shown) != field.default:
+            wrong[field.name] = (shown, field.default)
+
+    assert wrong == {}
+
+
+def test_the_example_in_the_page_is_a_valid_file(tmp_path: Path) -> None:
+    [text] = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    file = tmp_path / "mcptrio.toml"
+    file.write_text(text)
+    read = load_config(file)
+
+    assert read.plugins == {"fs": {"folders": ["~/projects"]}}
+    assert read.timeouts == {"request": 600}

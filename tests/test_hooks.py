@@ -1,0 +1,214 @@
+"""Each hook does what its docstring says, seen from a client; a plugin that gets one wrong is alone with it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from mcptrio import Context, PluginError, PluginManager, Server, hookimpl, memory_channel_pair, tool
+from tests.interaction.client import Peer
+from tests.interaction.wires import MemoryWire
+
+__all__: list[str] = []
+
+HANDSHAKE, MODERN = "2025-11-25", "2026-07-28"
+both_eras = pytest.mark.parametrize("revision", [HANDSHAKE, MODERN])
+
+
+@asynccontextmanager
+async def talking(server: Server, revision: str = HANDSHAKE, **options: Any) -> AsyncIterator[Peer]:
+    """A client of the open server; ``options`` are the client's."""
+    with trio.fail_after(20):
+        async with server.open(), trio.open_nursery() as nursery:
+            ours, theirs = memory_channel_pair()
+            nursery.start_soon(server.serve, theirs)
+            peer = Peer(revision=revision, wire=MemoryWire(ours), nursery=nursery, **options)
+            await nursery.start(peer.run)
+            await peer.begin()
+            yield peer
+            nursery.cancel_scope.cancel()
+            await ours.aclose()
+
+
+class Plugin:
+    """All hooks at once."""
+
+    def __init__(self) -> None:
+        self.happened: list[str] = []
+        self.heard: list[tuple[str, Any, str | None]] = []
+        self.ticking = trio.Event()
+
+    @hookimpl
+    def register_objects(self, register: Callable[[object], None], config: Mapping[str, Any]) -> None:
+        register(Greeter(config["greeting"]))
+
+    @hookimpl
+    def register_tools(self, register: Callable[..., str]) -> None:
+        for unit in ("celsius", "kelvin"):
+            register(_temperature(unit), name=f"in_{unit}", read_only=True)
+
+    @hookimpl
+    def register_resources(self, register: Callable[..., str]) -> None:
+        register(lambda: "12 degrees", "weather://now", name="now", mime_type="text/plain")
+
+    @hookimpl
+    def register_prompts(self, register: Callable[..., str]) -> None:
+        async def plan(city: str) -> str:
+            """Plan a day."""
+            return f"Plan a day in {city}."
+
+        register(plan, title="A day out")
+
+    @hookimpl
+    def register_completions(self, register: Callable[..., str]) -> None:
+        register(["Paris", "Prague", "Rome"], "plan", "city")
+
+    @hookimpl
+    def register_methods(self, register: Callable[..., None]) -> None:
+        register(lambda params: {"seen": params["number"]}, "com.example/number")
+        register(lambda params: self.happened.append("heard"), "com.example/told", notification=True)
+
+    @hookimpl
+    def register_extensions(self, register: Callable[..., None]) -> None:
+        register("com.example/weather", {"level": 2})
+
+    @hookimpl
+    def register_redactions(self, register: Callable[[Callable[[str], str]], None]) -> None:
+        register(lambda text: text.replace("4711", "[number]"))
+
+    @hookimpl
+    def register_log_sinks(self, register: Callable[[Callable[[str, Any, str | None], None]], None]) -> None:
+        register(lambda level, data, logger: self.heard.append((level, data, logger)))
+
+    @hookimpl
+    def lifespan(self) -> AbstractAsyncContextManager[str]:
+        return self._living()
+
+    @asynccontextmanager
+    async def _living(self) -> AsyncIterator[str]:
+        self.happened.append("opened")
+        yield "the state"
+        self.happened.append("closed")
+
+    @hookimpl
+    def background(self) -> Iterable[Callable[[], Any]]:
+        return [self._tick]
+
+    async def _tick(self) -> None:
+        self.ticking.set()
+        await trio.sleep_forever()
+
+    @tool
+    async def show_state(self, ctx: Context) -> str:
+        await ctx.info("the number is 4711", logger="plugin")
+        return str(ctx.state)
+
+
+class Greeter:
+    def __init__(self, greeting: str) -> None:
+        self._greeting = greeting
+
+    @tool
+    async def greet(self) -> str:
+        return self._greeting
+
+
+def _temperature(unit: str) -> Callable[[float], str]:
+    def convert(kelvin: float) -> str:
+        return f"{kelvin if unit == 'kelvin' else kelvin - 273.15:g} {unit}"
+
+    return convert
+
+
+@both_eras
+async def test_every_hook(revision: str) -> None:
+    plugin = Plugin()
+    server = Server(plugins=[plugin], config={"Plugin": {"greeting": "hej"}})
+    async with talking(server, revision) as peer:
+        await peer.set_log_level("debug")
+        assert await peer.text("greet") == "hej"
+        assert await peer.text("in_celsius", {"kelvin": 273.15}) == "0 celsius"
+        assert await peer.text("show_state") == "the state"
+        assert plugin.heard == [("info", "the number is [number]", "plugin")]
+        assert peer.notes("notifications/message")[0]["data"] == "the number is [number]"
+        read = await peer.request("resources/read", {"uri": "weather://now"})
+        assert read["contents"][0]["text"] == "12 degrees"
+        [prompt] = (await peer.request("prompts/list"))["prompts"]
+        assert (prompt["name"], prompt["title"]) == ("plan", "A day out")
+        ref = {"type": "ref/prompt", "name": "plan"}
+        completed = await peer.request("completion/complete", {"ref": ref, "argument": {"name": "city", "value": "p"}})
+        assert completed["completion"]["values"] == ["Paris", "Prague"]
+        assert (await peer.request("com.example/number", {"number": 7}))["seen"] == 7
+        await peer.notify("com.example/told")
+        await peer.eventually(lambda: "heard" in plugin.happened)
+        assert server.capabilities.extensions == {"com.example/weather": {"level": 2}}
+        await plugin.ticking.wait()
+        [listed] = server.snapshot()["plugins"]
+        assert listed["state"] == "running"
+        assert sorted(listed["offers"]["tools"]) == ["greet", "in_celsius", "in_kelvin", "show_state"]
+    assert plugin.happened == ["opened", "heard", "closed"]
+
+
+async def test_background_task_that_fails_is_started_again_later_each_time(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    starts: list[float] = []
+
+    class Failing:
+        @hookimpl
+        def background(self) -> Iterable[Callable[[], Any]]:
+            return [self.work]
+
+        async def work(self) -> None:
+            starts.append(trio.current_time())
+            if len(starts) < 4:
+                raise ValueError("again")
+
+    async with Server(plugins=[Failing()]).open():
+        await trio.sleep(100)
+
+    assert [round(later - earlier) for earlier, later in itertools.pairwise(starts)] == [1, 2, 4]
+    assert len(caplog.records) == 3
+
+
+@pytest.mark.parametrize("hook", ["register_tools", "lifespan"])
+async def test_fault_in_a_hook_quarantines_that_plugin_alone(hook: str, caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> None:
+        raise ValueError("no database")
+
+    faulty = type("Faulty", (Greeter,), {hook: hookimpl(lambda self: fail())})("never")
+    healthy = type("Healthy", (), {"hello": tool(name="hello")(lambda self: "here")})()
+    server = Server(plugins=[faulty, healthy])
+    async with talking(server) as peer:
+        assert await peer.text("hello") == "here"
+        assert [listed["name"] for listed in (await peer.request("tools/list"))["tools"]] == ["hello"]
+        states = {plugin["name"]: (plugin["state"], plugin["fault"]) for plugin in server.snapshot()["plugins"]}
+    assert states["Healthy"] == ("running", None)
+    assert states["Faulty"][0] == "quarantined"
+    assert "no database" in states["Faulty"][1]
+
+
+def test_fault_is_an_error_where_the_server_is_strict() -> None:
+    class Faulty:
+        @hookimpl
+        def register_tools(self) -> None:
+            raise ValueError("no database")
+
+    with pytest.raises(PluginError, match=r"plugin Faulty: .*no database"):
+        Server(plugins=[Faulty()], strict=True)
+
+
+def test_misspelt_hook_is_a_fault() -> None:
+    class Misspelt:
+        @hookimpl
+        def register_tool(self) -> None: ...
+
+    plugin = PluginManager().register(Misspelt())
+
+    assert plugin.fault == "plugin Misspelt: there is no hook 'register_tool'; did you mean register_tools?"

@@ -1,0 +1,51 @@
+"""Every hook has a heading in docs/hooks.md with its signature and an example, and a test or example that uses it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from mcptrio import hookspecs
+from mcptrio.hookspecs import HOOKS
+
+__all__: list[str] = []
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def section(hook: str) -> str:
+    """What hooks.md says below the heading of a hook."""
+    page = (ROOT / "docs" / "hooks.md").read_text("utf-8")
+    found = re.search(rf"^## `{hook}`\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    return found[1] if found else ""
+
+
+def test_hooks_are_those_that_are_specified() -> None:
+    specified = [name for name, value in vars(hookspecs).items() if hasattr(value, "mcptrio_spec")]
+
+    assert sorted(HOOKS) == sorted(specified)
+
+
+def test_the_page_has_no_heading_of_a_hook_that_is_gone() -> None:
+    page = (ROOT / "docs" / "hooks.md").read_text("utf-8")
+
+    assert set(re.findall(r"^## `(\w+)`$", page, re.MULTILINE)) == set(HOOKS)
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_hook_is_documented(hook: str) -> None:
+    text = section(hook)
+    parameters = ", ".join(inspect.signature(getattr(hookspecs, hook)).parameters)
+
+    assert f"`{hook}({parameters})`" in text, "its signature is missing"
+    assert re.search(rf"```python\n.*@hookimpl\n *def {hook}\(.*?```", text, re.DOTALL), "its example is missing"
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_hook_is_used_by_a_test(hook: str) -> None:
+    files = [file for file in ROOT.glob("tests/**/*.py") if file != Path(__file__)]
+
+    assert any(re.search(rf"^ +def {hook}\(", file.read_text("utf-8"), re.MULTILINE) for file in files)

@@ -1,0 +1,79 @@
+"""The public names: they are there, they are documented, somebody uses each, and importing them is cheap."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mcptrio
+
+__all__: list[str] = []
+
+ROOT = Path(__file__).resolve().parent.parent
+
+HEAVY = {"cryptography", "h11", "httpx2", "hypercorn", "jsonschema_rs", "pydantic", "quart", "quart_trio"}
+"""What ``import mcptrio`` must not load: HTTP stacks, validators, ciphers, what plugins may bring."""
+
+
+def users() -> str:
+    """Everything that may use a public name."""
+    files = [*ROOT.glob("tests/**/*.py"), *ROOT.glob("examples/*.py"), *ROOT.glob("plugins/*/tests/*.py")]
+    return "\n".join(file.read_text("utf-8") for file in files if file != Path(__file__))
+
+
+def names_in(source: str) -> set[str]:
+    return set(re.findall(r"\w+", source))
+
+
+def test_all_agrees_with_what_is_importable() -> None:
+    public = {name for name, value in vars(mcptrio).items() if not name.startswith("_") and not _is_module(value)}
+
+    assert len(mcptrio.__all__) == len(set(mcptrio.__all__))
+    assert set(mcptrio.__all__) == public
+
+
+@pytest.mark.parametrize("name", mcptrio.__all__)
+def test_public_name_has_a_docstring(name: str) -> None:
+    text = getattr(mcptrio, name).__doc__ or ""
+
+    assert text.strip()
+    assert not text.startswith("Method generated")
+
+
+def test_every_public_name_is_used() -> None:
+    used = names_in(users())
+
+    assert [name for name in mcptrio.__all__ if name not in used] == []
+
+
+def test_reference_is_up_to_date() -> None:
+    """Mend it with: python docs/make_reference.py"""
+    spec = importlib.util.spec_from_file_location("make_reference", ROOT / "docs" / "make_reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    page = module.PAGE.read_text("utf-8")
+
+    assert [name for name in mcptrio.__all__ if f"### `{name}`\n" not in page] == []
+    assert page == module.render()
+
+
+@pytest.mark.parametrize("imported", ["mcptrio", "mcptrio.cli"])
+def test_importing_loads_nothing_heavy(imported: str) -> None:
+    code = f"import json, sys, {imported}; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    loaded = {name.partition(".")[0] for name in json.loads(done.stdout)}
+
+    assert "mcptrio" in loaded
+    assert loaded & HEAVY == set()
+
+
+def _is_module(value: object) -> bool:
+    return type(value) is type(sys)

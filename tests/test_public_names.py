@@ -1,0 +1,165 @@
+"""Public names that only show from outside: what is asked for with them, returned, raised and caught."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from mcptrio import (
+    Context,
+    Elicit,
+    Elicited,
+    ElicitURL,
+    GetPromptResult,
+    InternalError,
+    InvalidParams,
+    MCPError,
+    MCPTrioError,
+    MissingClientCapability,
+    ModelHint,
+    ModelPreferences,
+    ParseError,
+    PluginError,
+    PromptMessage,
+    ProtocolError,
+    RemoteProtocolError,
+    Sample,
+    Server,
+    TextContent,
+    ToolChoice,
+    ToolError,
+    URLElicitationRequired,
+    hookimpl,
+    hookspec,
+    redact,
+)
+from tests.test_hooks import both_eras, talking
+
+__all__: list[str] = []
+
+ALL = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}}
+
+
+@both_eras
+async def test_questions_of_different_kinds_in_one_round(revision: str) -> None:
+    async def sign(ctx: Context) -> str:
+        form, page, said = await ctx.ask(
+            Elicit("Sign here", str),
+            ElicitURL("Pay there", "https://pay.example.com/1", "pay-1"),
+            Sample(
+                "Thank the user",
+                tool_choice=ToolChoice(mode="none"),
+                model_preferences=ModelPreferences(hints=(ModelHint(name="small"),), speed_priority=1.0),
+            ),
+        )
+        assert isinstance(form, Elicited)
+        assert page == Elicited("decline")
+        with pytest.raises(ToolError, match="decline"):
+            page.unwrap()
+        return f"{form.unwrap()}: {said.content[0].text}"
+
+    def elicited(params: dict[str, Any]) -> dict[str, Any]:
+        if params.get("mode") == "url":
+            return {"action": "decline"}
+        return {"action": "accept", "content": dict.fromkeys(params["requestedSchema"]["properties"], "Ada")}
+
+    asked: list[dict[str, Any]] = []
+
+    def sampled(params: dict[str, Any]) -> dict[str, Any]:
+        asked.append(params)
+        return {"role": "assistant", "content": {"type": "text", "text": "thanks"}, "model": "small"}
+
+    server = Server()
+    server.add_tool(sign)
+    answers = {"elicitation/create": elicited, "sampling/createMessage": sampled}
+    async with talking(server, revision, capabilities=ALL, answers=answers) as peer:
+        assert await peer.text("sign") == "Ada: thanks"
+    assert asked[0]["modelPreferences"] == {"hints": [{"name": "small"}], "speedPriority": 1.0}
+    assert asked[0]["toolChoice"] == {"mode": "none"}
+
+
+@both_eras
+async def test_prompt_returns_a_result_of_its_own(revision: str) -> None:
+    async def debate() -> GetPromptResult:
+        said = [PromptMessage(role=role, content=TextContent(text=role)) for role in ("user", "assistant")]
+        return GetPromptResult(messages=tuple(said), description="for and against")
+
+    server = Server()
+    server.add_prompt(debate)
+    async with talking(server, revision) as peer:
+        got = await peer.request("prompts/get", {"name": "debate"})
+    assert got["description"] == "for and against"
+    assert [message["role"] for message in got["messages"]] == ["user", "assistant"]
+
+
+@both_eras
+async def test_what_the_client_cannot_do_is_asked_before_it_is_needed(revision: str) -> None:
+    async def think(ctx: Context) -> str:
+        try:
+            ctx.require("sampling")
+        except MissingClientCapability as error:
+            return json.dumps(error.required)
+        return "never"
+
+    async def pay(ctx: Context) -> str:
+        raise ctx.url_required("Pay first", "https://pay.example.com/2", id="pay-2")
+
+    server = Server()
+    server.add_tool(think)
+    server.add_tool(pay)
+    async with talking(server, revision, capabilities={"elicitation": {"url": {}}}) as peer:
+        assert json.loads(await peer.text("think")) == {"sampling": {}}
+        if peer.handshake:
+            error = await peer.error("tools/call", {"name": "pay", "arguments": {}})
+            assert error["code"] == URLElicitationRequired.code
+            assert error["data"]["elicitations"][0]["elicitationId"] == "pay-2"
+        else:
+            assert (await peer.call("pay"))["resultType"] == "input_required"
+
+
+def test_errors_form_a_tree() -> None:
+    assert issubclass(MCPError, MCPTrioError)
+    assert issubclass(RemoteProtocolError, ProtocolError)
+    assert not issubclass(ToolError, MCPError)
+    assert {error.code for error in (ParseError, InvalidParams, InternalError)} == {-32700, -32602, -32603}
+    assert str(PluginError("failed", plugin="fs", distribution="mcptrio-fs")) == "plugin fs (from mcptrio-fs): failed"
+
+
+def test_secrets_are_taken_out_of_a_text() -> None:
+    text = redact("Authorization: Bearer abcdefgh12345678, https://ada:secret1@example.com/?password=hunter22")
+
+    assert "abcdefgh" not in text
+    assert "secret1" not in text
+    assert "hunter22" not in text
+    assert "example.com" in text
+
+
+def test_marks_belong_to_one_project() -> None:
+    assert hookspec.project_name == hookimpl.project_name == "mcptrio"
+
+
+def test_serve_stdio_opens_the_server_in_a_process_of_its_own() -> None:
+    code = """
+import trio
+from mcptrio import Server, serve_stdio
+
+server = Server("scripted")
+server.add_tool(lambda: "pong", name="ping")
+trio.run(serve_stdio, server)
+"""
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "ping", "_meta": meta}}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=json.dumps(call) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+
+    assert json.loads(done.stdout.splitlines()[-1])["result"]["content"] == [{"type": "text", "text": "pong"}]
