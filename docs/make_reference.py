@@ -39,7 +39,8 @@ def render() -> str:
 def _groups() -> Iterator[tuple[str, list[str]]]:
     """The names of ``__all__`` below the comments that group them."""
     source = inspect.getsource(mcptrio)
-    title, names = "", []
+    title = ""
+    names: list[str] = []
     for line in source[source.index("__all__") :].splitlines()[1:]:
         text = line.strip()
         if text.startswith("# "):
@@ -62,7 +63,7 @@ def _entry(name: str, value: Any) -> Iterator[str]:
     if isinstance(value, EnumMeta):
         yield f"{_prose(value.__doc__)}\n"
         yield "| name | value |\n|---|---|"
-        yield "\n".join(f"| `{member.name}` | {member.value} |" for member in value)
+        yield "\n".join(f"| `{member.name}` | {member.value} |" for member in list[Any](value))
         yield ""
     elif inspect.isclass(value):
         base = value.__bases__[0].__name__
@@ -96,7 +97,7 @@ def _members(owner: str, cls: type) -> Iterator[str]:
         for name, value in vars(cls).items()
         if not name.startswith("_") and not (attrs.has(cls) and name in attrs.fields_dict(cls))
     }
-    properties = {name: value.fget for name, value in own.items() if isinstance(value, property)}
+    properties = {name: value.fget for name, value in own.items() if isinstance(value, property) and value.fget}
     if properties:
         for name, get in properties.items():
             said = _inline(get.__doc__)
@@ -142,7 +143,8 @@ def _signature(name: str, value: Any, *, method: bool = False) -> str:
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
-    stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    kind = parameter.kind
+    stars = "*" if kind is parameter.VAR_POSITIONAL else "**" if kind is parameter.VAR_KEYWORD else ""
     text = stars + parameter.name
     if parameter.annotation is not parameter.empty:
         text += f": {_annotation(parameter.annotation)}"
@@ -155,7 +157,7 @@ def _parameter(parameter: inspect.Parameter) -> str:
 def _annotation(annotation: Any) -> str:
     if annotation is inspect.Signature.empty:
         return "None"
-    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return str(annotation if isinstance(annotation, str) else inspect.formatannotation(annotation))
 
 
 def _fields(cls: type) -> Iterator[str]:

@@ -32,7 +32,7 @@ class StreamChannel:
                 chunk = await self._stream.receive_some()
             except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
                 raise ConnectionClosed("the connection broke") from error
-            received = self._framer.feed(chunk) if chunk else self._framer.finish()
+            received = self._framer.feed(bytes(chunk)) if chunk else self._framer.finish()
             if received:
                 return received
             if not chunk:

@@ -211,4 +211,4 @@ def test_misspelt_hook_is_a_fault() -> None:
 
     plugin = PluginManager().register(Misspelt())
 
-    assert plugin.fault == "plugin Misspelt: there is no hook 'register_tool'; did you mean register_tools?"
+    assert plugin.fault == "there is no hook 'register_tool'; did you mean register_tools?"

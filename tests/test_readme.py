@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import ast
 import importlib
+import json
+import os
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -151,6 +154,41 @@ def test_commands_exist(block: Block) -> None:
         command = importlib.import_module("mcptrio.cli").cli
 
         assert not [word for line in lines for word in unknown_words(line, command)]
+
+
+def test_commands_on_the_pages_own_modules_run_as_written(tmp_path: Path) -> None:
+    """``mcptrio serve --stdio --plugin name.py`` serves the module that README shows under that name."""
+    readme = [block for block in blocks("python", "sh") if block.where.startswith("README.md")]
+    modules = {match[1] + ".py": block.text for block in readme if (match := _FILE.match(block.text))}
+    lines = [line for block in readme if block.language == "sh" for line in shell_lines(block) if "--stdio" in line]
+    for name, text in modules.items():
+        (tmp_path / name).write_text(text)
+    scripts = Path(sys.executable).parent
+    hello = b"".join(
+        line + b"\n"
+        for line in (
+            b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},'
+            b'"clientInfo":{"name":"readme","version":"1"}}}',
+            b'{"jsonrpc":"2.0","method":"notifications/initialized"}',
+            b'{"jsonrpc":"2.0","id":2,"method":"tools/list"}',
+        )
+    )
+
+    assert lines
+    for line in lines:
+        done = subprocess.run(
+            ["bash", "-c", line],
+            cwd=tmp_path,
+            env={**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"},
+            input=hello,
+            capture_output=True,
+            timeout=60,
+            check=True,
+        )
+        answers = [json.loads(answer) for answer in done.stdout.splitlines()]
+
+        assert [answer["id"] for answer in answers] == [1, 2]
+        assert {tool["name"] for tool in answers[1]["result"]["tools"]} == {"now", "remind"}
 
 
 def test_broken_pages_are_found() -> None:

@@ -254,15 +254,21 @@ class Connection:
     def result(self, request: RequestReceived, result: Any) -> Response | ErrorResponse:
         """The response that carries ``result``, an instance of ``request.method.result`` or of InputRequiredResult.
 
-        A result the revision cannot express becomes an error response.
+        A result the revision cannot express becomes an error response. In wire form already, for a method outside the
+        specification, it is an object and is left as it is.
+
+        Raises:
+            TypeError: that one is no object.
         """
         self.in_flight.pop(request.id, None)
         revision = request.peer.revision
         try:
-            value = result if type(result) is dict else revision.unstructure(result)
+            value = dict(result) if type(result) is dict else revision.unstructure(result)
         except (MCPError, LocalProtocolError) as error:
             failed = InternalError(str(error))
             return self._settle(request, self._error_response(request.id, failed, revision))
+        if type(value) is not dict:
+            raise TypeError(f"expected an object as the result of {request.method.name}, got {type(value).__name__}")
         if revision.lifecycle is Lifecycle.PER_REQUEST and self._stamp is not None:
             value["_meta"] = {**value.get("_meta", {}), **self._stamp}
         return self._settle(request, Response(request.id, value))

@@ -1,18 +1,22 @@
 """From a request to its result; the one place where an exception becomes an error.
 
 Called by the session for every request; plugins' code is called through :func:`contain` wherever it is called.
-The one rule: an MCPError is for the peer, anything else is for the log, and ``Cancelled`` is for trio.
+The one rule: an MCPError is for the peer, anything else is for the log, and ``Cancelled`` is for trio, alone: whatever
+left a cancel scope beside it would end the nursery around, and with it everybody else's requests.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from math import inf
 from typing import Any, Generic, TypeAlias, TypeVar
 
+import trio
 from attrs import frozen
 
 from mcptrio.errors import InternalError, MCPError, MCPTrioError, MethodNotFound, ToolError
+from mcptrio.protocol.messages import ErrorResponse, Response
 from mcptrio.runtime.request_scope import RequestScope
 
 __all__ = ["Done", "Failure", "Handler", "as_error", "contain", "contain_sync", "dispatch"]
@@ -42,8 +46,8 @@ class Done(Generic[T]):
     value: T
 
 
-async def dispatch(handlers: Mapping[str, Handler], scope: RequestScope) -> Any:
-    """The result of the request.
+async def dispatch(handlers: Mapping[str, Handler], scope: RequestScope) -> Response | ErrorResponse:
+    """The response that carries the result of the request.
 
     Raises:
         MCPError: to be sent to the peer.
@@ -53,14 +57,15 @@ async def dispatch(handlers: Mapping[str, Handler], scope: RequestScope) -> Any:
     if handler is None:
         raise MethodNotFound(f"no such method: {request.method.name}")
     try:
-        return await handler(scope, request.params)
+        # Written here as well: a plugin can return what has no form on the wire.
+        return scope.session.connection.result(request, await handler(scope, request.params))
     except MCPError:
         raise
-    except Exception as error:
-        raise as_error(error, scope.label) from error
+    except BaseException as error:
+        raise as_error(_foreign(error), scope.label) from error
 
 
-def as_error(error: Exception, label: str) -> MCPError:
+def as_error(error: BaseException, label: str) -> MCPError:
     """The error to send for an exception, which is logged in full unless it was meant for the peer."""
     failure = Failure(_unwrap(error))
     if isinstance(failure.error, MCPError):
@@ -74,20 +79,55 @@ def as_error(error: Exception, label: str) -> MCPError:
 async def contain(work: Callable[[], Awaitable[T]]) -> Done[T] | Failure:
     """Run foreign code; what it raises comes back as a value, be it the wish to end the process (``sys.exit()``).
 
-    Cancellation passes through.
+    Cancellation passes through, and so does KeyboardInterrupt, which is the user's.
     """
     try:
         return Done(await work())
-    except (Exception, SystemExit) as error:
-        return Failure(_unwrap(error))
+    except BaseException as error:
+        return Failure(_foreign(error))
 
 
 def contain_sync(work: Callable[[], T]) -> Done[T] | Failure:
     """The same for a plain call."""
     try:
         return Done(work())
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         return Failure(_unwrap(error))
+
+
+def _foreign(error: BaseException) -> BaseException:
+    """What the foreign code has to answer for, unwrapped from groups of one.
+
+    Raises:
+        trio.Cancelled, KeyboardInterrupt: those parts of it, which go on.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        passing, failed = error.split(_passes)
+        if passing is not None:
+            if failed is not None:
+                _log.error("failed while it was cancelled", exc_info=failed)
+            raise passing
+    elif _passes(error):
+        raise error
+    error = _unwrap(error)
+    if isinstance(error, trio.Cancelled):
+        stray = RuntimeError("trio.Cancelled was raised where nothing is cancelled")
+        stray.__cause__ = error
+        return stray
+    return error
+
+
+def _passes(error: BaseException) -> bool:
+    """Whether it is not the foreign code's own: a cancellation from above, or Ctrl-C.
+
+    An author can keep a Cancelled and raise it later. Where nothing is cancelled, it would go up to the nursery of all
+    requests and end that without a word.
+    """
+    if isinstance(error, trio.Cancelled):
+        return trio.current_effective_deadline() == -inf
+    return isinstance(error, KeyboardInterrupt)
 
 
 def _unwrap(error: BaseException) -> BaseException:

@@ -224,8 +224,7 @@ class Session:
         try:
             with scope.cancel_scope as cancel_scope:
                 try:
-                    result = await dispatch(self.supervisor.handlers, scope)
-                    reply = self.connection.result(request, result)
+                    reply = await dispatch(self.supervisor.handlers, scope)
                 except MCPError as error:
                     reply = self.connection.error(request, error)
             if reply is None and cancel_scope.cancelled_caught and scope.reason is None:

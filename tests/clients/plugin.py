@@ -175,7 +175,7 @@ async def watch_cancelled(ctx: Context, name: str) -> str:
 async def meet(ctx: Context, name: str, parties: int) -> int:
     """Wait until so many calls are here at the same time; returns which of them this one was."""
     ctx.state.counts[name] += 1
-    place = ctx.state.counts[name]
+    place: int = ctx.state.counts[name]
     if place == parties:
         ctx.state.event(name).set()
     with trio.fail_after(PATIENCE):

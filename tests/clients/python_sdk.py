@@ -52,12 +52,16 @@ class Target:
 
 @define(eq=False)
 class Heard:
-    """What came without being asked for, and what the server asked."""
+    """What came without being asked for, what the server asked, and what the client could not make sense of."""
 
+    faults: list[Exception] = Factory(list)
     logs: list[dict[str, Any]] = Factory(list)
     notifications: list[types.ServerNotification] = Factory(list)
     asked: list[dict[str, Any]] = Factory(list)
     _more: anyio.Event = Factory(anyio.Event)
+
+    def clear(self) -> None:
+        self.faults, self.logs, self.notifications, self.asked = [], [], [], []
 
     def tell(self) -> None:
         self._more.set()
@@ -73,8 +77,9 @@ class Heard:
 
     async def on_message(self, message: Any) -> None:
         if isinstance(message, Exception):
-            raise message
-        self.notifications.append(message)
+            self.faults.append(message)
+        else:
+            self.notifications.append(message)
         self.tell()
 
     def count(self, kind: type[Any]) -> int:
@@ -114,6 +119,13 @@ class Peer:
     @property
     def modern(self) -> bool:
         return self.revision in MODERN_PROTOCOL_VERSIONS
+
+    @property
+    def agreed(self) -> types.InitializeResult:
+        """What a session that goes on elsewhere starts from."""
+        agreed = self.client.session.initialize_result
+        assert agreed is not None
+        return agreed
 
     async def text(self, tool: str, **arguments: Any) -> str:
         """The text a tool returned, or the code of the error."""
@@ -278,7 +290,7 @@ async def cancelled(peer: Peer) -> Any:
     name = f"hold {uuid4()}"
     async with anyio.create_task_group() as group:
 
-        async def give_up(*_: Any) -> None:
+        async def give_up(progress: float, total: float | None, message: str | None) -> None:
             group.cancel_scope.cancel()
 
         async def hold() -> None:
@@ -364,7 +376,8 @@ async def completed(peer: Peer) -> Any:
 
 async def logged(peer: Peer) -> Any:
     if peer.modern:
-        await peer.client.call_tool("chat", meta={types.LOG_LEVEL_META_KEY: "warning"})
+        opt_in: Any = {types.LOG_LEVEL_META_KEY: "warning"}
+        await peer.client.call_tool("chat", meta=opt_in)
     else:
         await peer.client.set_logging_level("warning")
         await peer.client.call_tool("chat")
@@ -391,7 +404,8 @@ async def updated(peer: Peer) -> Any:
     await peer.client.unsubscribe_resource(uri)
     await peer.text("touch", uri=uri)
     await peer.text("greet", name="after")
-    uris = [str(heard.params.uri) for heard in peer.heard.notifications if hasattr(heard.params, "uri")]
+    heard = [each for each in peer.heard.notifications if isinstance(each, types.ResourceUpdatedNotification)]
+    uris = [str(each.params.uri) for each in heard]
     return [len(uris) == 1, uris[0]]
 
 
@@ -461,13 +475,13 @@ async def resumed(peer: Peer) -> Any:
         nonlocal token
         token = new
 
-    async def begun(*_: Any) -> None:
+    async def begun(progress: float, total: float | None, message: str | None) -> None:
         came.set()
 
     async with httpx2.AsyncClient(event_hooks={"response": [note]}, timeout=PATIENCE) as http:
         transport = peer.target.transport(http_client=http, terminate_on_close=False)
         async with connect(peer.target, peer.revision, transport=transport) as lost:
-            agreed = lost.client.session.initialize_result
+            agreed = lost.agreed
             async with anyio.create_task_group() as group:
                 metadata = ClientMessageMetadata(on_resumption_token_update=take)
                 send = partial(lost.client.session.send_request, metadata=metadata, progress_callback=begun)
@@ -503,7 +517,7 @@ async def ended(peer: Peer) -> Any:
 
     async with httpx2.AsyncClient(event_hooks={"response": [note]}, timeout=PATIENCE) as http:
         async with connect(peer.target, peer.revision, transport=peer.target.transport(http_client=http)) as own:
-            agreed = own.client.session.initialize_result
+            agreed = own.agreed
     headers, hooks = {"mcp-session-id": session_id}, {"response": [note_post]}
     async with httpx2.AsyncClient(headers=headers, event_hooks=hooks, timeout=PATIENCE) as http:
         async with peer.target.transport(http_client=http) as streams, ClientSession(*streams) as session:
@@ -556,10 +570,12 @@ async def look(target: Target, revision: str, names: Sequence[str]) -> dict[str,
     report: dict[str, Any] = {}
     async with connect(target, revision) as peer:
         for name in names:
-            peer.heard.__init__()  # type: ignore[misc]
+            peer.heard.clear()
             try:
                 with anyio.fail_after(PATIENCE):
                     report[name] = {"saw": await _BEHAVIOURS[name](peer)}
+                if peer.heard.faults:
+                    raise ExceptionGroup("the client could not make sense of something", peer.heard.faults)
             except Exception:
                 report[name] = {"failed": traceback.format_exc()}
     return report
@@ -575,7 +591,7 @@ async def carry_out(plan: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for revision, runs in groupby(plan, key=lambda run: run["revision"]):
         if revision not in MODERN_PROTOCOL_VERSIONS:
             # A client offers the newest handshake revision that it knows; an older one knows an older one.
-            mcp.client.session.LATEST_HANDSHAKE_VERSION = revision  # type: ignore[misc]
+            mcp.client.session.LATEST_HANDSHAKE_VERSION = revision  # type: ignore[attr-defined]
         async with anyio.create_task_group() as group:
             for run in runs:
                 group.start_soon(carry_out_one, run)

@@ -6,6 +6,7 @@ The one rule: the server is the public one, from ``mcptrio``, whole; only the cl
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -18,7 +19,7 @@ from attrs import define, field
 from mcptrio import Principal, Server, memory_channel_pair, serve_http
 from mcptrio.transports.stdio import open_stdio
 from tests.interaction.client import Answerer, Peer
-from tests.interaction.wires import HTTPWire, MemoryWire, PipeWire, pipe
+from tests.interaction.wires import HTTPWire, MemoryWire, PipeWire
 
 __all__ = ["Serve"]
 
@@ -113,10 +114,15 @@ class Serve:
             ours, theirs = memory_channel_pair()
             self.nursery.start_soon(partial(self.server.serve, theirs, principal=principal))
             return MemoryWire(ours)
-        to_server, to_client = self.stack.enter_context(pipe()), self.stack.enter_context(pipe())
-        channel = await self.stack.enter_async_context(open_stdio(stdin_fd=to_server[0], stdout_fd=to_client[1]))
+        # The server's ends are closed here, and the client's by its streams.
+        (reads, sends), (receives, writes) = os.pipe(), os.pipe()
+        for end in (reads, writes):
+            self.stack.callback(os.close, end)
+        wire = PipeWire(trio.lowlevel.FdStream(receives), trio.lowlevel.FdStream(sends))
+        self.stack.push_async_callback(wire.aclose)
+        channel = await self.stack.enter_async_context(open_stdio(stdin_fd=reads, stdout_fd=writes))
         self.nursery.start_soon(partial(self.server.serve, channel, principal=principal))
-        return PipeWire(trio.lowlevel.FdStream(to_client[0]), trio.lowlevel.FdStream(to_server[1]))
+        return wire
 
     async def _in_process(
         self, server: Server, shutdown: trio.Event, closed: trio.Event, *, task_status: trio.TaskStatus[None]

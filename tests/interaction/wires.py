@@ -8,9 +8,7 @@ The one rule: nothing of the server's own client side is used, so a mistake cann
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import h11
@@ -22,7 +20,7 @@ from mcptrio.protocol.jsonrpc import decode, encode
 from mcptrio.protocol.messages import Batch
 from mcptrio.transports.memory import MemoryChannel
 
-__all__ = ["ChannelWire", "Exchange", "HTTPWire", "MemoryWire", "PipeWire", "pipe"]
+__all__ = ["ChannelWire", "Exchange", "HTTPWire", "MemoryWire", "PipeWire"]
 
 
 class ChannelWire(Protocol):
@@ -66,9 +64,11 @@ class PipeWire:
     _reader: trio.lowlevel.FdStream
     _writer: trio.lowlevel.FdStream
     _buffer: bytes = b""
+    _lock: trio.Lock = field(factory=trio.Lock)
 
     async def send(self, data: bytes) -> None:
-        await self._writer.send_all(data + b"\n")
+        async with self._lock:
+            await self._writer.send_all(data + b"\n")
 
     async def receive(self) -> list[Any] | None:
         while b"\n" not in self._buffer:
@@ -89,20 +89,6 @@ class PipeWire:
     async def aclose(self) -> None:
         await self._writer.aclose()
         await self._reader.aclose()
-
-
-@contextmanager
-def pipe() -> Iterator[tuple[int, int]]:
-    """A reading and a writing end, closed at the end unless somebody has."""
-    ends = os.pipe()
-    try:
-        yield ends
-    finally:
-        for end in ends:
-            try:
-                os.close(end)
-            except OSError:
-                pass
 
 
 @define(eq=False)

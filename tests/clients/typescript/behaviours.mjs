@@ -14,7 +14,7 @@ const CAPABILITIES = {
     sampling: {},
 };
 
-/** What came without being asked for, and what the server asked. */
+/** What came without being asked for, what the server asked, and what the client could not make sense of. */
 class Heard {
     #waiting = [];
 
@@ -23,6 +23,7 @@ class Heard {
     }
 
     clear() {
+        this.faults = [];
         this.logs = [];
         this.notifications = [];
         this.asked = [];
@@ -101,6 +102,7 @@ class Peer {
                 heard.tell();
             });
         }
+        this.client.onerror = error => heard.faults.push(error);
         this.transportInUse = transport;
         this.negotiated = await sdk.connect(this.client, transport, this.revision);
         return this;
@@ -479,6 +481,7 @@ async function look(sdk, { target, revision, behaviours: names }) {
         peer.heard.clear();
         try {
             report[name] = { saw: await within(PATIENCE, behaviours[name](peer)) };
+            for (const fault of peer.heard.faults) throw fault;
         } catch (error) {
             report[name] = { failed: error.stack ?? String(error) };
         }

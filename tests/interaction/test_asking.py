@@ -1,0 +1,373 @@
+"""Asking the client: the same code in every revision, whether the answer is a message or a retry."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, Literal
+
+import attrs
+import trio
+from mcptrio import Context, Elicit, ListRoots, Sample, Timeouts, prompt, resource, tool
+from tests.interaction.applies import HANDSHAKE, MODERN, SINCE_2025_06, SINCE_2025_11, only
+from tests.interaction.client import Peer
+from tests.interaction.serving import Serve
+
+NO_FORMS = "elicitation came with 2025-06-18"
+NO_PAGES = "pages came with 2025-11-25"
+
+ELICITATION = {"elicitation": {}}
+EVERYTHING = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
+
+
+class Size(Enum):
+    SMALL = "small"
+    LARGE = "large"
+
+
+@attrs.frozen
+class Order:
+    """An order."""
+
+    dish: str
+    count: int = 1
+    hot: bool = False
+
+
+@tool
+async def name(ctx: Context) -> str:
+    """Ask for a name."""
+    answer = await ctx.elicit("What is your name?", str)
+    return f"{answer.action} {answer.content!r}"
+
+
+@tool
+async def order(ctx: Context) -> str:
+    """Ask for an order."""
+    answer = await ctx.elicit("What would you like?", Order)
+    return repr(answer.unwrap())
+
+
+@tool
+async def choose(ctx: Context) -> str:
+    """Ask to choose, in three ways."""
+    size = await ctx.elicit("Which size?", Size)
+    colour = await ctx.elicit("Which colour?", Literal["red", "blue"])
+    day = await ctx.elicit("Which day?", ["monday", "tuesday"])
+    return f"{size.content} {colour.content} {day.content}"
+
+
+@tool
+async def numbers(ctx: Context) -> str:
+    """Ask three times."""
+    total = 0
+    for position in range(3):
+        total += (await ctx.elicit(f"Number {position}?", int)).unwrap()
+    return str(total)
+
+
+@tool
+async def again(ctx: Context) -> str:
+    """Ask the same thing twice."""
+    first = (await ctx.elicit("Again?", int)).unwrap()
+    second = (await ctx.elicit("Again?", int)).unwrap()
+    return f"{first} {second}"
+
+
+@tool
+async def sample(ctx: Context) -> str:
+    """Have the client's model say something."""
+    said = await ctx.sample("Say hello", max_tokens=7, system_prompt="Be brief")
+    (block,) = said.content
+    return f"{said.model}: {block.text}"  # type: ignore[union-attr]
+
+
+@tool
+async def roots(ctx: Context) -> str:
+    """Where to work."""
+    return ", ".join([root.uri for root in await ctx.list_roots()])
+
+
+@tool
+async def page(ctx: Context) -> str:
+    """Have the user open a page."""
+    return (await ctx.elicit_url("Please sign in", "https://example.com/sign-in", id="visit-1")).action
+
+
+@tool
+async def several(ctx: Context) -> str:
+    """Ask several things at once."""
+    answer, said, found = await ctx.ask(Elicit("Name?", str), Sample("Say hello"), ListRoots())
+    return f"{answer.content} {said.model} {len(found)}"
+
+
+@tool
+async def supported(ctx: Context) -> str:
+    """What the client can do."""
+    names = ("elicitation.form", "elicitation.url", "sampling", "sampling.tools", "roots", "com.example/x")
+    return ",".join(name for name in names if ctx.supports(name))
+
+
+@resource("asked://name")
+async def asked_resource(ctx: Context) -> str:
+    """A resource that asks."""
+    return (await ctx.elicit("What is your name?", str)).unwrap()
+
+
+@prompt
+async def asked_prompt(ctx: Context) -> str:
+    """A prompt that asks."""
+    return (await ctx.elicit("What is your name?", str)).unwrap()
+
+
+def accept(**content: Any) -> Any:
+    return lambda params: {"action": "accept", "content": content}
+
+
+def _said(params: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "assistant", "content": {"type": "text", "text": "hello"}, "model": "tiny"}
+
+
+ANSWERS = {
+    "elicitation/create": accept(value="Ann"),
+    "sampling/createMessage": _said,
+    "roots/list": lambda params: {"roots": [{"uri": "file:///a"}, {"uri": "file:///b", "name": "b"}]},
+}
+
+
+async def _peer(serve: Serve, *functions: Any, capabilities: Any = ELICITATION, **answers: Any) -> Peer:
+    peer = await serve(*functions, capabilities=capabilities, answers=dict(ANSWERS))
+    for method, answer in answers.items():
+        peer.answers[{"elicit": "elicitation/create", "sample": "sampling/createMessage"}[method]] = answer
+    return peer
+
+
+@only(revisions=SINCE_2025_06, because=NO_FORMS)
+async def test_an_accepted_form_brings_its_content(serve: Serve) -> None:
+    peer = await _peer(serve, name)
+
+    assert await peer.text("name") == "accept 'Ann'"
+    ((method, params),) = peer.asked
+    assert method == "elicitation/create"
+    assert params["message"] == "What is your name?"
+    assert params["requestedSchema"]["properties"]["value"]["type"] == "string"
+
+
+@only(revisions=SINCE_2025_06, because=NO_FORMS)
+async def test_a_declined_or_cancelled_form_brings_nothing(serve: Serve) -> None:
+    for action in ("decline", "cancel"):
+        peer = await _peer(serve, name, elicit=lambda params, action=action: {"action": action})
+
+        assert await peer.text("name") == f"{action} None"
+
+
+@only(revisions=SINCE_2025_06, because=NO_FORMS)
+async def test_a_form_comes_back_as_its_class(serve: Serve) -> None:
+    peer = await _peer(serve, order, elicit=accept(dish="soup", count=2))
+
+    assert await peer.text("order") == "Order(dish='soup', count=2, hot=False)"
+    schema = peer.asked[0][1]["requestedSchema"]
+    assert schema["required"] == ["dish"]
+    assert set(schema["properties"]) == {"dish", "count", "hot"}
+
+
+@only(revisions=SINCE_2025_06, because=NO_FORMS)
+async def test_a_refused_form_ends_a_tool_that_needs_it(serve: Serve) -> None:
+    peer = await _peer(serve, order, elicit=lambda params: {"action": "decline"})
+
+    assert "decline" in await peer.failure("order")
+
+
+@only(revisions=SINCE_2025_06, because=NO_FORMS)
+async def test_choices_come_back_as_what_they_were(serve: Serve) -> None:
+    answers = iter(["large", "blue", "tuesday"])
+    peer = await _peer(serve, choose, elicit=lambda params: {"action": "accept", "content": {"value": next(answers)}})
+
+    assert await peer.text("choose") == "Size.LARGE blue tuesday"
+
+
+@only(revisions=SINCE_2025_06, because=NO_FORMS)
+async def test_one_question_after_the_other(serve: Serve) -> None:
+    answers = iter([1, 20, 300])
+    peer = await _peer(serve, numbers, elicit=lambda params: {"action": "accept", "content": {"value": next(answers)}})
+
+    assert await peer.text("numbers") == "321"
+    assert [params["message"] for _, params in peer.asked] == ["Number 0?", "Number 1?", "Number 2?"]
+
+
+@only(revisions=SINCE_2025_06, because=NO_FORMS)
+async def test_the_same_question_twice_gets_two_answers(serve: Serve) -> None:
+    answers = iter([1, 2])
+    peer = await _peer(serve, again, elicit=lambda params: {"action": "accept", "content": {"value": next(answers)}})
+
+    assert await peer.text("again") == "1 2"
+
+
+@only(revisions=SINCE_2025_06, because=NO_FORMS)
+async def test_resources_and_prompts_can_ask_too(serve: Serve) -> None:
+    peer = await _peer(serve, asked_resource, asked_prompt)
+
+    read = await peer.request("resources/read", {"uri": "asked://name"})
+    filled = await peer.request("prompts/get", {"name": "asked_prompt"})
+
+    assert read["contents"][0]["text"] == "Ann"
+    assert filled["messages"][0]["content"]["text"] == "Ann"
+
+
+async def test_the_clients_model_says_something(serve: Serve) -> None:
+    peer = await _peer(serve, sample, capabilities={"sampling": {}})
+
+    assert await peer.text("sample") == "tiny: hello"
+    ((method, params),) = peer.asked
+    assert method == "sampling/createMessage"
+    assert (params["maxTokens"], params["systemPrompt"]) == (7, "Be brief")
+    text = {"type": "text", "text": "Say hello"}
+    assert params["messages"] in ([{"role": "user", "content": text}], [{"role": "user", "content": [text]}])
+
+
+async def test_the_client_says_where_to_work(serve: Serve) -> None:
+    peer = await _peer(serve, roots, capabilities={"roots": {}})
+
+    assert await peer.text("roots") == "file:///a, file:///b"
+
+
+@only(revisions=SINCE_2025_11, because=NO_PAGES)
+async def test_a_page_is_opened(serve: Serve) -> None:
+    peer = await _peer(serve, page, capabilities=EVERYTHING, elicit=lambda params: {"action": "accept"})
+
+    assert await peer.text("page") == "accept"
+    ((_, params),) = peer.asked
+    assert (params["mode"], params["url"]) == ("url", "https://example.com/sign-in")
+    assert params.get("elicitationId") == ("visit-1" if peer.handshake else None)
+
+
+@only(revisions=SINCE_2025_06, because=NO_FORMS)
+async def test_several_questions_at_once(serve: Serve) -> None:
+    peer = await _peer(serve, several, capabilities=EVERYTHING)
+
+    assert await peer.text("several") == "Ann tiny 2"
+    assert sorted(method for method, _ in peer.asked) == ["elicitation/create", "roots/list", "sampling/createMessage"]
+
+
+@only(revisions=MODERN, because="only a round trip has several questions in one message")
+async def test_several_questions_take_one_round(serve: Serve) -> None:
+    peer = await _peer(serve, several, capabilities=EVERYTHING)
+
+    result = await (await peer.start_call("several")).result()
+
+    assert result["resultType"] == "input_required"
+    assert len(result["inputRequests"]) == 3
+
+
+async def test_what_the_client_can_do_is_known_beforehand(serve: Serve) -> None:
+    peer = await _peer(serve, supported, capabilities=EVERYTHING)
+
+    found = (await peer.text("supported")).split(",")
+
+    assert ("elicitation.form" in found) == (serve.revision in SINCE_2025_06)
+    assert ("elicitation.url" in found) == (serve.revision in SINCE_2025_11)
+    assert {"sampling", "roots"} <= set(found)
+    assert "sampling.tools" not in found
+    assert "com.example/x" not in found
+
+
+async def test_nothing_is_asked_that_was_not_declared(serve: Serve) -> None:
+    peer = await _peer(serve, name, sample, roots, page, capabilities={})
+
+    for tool_name in ("name", "sample", "roots", "page"):
+        error = await (await peer.start_call(tool_name)).error()
+
+        assert "capability" in error["message"]
+        assert error["data"]["requiredCapabilities"]
+    assert peer.asked == []
+
+
+@only(revisions=SINCE_2025_11, because=NO_PAGES)
+async def test_a_client_with_pages_only_is_not_asked_to_fill_in_a_form(serve: Serve) -> None:
+    peer = await _peer(serve, name, page, capabilities={"elicitation": {"url": {}}}, elicit=lambda p: {"action": "accept"})
+
+    await (await peer.start_call("name")).error()
+    assert await peer.text("page") == "accept"
+
+
+@only(revisions=SINCE_2025_06, because=NO_FORMS)
+async def test_an_answer_that_does_not_fit_is_a_protocol_error(serve: Serve) -> None:
+    for answer in (
+        {"action": "accept", "content": {"dish": 3}},
+        {"action": "accept", "content": {}},
+        {"action": "accept"},
+        {"action": "perhaps"},
+        {"action": "accept", "content": {"dish": "soup", "count": "two"}},
+        {"action": "accept", "content": [1]},
+        {},
+    ):
+        peer = await _peer(serve, order, elicit=lambda params, answer=answer: answer)
+        call = await peer.start_call("order")
+        if not peer.handshake:
+            call = await peer.retry("tools/call", {"name": "order", "arguments": {}}, await call.result())
+        message = await call.wait()
+
+        assert message.get("error", {}).get("code") == -32602, (answer, message)
+
+
+@only(revisions=HANDSHAKE, because="a retry cannot carry an error")
+async def test_a_client_that_answers_with_an_error_is_heard(serve: Serve) -> None:
+    peer = await serve(sample, capabilities={"sampling": {}})
+    peer.answers["sampling/createMessage"] = lambda params: {"error": {"code": -1, "message": "User rejected sampling"}}
+
+    error = await (await peer.start_call("sample")).error()
+
+    assert error == {"code": -1, "message": "User rejected sampling"}
+
+
+@only(revisions=HANDSHAKE, because="in 2026-07-28 nothing has to come back")
+async def test_a_client_that_never_answers_is_waited_for_so_long_and_told(serve: Serve) -> None:
+    peer = await serve(sample, capabilities={"sampling": {}}, timeouts=Timeouts(input=0.05))
+
+    text = await peer.failure("sample")
+
+    assert "timed out" in text
+    (question,) = (m for m in peer.received if m.get("method") == "sampling/createMessage")
+    assert [note["requestId"] for note in peer.notes("notifications/cancelled")] == [question["id"]]
+
+
+@only(revisions=HANDSHAKE, because="in 2026-07-28 nothing has to come back")
+async def test_questions_are_taken_back_with_their_call(serve: Serve) -> None:
+    peer = await serve(sample, capabilities={"sampling": {}})
+    call = await peer.start_call("sample")
+    question = await peer.until("sampling/createMessage")
+
+    await call.cancel()
+    taken_back = await peer.until("notifications/cancelled")
+
+    assert taken_back["params"]["requestId"] == question["id"]
+    assert call.answer is None
+
+
+@only(revisions=HANDSHAKE, because="in 2026-07-28 an answer is a request")
+async def test_an_answer_that_comes_too_late_is_ignored(serve: Serve) -> None:
+    peer = await serve(sample, capabilities={"sampling": {}})
+    call = await peer.start_call("sample")
+    question = await peer.until("sampling/createMessage")
+    await call.cancel()
+    await peer.until("notifications/cancelled")
+
+    await peer.respond(question["id"], _said({}))
+
+    assert (await peer.request("tools/list"))["tools"]
+
+
+@only(transports=["memory"], because="the seconds are the clock's, which jumps in memory")
+async def test_waiting_for_an_answer_is_not_being_idle(serve: Serve) -> None:
+    peer = await serve(sample, capabilities={"sampling": {}}, timeouts=Timeouts(idle=10, input=100))
+    call = await peer.start_call("sample")
+    if not peer.handshake:
+        result = await call.result()
+        await trio.sleep(50)
+        peer.answers = dict(ANSWERS)
+        call = await peer.retry("tools/call", {"name": "sample", "arguments": {}}, result)
+    else:
+        question = await peer.until("sampling/createMessage")
+        await trio.sleep(50)
+        await peer.respond(question["id"], _said({}))
+
+    assert (await call.result())["content"][0]["text"] == "tiny: hello"

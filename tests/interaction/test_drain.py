@@ -1,0 +1,146 @@
+"""An orderly end: what is in flight finishes in time or is cancelled, and everything is left."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import trio
+from attrs import define, field
+
+from mcptrio import Context, Server, Timeouts, hookimpl, tool
+from tests.interaction.applies import HANDSHAKE, MODERN, only
+from tests.interaction.serving import Serve
+
+
+@define
+class Work:
+    """A plugin that notes what happens, in order."""
+
+    notes: list[str] = field(factory=list)
+    begun: int = 0
+
+    @hookimpl
+    def lifespan(self, server: Server) -> AbstractAsyncContextManager[str]:
+        return self._live()
+
+    @asynccontextmanager
+    async def _live(self) -> AsyncIterator[str]:
+        self.notes.append("opened")
+        try:
+            yield "state"
+        finally:
+            self.notes.append("closed")
+
+    @tool
+    async def work(self, ctx: Context, seconds: float) -> str:
+        """Work for a while."""
+        assert ctx.state == "state"
+        self.begun += 1
+        try:
+            await trio.sleep(seconds)
+        except trio.Cancelled:
+            self.notes.append(f"cancelled: {ctx.cancel_reason}")
+            raise
+        self.notes.append("finished")
+        return "finished"
+
+
+async def test_what_is_in_flight_finishes_in_time(serve: Serve) -> None:
+    work = Work()
+    peer = await serve(plugins=[work], timeouts=Timeouts(shutdown=5))
+    call = await peer.start_call("work", {"seconds": 0.1})
+    await peer.eventually(lambda: work.begun == 1)
+
+    serve.shutdown.set()
+
+    assert (await call.result())["content"][0]["text"] == "finished"
+    with peer.patience():
+        await serve.closed.wait()
+    assert work.notes == ["opened", "finished", "closed"]
+
+
+async def test_what_takes_too_long_is_cancelled(serve: Serve) -> None:
+    work = Work()
+    peer = await serve(plugins=[work], timeouts=Timeouts(shutdown=0.1))
+    call = await peer.start_call("work", {"seconds": 60})
+    await peer.eventually(lambda: work.begun == 1)
+    start = trio.current_time()
+
+    serve.shutdown.set()
+    with peer.patience():
+        await serve.closed.wait()
+
+    assert 0.1 <= trio.current_time() - start < 3
+    assert work.notes == ["opened", "cancelled: the server is stopping", "closed"]
+    assert call.answer is None or "error" in call.answer
+
+
+async def test_nothing_new_is_begun_while_the_server_stops(serve: Serve) -> None:
+    work = Work()
+    peer = await serve(plugins=[work], timeouts=Timeouts(shutdown=1))
+    call = await peer.start_call("work", {"seconds": 0.3})
+    await peer.eventually(lambda: work.begun == 1)
+
+    serve.shutdown.set()
+    await peer.eventually(lambda: serve.server.supervisor.draining)
+    if not peer.http:
+        # Over HTTP nobody is let in any more; a channel that is open is answered.
+        error = await peer.error("tools/list")
+        assert error["code"] == -32603
+        assert "stopping" in error["message"]
+
+    assert (await call.result())["content"][0]["text"] == "finished"
+    assert work.begun == 1
+
+
+@only(transports=["memory", "stdio"], because="over HTTP the connections end one by one")
+async def test_the_channel_ends_with_the_server(serve: Serve) -> None:
+    peer = await serve(plugins=[Work()])
+
+    serve.shutdown.set()
+
+    with peer.patience():
+        await serve.closed.wait()
+        await peer.ended.wait()
+
+
+@only(revisions=HANDSHAKE[1:], transports=["http"], because="only sessions over HTTP have a stream of their own")
+async def test_the_stream_of_a_session_ends_with_the_server(serve: Serve) -> None:
+    peer = await serve(plugins=[Work()])
+    stream = await peer.get()
+
+    serve.shutdown.set()
+    with peer.patience():
+        await serve.closed.wait()
+        await stream.ended.wait()
+
+
+@only(revisions=MODERN, transports=["memory"], because="nothing of it depends on revision or transport")
+async def test_lifespans_are_left_in_the_reverse_order(serve: Serve) -> None:
+    notes: list[str] = []
+
+    class First:
+        name = "first"
+
+        @hookimpl
+        def lifespan(self, server: Server) -> AbstractAsyncContextManager[None]:
+            return _noted(type(self).__name__, notes)
+
+    class Second(First):
+        pass
+
+    await serve(plugins=[First(), Second()])
+    serve.shutdown.set()
+    await serve.closed.wait()
+
+    assert notes == ["+First", "+Second", "-Second", "-First"]
+
+
+@asynccontextmanager
+async def _noted(name: str, notes: list[str]) -> AsyncIterator[None]:
+    notes.append(f"+{name}")
+    try:
+        yield
+    finally:
+        notes.append(f"-{name}")

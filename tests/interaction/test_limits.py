@@ -1,0 +1,105 @@
+"""Limits: what is too much is refused in plain words, and the rest goes on."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from attrs import define, field
+
+from mcptrio import Limits, Overloaded, memory_channel_pair, tool
+from tests.interaction.applies import HANDSHAKE, only
+from tests.interaction.client import INFO, Call
+from tests.interaction.serving import Serve
+
+
+@define
+class Hold:
+    """Tools that wait until they are let go."""
+
+    release: trio.Event = field(factory=trio.Event)
+
+    @tool
+    async def hold(self) -> str:
+        """Wait."""
+        await self.release.wait()
+        return "let go"
+
+
+async def _refused(call: Call, limit: str) -> None:
+    error = await call.error()
+
+    assert error["code"] == -32603
+    assert limit in error["message"]
+    assert error["data"]["retryAfter"] > 0
+    if call.exchange is not None:
+        assert call.exchange.status == 503
+        assert int(call.exchange.headers["retry-after"]) >= 1
+
+
+async def test_too_many_requests_of_one_session(serve: Serve) -> None:
+    hold = Hold()
+    peer = await serve(plugins=[hold], limits=Limits(requests_per_session=2))
+    calls = [await peer.start_call("hold") for _ in range(2)]
+    await peer.eventually(lambda: serve.server.snapshot()["in_flight"] == 2)
+
+    if peer.handshake or not peer.http:
+        await _refused(await peer.start("tools/list"), "2 are in flight in this session")
+    hold.release.set()
+
+    for call in calls:
+        await call.result()
+    assert (await peer.request("tools/list"))["tools"]
+
+
+async def test_too_many_requests_of_all_sessions(serve: Serve) -> None:
+    hold = Hold()
+    peer = await serve(plugins=[hold], limits=Limits(requests=2))
+    other = await serve.connect()
+    calls = [await each.start_call("hold") for each in (peer, other)]
+    await peer.eventually(lambda: serve.server.snapshot()["in_flight"] == 2)
+
+    await _refused(await peer.start("tools/list"), "2 are in flight on this server")
+    hold.release.set()
+
+    for call in calls:
+        await call.result()
+    assert (await peer.request("tools/list"))["tools"]
+
+
+@only(revisions=HANDSHAKE, transports=["http"], because="elsewhere the session is the channel itself")
+async def test_too_many_sessions_over_http(serve: Serve) -> None:
+    await serve.start(plugins=[Hold()], limits=Limits(sessions=1))
+    first = await serve.connect()
+    second = await serve.connect(begin=False)
+
+    params = {"protocolVersion": second.revision, "capabilities": {}, "clientInfo": INFO}
+    await _refused(await second.start("initialize", params), "1 are open")
+    await first.delete()
+
+    await second.begin()
+    assert (await second.request("tools/list"))["tools"]
+
+
+@only(transports=["memory"], because="over HTTP the session is refused; over a channel, the channel")
+async def test_too_many_channels(serve: Serve) -> None:
+    peer = await serve(plugins=[Hold()], limits=Limits(sessions=1))
+    _, theirs = memory_channel_pair()
+
+    with pytest.raises(Overloaded, match="1 are open"):
+        await serve.server.serve(theirs)
+
+    assert (await peer.request("tools/list"))["tools"]
+
+
+@only(transports=["memory", "stdio"], because="over HTTP each answer has a stream of its own")
+async def test_a_client_that_floods_without_reading_waits(serve: Serve) -> None:
+    peer = await serve(plugins=[Hold()], limits=Limits(outbox=10, requests_per_session=5000))
+
+    calls = [await peer.start("tools/list") for _ in range(500)]
+
+    for call in calls:
+        await call.result()
+
+
+def test_every_bound_has_a_default() -> None:
+    assert all(value > 0 for value in (getattr(Limits(), name) for name in Limits.__slots__ if not name.startswith("_")))

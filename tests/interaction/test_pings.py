@@ -1,0 +1,94 @@
+"""Pings, both ways, and peers that stopped answering."""
+
+from __future__ import annotations
+
+import trio
+
+from mcptrio import Timeouts, tool
+from tests.interaction.applies import HANDSHAKE, MODERN, only
+from tests.interaction.serving import Serve
+
+JUMPS = "the seconds are the clock's, which jumps in memory"
+
+
+@tool
+async def wait(seconds: float) -> str:
+    """Wait."""
+    await trio.sleep(seconds)
+    return "waited"
+
+
+@only(revisions=HANDSHAKE, because="2026-07-28 has no ping")
+async def test_a_ping_is_answered_at_any_time(serve: Serve) -> None:
+    peer = await serve(wait)
+    call = await peer.start_call("wait", {"seconds": 0.05})
+
+    assert await peer.request("ping") == {}
+    assert call.answer is None
+    await call.result()
+
+
+@only(revisions=HANDSHAKE, transports=["memory"], because=JUMPS)
+async def test_a_client_that_answers_is_kept(serve: Serve) -> None:
+    peer = await serve(wait, ping_interval=10)
+
+    await trio.sleep(101)
+
+    pings = [message for message in peer.received if message.get("method") == "ping"]
+    assert 9 <= len(pings) <= 10
+    assert len({ping["id"] for ping in pings}) == len(pings)
+    assert await peer.request("ping") == {}
+
+
+@only(revisions=HANDSHAKE, transports=["memory"], because=JUMPS)
+async def test_a_client_that_stops_answering_is_given_up(serve: Serve) -> None:
+    peer = await serve(wait, ping_interval=10, timeouts=Timeouts(ping=5))
+    peer.answers["ping"] = lambda params: (_ for _ in ()).throw(AssertionError)
+    peer.answers.clear()
+    peer._be_asked = lambda message: None  # type: ignore[method-assign]
+
+    with trio.fail_after(60):
+        await peer.ended.wait()
+
+    assert serve.server.snapshot()["sessions"] == []
+    cancelled = [note["requestId"] for note in peer.notes("notifications/cancelled")]
+    assert cancelled == [message["id"] for message in peer.received if message.get("method") == "ping"]
+
+
+@only(revisions=HANDSHAKE, transports=["memory"], because=JUMPS)
+async def test_one_ping_without_an_answer_is_forgiven(serve: Serve) -> None:
+    peer = await serve(wait, ping_interval=10, timeouts=Timeouts(ping=5))
+    silent = True
+    answer = peer._be_asked
+
+    def be_asked(message: dict[str, object]) -> None:
+        nonlocal silent
+        if silent:
+            silent = False
+        else:
+            answer(message)
+
+    peer._be_asked = be_asked  # type: ignore[method-assign]
+    await trio.sleep(100)
+
+    assert await peer.request("ping") == {}
+
+
+@only(revisions=HANDSHAKE[1:], transports=["http"], because="the other transports have one stream for everything")
+async def test_a_session_is_pinged_on_its_own_stream(serve: Serve) -> None:
+    peer = await serve(wait, ping_interval=0.05)
+    await peer.open_stream()
+
+    first = await peer.until("ping")
+    second = await peer.until("ping")
+
+    assert first["id"] != second["id"]
+
+
+@only(revisions=MODERN, transports=["memory", "stdio"], because="over HTTP there is nobody to ping")
+async def test_nobody_is_pinged_without_a_handshake(serve: Serve) -> None:
+    peer = await serve(wait, ping_interval=0.01)
+
+    await peer.call("wait", {"seconds": 0.05})
+
+    assert [message.get("method") for message in peer.received] == [None]

@@ -1,0 +1,392 @@
+"""Asking by round trips: state that is hostile until proven, handlers parked, replayed, evicted."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+import trio
+
+from mcptrio import Context, Limits, Principal, Timeouts, tool
+from tests.interaction.applies import HANDSHAKE, MODERN, SINCE_2025_11, only
+from tests.interaction.client import Peer
+from tests.interaction.serving import Serve
+
+ROUNDS = "only 2026-07-28 asks by round trips"
+FORMS = {"elicitation": {}}
+KEY = b"sixteen bytes or more"
+
+
+class Asking:
+    """A plugin that counts how often its handlers run."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+        self.effects: list[str] = []
+        self.ended: list[str] = []
+
+    @tool
+    async def ask(self, ctx: Context, question: str = "Name?") -> str:
+        """Ask twice."""
+        self.runs += 1
+        try:
+            first = (await ctx.elicit(question, str, key="first")).unwrap()
+            second = (await ctx.elicit("And then?", str, key="second")).unwrap()
+        except trio.Cancelled:
+            self.ended.append("cancelled")
+            raise
+        return f"{first} {second}"
+
+    @tool
+    async def charge(self, ctx: Context) -> str:
+        """Do something that must not be done twice, then ask."""
+        number = await ctx.once(self._charge, "card")
+        answer = (await ctx.elicit("Sure?", str, key="sure")).unwrap()
+        other = await ctx.once(self._charge, "other")
+        return f"{number} {answer} {other}"
+
+    async def _charge(self, what: str) -> int:
+        self.effects.append(what)
+        return len(self.effects)
+
+    @tool
+    async def unkeyed(self, ctx: Context) -> str:
+        """Ask without a key."""
+        return (await ctx.elicit("Name?", str)).unwrap()
+
+    @tool
+    async def shielded(self, ctx: Context) -> str:
+        """Ask where no cancellation gets through."""
+        with trio.CancelScope(shield=True):
+            return (await ctx.elicit("Name?", str)).unwrap()
+
+    @tool
+    async def visit(self, ctx: Context) -> str:
+        """Work once a page has been visited."""
+        if not self.runs:
+            self.runs += 1
+            raise ctx.url_required("Sign in first", "https://example.com/in", id="visit-1")
+        return "signed in"
+
+
+def accept(value: str) -> dict[str, Any]:
+    return {"action": "accept", "content": {"value": value}}
+
+
+async def _go_on(peer: Peer, name: str, state: Any, arguments: Any = None, **answers: Any) -> Any:
+    """The next round: the answers under their keys."""
+    params: dict[str, Any] = {"name": name, "arguments": arguments or {}}
+    if state is not None:
+        params["requestState"] = state
+    if answers:
+        params["inputResponses"] = answers
+    return await peer.start("tools/call", params)
+
+
+async def _asked(peer: Peer, name: str) -> dict[str, Any]:
+    result = await (await peer.start_call(name)).result()
+    assert result["resultType"] == "input_required", result
+    return result
+
+
+@only(revisions=MODERN, because=ROUNDS)
+async def test_a_question_is_the_answer_and_the_retry_goes_on(serve: Serve) -> None:
+    asking = Asking()
+    peer = await serve(plugins=[asking], capabilities=FORMS)
+
+    first = await _asked(peer, "ask")
+    second = await (await _go_on(peer, "ask", first["requestState"], first=accept("a"))).result()
+    last = await (await _go_on(peer, "ask", second["requestState"], second=accept("b"))).result()
+
+    assert list(first["inputRequests"]) == ["first"]
+    assert first["inputRequests"]["first"]["method"] == "elicitation/create"
+    assert "ttlMs" not in first
+    assert list(second["inputRequests"]) == ["second"]
+    assert last["content"][0]["text"] == "a b"
+    assert asking.runs == 1
+
+
+@only(revisions=MODERN, because=ROUNDS)
+async def test_without_room_for_parking_the_handler_is_replayed(serve: Serve) -> None:
+    asking = Asking()
+    peer = await serve(plugins=[asking], capabilities=FORMS, limits=Limits(parked=0))
+
+    first = await _asked(peer, "ask")
+    second = await (await _go_on(peer, "ask", first["requestState"], first=accept("a"))).result()
+    last = await (await _go_on(peer, "ask", second["requestState"], second=accept("b"))).result()
+
+    assert last["content"][0]["text"] == "a b"
+    assert asking.runs == 3
+
+
+@only(revisions=MODERN, because=ROUNDS)
+async def test_an_effect_happens_once_however_often_the_handler_runs(serve: Serve) -> None:
+    for parked in (10, 0):
+        asking = Asking()
+        peer = await serve(plugins=[asking], capabilities=FORMS, limits=Limits(parked=parked))
+
+        first = await _asked(peer, "charge")
+        last = await (await _go_on(peer, "charge", first["requestState"], sure=accept("yes"))).result()
+
+        assert last["content"][0]["text"] == "1 yes 2"
+        assert asking.effects == ["card", "other"]
+
+
+@only(revisions=HANDSHAKE[2:], because="before, nothing could be asked; after, there are round trips")
+async def test_an_effect_happens_once_where_the_handler_waits(serve: Serve) -> None:
+    asking = Asking()
+    answers = {"elicitation/create": lambda params: accept("yes")}
+    peer = await serve(plugins=[asking], capabilities=FORMS, answers=answers)
+
+    assert await peer.text("charge") == "1 yes 2"
+
+
+@only(revisions=MODERN, because=ROUNDS)
+async def test_another_replica_with_the_same_keys_goes_on(serve: Serve) -> None:
+    first_replica, second_replica = Asking(), Asking()
+    peer = await serve(plugins=[first_replica], capabilities=FORMS, keys=[KEY])
+    first = await _asked(peer, "ask")
+
+    other = await serve(plugins=[second_replica], capabilities=FORMS, keys=[b"another key, newer", KEY])
+    second = await (await _go_on(other, "ask", first["requestState"], first=accept("a"))).result()
+
+    assert list(second["inputRequests"]) == ["second"]
+    assert second_replica.runs == 1
+
+
+@only(revisions=MODERN, because=ROUNDS)
+async def test_another_replica_with_other_keys_or_another_audience_refuses(serve: Serve) -> None:
+    peer = await serve(plugins=[Asking()], capabilities=FORMS, keys=[KEY])
+    first = await _asked(peer, "ask")
+
+    for options in ({"keys": [b"an entirely different key"]}, {"keys": [KEY], "audience": "elsewhere"}, {}):
+        other = await serve(plugins=[Asking()], capabilities=FORMS, **options)
+        error = await (await _go_on(other, "ask", first["requestState"], first=accept("a"))).error()
+
+        assert error["code"] == -32602
+
+
+@only(revisions=MODERN, because=ROUNDS)
+async def test_every_bad_state_is_refused_in_the_same_words(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    peer = await serve(plugins=[Asking()], capabilities=FORMS, keys=[KEY])
+    state = (await _asked(peer, "ask"))["requestState"]
+
+    errors = []
+    for bad in (
+        "",
+        "x",
+        "A" * 200,
+        state[:-2],
+        state[:40] + ("A" if state[40] != "A" else "B") + state[41:],
+        "AAAA" + state[4:],
+        state + "AAAA",
+        "ä" + state,
+    ):
+        errors.append(await (await _go_on(peer, "ask", bad, first=accept("a"))).error())
+    other_arguments = {"question": "Another?"}
+    errors.append(await (await _go_on(peer, "ask", state, other_arguments, first=accept("a"))).error())
+    errors.append(await (await _go_on(peer, "charge", state, first=accept("a"))).error())
+
+    assert {error["code"] for error in errors} == {-32602}
+    assert len({error["message"] for error in errors}) == 1
+    assert "another request" in caplog.text
+
+
+@only(revisions=MODERN, because=ROUNDS)
+async def test_a_state_of_another_type_or_length_is_refused(serve: Serve) -> None:
+    peer = await serve(plugins=[Asking()], capabilities=FORMS, limits=Limits(state_bytes=1000))
+
+    for bad in (3, {}, [], "A" * 1001):
+        assert (await (await _go_on(peer, "ask", bad)).error())["code"] == -32602
+
+
+@only(revisions=MODERN, transports=["memory", "stdio"], because="over HTTP headers say who asks")
+async def test_the_state_of_another_principal_is_refused(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    await serve.start(plugins=[Asking()])
+    ann = await serve.connect(capabilities=FORMS, principal=Principal(subject="ann"))
+    bob = await serve.connect(capabilities=FORMS, principal=Principal(subject="bob"))
+    state = (await _asked(ann, "ask"))["requestState"]
+
+    error = await (await _go_on(bob, "ask", state, first=accept("b"))).error()
+
+    assert error["code"] == -32602
+    assert "principal" in caplog.text
+    assert (await (await _go_on(ann, "ask", state, first=accept("a"))).result())["inputRequests"]
+
+
+@only(revisions=MODERN, transports=["memory"], because="nothing of it depends on the transport")
+async def test_a_state_that_is_too_old_is_refused(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    peer = await serve(plugins=[Asking()], capabilities=FORMS)
+    state = (await _asked(peer, "ask"))["requestState"]
+    now = time.time()
+
+    monkeypatch.setattr(time, "time", lambda: now + 25 * 3600)
+    error = await (await _go_on(peer, "ask", state, first=accept("a"))).error()
+
+    assert error["code"] == -32602
+    assert "expired" in caplog.text
+
+
+@only(revisions=MODERN, because=ROUNDS)
+async def test_an_answer_under_another_key_is_ignored_and_the_question_asked_again(serve: Serve) -> None:
+    asking = Asking()
+    peer = await serve(plugins=[asking], capabilities=FORMS)
+    first = await _asked(peer, "ask")
+
+    again = await (await _go_on(peer, "ask", first["requestState"], second=accept("b"), x=accept("c"))).result()
+    nothing = await (await _go_on(peer, "ask", again["requestState"])).result()
+
+    assert list(again["inputRequests"]) == list(nothing["inputRequests"]) == ["first"]
+    assert asking.runs == 1
+
+
+@only(revisions=MODERN, because=ROUNDS)
+async def test_an_answer_that_does_not_fit_leaves_the_handler_where_it_is(serve: Serve) -> None:
+    asking = Asking()
+    peer = await serve(plugins=[asking], capabilities=FORMS)
+    first = await _asked(peer, "ask")
+
+    for bad in ({"action": "accept", "content": {"value": 3}}, {"action": "maybe"}, 3, None, []):
+        error = await (await _go_on(peer, "ask", first["requestState"], first=bad)).error()
+        assert error["code"] == -32602
+
+    second = await (await _go_on(peer, "ask", first["requestState"], first=accept("a"))).result()
+    assert list(second["inputRequests"]) == ["second"]
+    assert asking.runs == 1
+
+
+@only(revisions=MODERN, because=ROUNDS)
+async def test_a_state_may_be_used_twice_and_each_time_means_the_same(serve: Serve) -> None:
+    asking = Asking()
+    peer = await serve(plugins=[asking], capabilities=FORMS)
+    state = (await _asked(peer, "ask"))["requestState"]
+
+    for value in ("a", "b"):
+        second = await (await _go_on(peer, "ask", state, first=accept(value))).result()
+        last = await (await _go_on(peer, "ask", second["requestState"], second=accept("z"))).result()
+        assert last["content"][0]["text"] == f"{value} z"
+
+
+@only(revisions=MODERN, because=ROUNDS)
+async def test_answers_may_come_with_the_first_request(serve: Serve) -> None:
+    peer = await serve(plugins=[Asking()], capabilities=FORMS)
+
+    result = await (await _go_on(peer, "ask", None, first=accept("a"), second=accept("b"))).result()
+
+    assert result["content"][0]["text"] == "a b"
+
+
+@only(revisions=MODERN, because=ROUNDS)
+async def test_a_question_without_a_key_is_named_by_its_content(serve: Serve) -> None:
+    peer = await serve(plugins=[Asking()], capabilities=FORMS)
+
+    first, second = await _asked(peer, "unkeyed"), await _asked(peer, "unkeyed")
+
+    assert list(first["inputRequests"]) == list(second["inputRequests"])
+    assert first["requestState"] != second["requestState"]
+    (key,) = first["inputRequests"]
+    last = await (await _go_on(peer, "unkeyed", first["requestState"], **{key: accept("Ann")})).result()
+    assert last["content"][0]["text"] == "Ann"
+
+
+@only(revisions=MODERN, because=ROUNDS)
+async def test_the_oldest_makes_room_and_is_replayed(serve: Serve) -> None:
+    asking = Asking()
+    peer = await serve(plugins=[asking], capabilities=FORMS, limits=Limits(parked=2))
+
+    rounds = [await _asked(peer, "ask") for _ in range(3)]
+    await peer.eventually(lambda: asking.ended == ["cancelled"])
+    assert len(serve.server.snapshot()["parked"]) == 2
+
+    second = await (await _go_on(peer, "ask", rounds[0]["requestState"], first=accept("a"))).result()
+    assert list(second["inputRequests"]) == ["second"]
+    assert asking.runs == 4
+
+
+@only(revisions=MODERN, transports=["memory"], because="the seconds are the clock's, which jumps in memory")
+async def test_a_parked_handler_is_not_kept_for_ever(serve: Serve) -> None:
+    asking = Asking()
+    peer = await serve(plugins=[asking], capabilities=FORMS, timeouts=Timeouts(input=60))
+    first = await _asked(peer, "ask")
+
+    await trio.sleep(59)
+    assert asking.ended == []
+    await trio.sleep(2)
+
+    assert asking.ended == ["cancelled"]
+    assert serve.server.snapshot()["parked"] == []
+    second = await (await _go_on(peer, "ask", first["requestState"], first=accept("a"))).result()
+    assert list(second["inputRequests"]) == ["second"]
+
+
+@only(revisions=MODERN, transports=["memory", "stdio"], because="an HTTP client has no channel to close")
+async def test_a_parked_handler_survives_its_channel(serve: Serve) -> None:
+    asking = Asking()
+    peer = await serve(plugins=[asking], capabilities=FORMS)
+    first = await _asked(peer, "ask")
+    await peer.wire.aclose()
+    await peer.eventually(lambda: not serve.server.snapshot()["sessions"])
+
+    other = await serve.connect(capabilities=FORMS)
+    second = await (await _go_on(other, "ask", first["requestState"], first=accept("a"))).result()
+
+    assert list(second["inputRequests"]) == ["second"]
+    assert asking.runs == 1
+
+
+@only(revisions=MODERN, because=ROUNDS)
+async def test_parked_handlers_end_with_the_server(serve: Serve) -> None:
+    asking = Asking()
+    peer = await serve(plugins=[asking], capabilities=FORMS)
+    await _asked(peer, "ask")
+
+    serve.shutdown.set()
+    with peer.patience():
+        await serve.closed.wait()
+
+    assert asking.ended == ["cancelled"]
+
+
+@only(revisions=MODERN, because=ROUNDS)
+async def test_a_question_inside_a_shield_fails_loudly(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    peer = await serve(plugins=[Asking()], capabilities=FORMS)
+
+    assert "shielded" in await peer.failure("shielded")
+    assert "outside shielded scopes" in caplog.text
+
+
+@only(revisions=SINCE_2025_11, because="before 2025-11-25 there are no pages")
+async def test_a_page_to_visit_first(serve: Serve) -> None:
+    peer = await serve(plugins=[Asking()], capabilities={"elicitation": {"url": {}}})
+
+    message = await (await peer.start_call("visit")).wait()
+
+    if peer.handshake:
+        assert message["error"]["code"] == -32042
+        (elicitation,) = message["error"]["data"]["elicitations"]
+        assert elicitation["elicitationId"] == "visit-1"
+    else:
+        (question,) = message["result"]["inputRequests"].values()
+        elicitation = question["params"]
+    assert (elicitation["mode"], elicitation["url"]) == ("url", "https://example.com/in")
+
+
+@only(revisions=MODERN, because="only 2026-07-28 has it as a round trip")
+async def test_the_handler_runs_again_once_the_page_was_visited(serve: Serve) -> None:
+    peer = await serve(plugins=[Asking()], capabilities={"elicitation": {"url": {}}})
+    result = await _asked(peer, "visit")
+
+    (key,) = result["inputRequests"]
+    last = await (await _go_on(peer, "visit", result["requestState"], **{key: {"action": "accept"}})).result()
+
+    assert last["content"][0]["text"] == "signed in"
+
+
+@only(revisions=HANDSHAKE[:3], because="later revisions have a word for it")
+async def test_without_pages_the_model_reads_where_to_go(serve: Serve) -> None:
+    peer = await serve(plugins=[Asking()])
+
+    assert "https://example.com/in" in await peer.failure("visit")
