@@ -45,13 +45,12 @@ class Server:
         if not (directory / "ready").exists():
             print(f"making {directory.relative_to(ROOT)}", file=sys.stderr)
             shutil.rmtree(directory, ignore_errors=True)
-            subprocess.run([sys.executable, "-m", "venv", directory], check=True)
-            pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            subprocess.run([sys.executable, "-m", "venv", str(directory)], check=True)
+            pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
             subprocess.run([*pip, *self.requirements], check=True, stdout=sys.stderr)
             # Bytecode for everything: whoever starts first must not pay for compiling.
-            subprocess.run(
-                [python, "-m", "compileall", "-q", directory / "lib"], check=False, stdout=subprocess.DEVNULL
-            )
+            compileall = [str(python), "-m", "compileall", "-q", str(directory / "lib")]
+            subprocess.run(compileall, check=False, stdout=subprocess.DEVNULL)
             (directory / "ready").touch()
         return python
 

@@ -1,6 +1,7 @@
 """The endpoint beside the routes of a Quart-Trio application, on one port.
 
-Run it: pip install "mcptrio[quart]"; python examples/mount_quart.py
+Run it: python examples/mount_quart.py
+It needs the extra: pip install ".[quart]"
 
 Who calls the tool and who fills in the web page see the same guest book.
 """

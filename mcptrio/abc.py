@@ -217,6 +217,11 @@ class PeerSession(Protocol):
         """Whether requests are in flight or an outlet is attached."""
         ...
 
+    @property
+    def ended(self) -> bool:
+        """Whether it takes in nothing more: told to end, or ended by itself (the peer answers no pings)."""
+        ...
+
     def end(self, reason: str) -> None:
         """Cancel everything in flight and forget the session here."""
         ...

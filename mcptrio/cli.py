@@ -235,16 +235,25 @@ class _Wanted:
     def of(cls, read: Config, plugins: Sequence[str], no_plugins: Sequence[str], strict: bool) -> _Wanted:
         """
         Raises:
-            ConfigError: a file is not there.
+            ConfigError: a file is not there, or what the file names is not installed.
         """
+        from mcptrio.plugins import PluginManager
+
         given = plugins or read.enable
         files = [Path(name) if plugins else read.beside(name) for name in given or () if name.endswith(".py")]
         for file in files:
             if not file.is_file():
                 missing = f"no such file: {file}"
                 raise ConfigError(f"--plugin: {missing}") if plugins else read.error(("server", "enable"), missing)
+        names = None if given is None else [name for name in given if not name.endswith(".py")]
+        for key, said in (("enable", names if not plugins else None), ("disable", read.disable)):
+            if said:
+                try:
+                    PluginManager.check_installed(said)
+                except ConfigError as error:
+                    raise read.error(("server", key), str(error)) from error
         return cls(
-            names=None if given is None else [name for name in given if not name.endswith(".py")],
+            names=names,
             files=files,
             # Whoever names a plugin here and now wants it, whatever the file says.
             without=[*no_plugins, *(name for name in read.disable if name not in plugins)],

@@ -12,7 +12,7 @@ import importlib.util
 import inspect
 import logging
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum
 from functools import partial
@@ -154,15 +154,9 @@ class PluginManager:
             ConfigError: a name in ``only`` or ``without`` is not installed.
             PluginError: any fault, if strict.
         """
-        offered: dict[str, list[EntryPoint]] = {}
-        for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, _distribution(point)[0] or "")):
-            offered.setdefault(point.name, []).append(point)
         excluded = frozenset(without)
-        for name in (*(only or ()), *excluded):
-            if name not in offered:
-                near = get_close_matches(name, offered, 1)
-                hint = f"did you mean {near[0]}?" if near else f"installed: {', '.join(offered) or 'none'}"
-                raise ConfigError(f"no plugin {name!r} is installed; {hint}")
+        offered = _offered()
+        _check_offered((*(only or ()), *excluded), offered)
         for name, points in offered.items():
             unwanted = name in excluded or (only is not None and name not in only)
             for point in points:
@@ -172,6 +166,14 @@ class PluginManager:
                     self._enlist(plugin)
                 elif self._is_new(plugin):
                     self._import(plugin, point.load)
+
+    @staticmethod
+    def check_installed(names: Iterable[str]) -> None:
+        """
+        Raises:
+            ConfigError: one is not; says which one it may have been.
+        """
+        _check_offered(names, _offered())
 
     def load_file(self, path: Path) -> Plugin:
         """Import one Python file as a plugin, named after the file."""
@@ -317,6 +319,22 @@ def _check_hooks(object: object) -> None:
             raise TypeError(f"hook {name!r}: expected a plain function, got an async one")
         if options["wrapper"] or options["hookwrapper"]:
             raise TypeError(f"hook {name!r}: expected a plain function, got a wrapper")
+
+
+def _offered() -> dict[str, list[EntryPoint]]:
+    """The entry points by name, in the order of the names; several of one name in the order of their distributions."""
+    offered: dict[str, list[EntryPoint]] = {}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, _distribution(point)[0] or "")):
+        offered.setdefault(point.name, []).append(point)
+    return offered
+
+
+def _check_offered(names: Iterable[str], offered: Mapping[str, object]) -> None:
+    for name in names:
+        if name not in offered:
+            near = get_close_matches(name, offered, 1)
+            hint = f"did you mean {near[0]}?" if near else f"installed: {', '.join(offered) or 'none'}"
+            raise ConfigError(f"no plugin {name!r} is installed; {hint}")
 
 
 def _distribution(point: EntryPoint) -> tuple[str | None, str | None]:

@@ -34,6 +34,8 @@ class Methods:
         """Read by every connection."""
         self.listeners: dict[str, list[Listener]] = {}
         """Notification to those who hear it; read by every session."""
+        self._hearing: dict[str | None, list[tuple[str, Listener]]] = {}
+        """By owner."""
 
     def register(self, function: Callable[..., Any], mark: MethodMark, owner: str | None) -> str:
         """
@@ -69,6 +71,8 @@ class Methods:
         for name in [name for name, who in self._owners.items() if who == owner]:
             del self.rows[name], self._owners[name]
             del self._host.supervisor.handlers[name]
+        for name, listener in self._hearing.pop(owner, ()):
+            self.listeners[name].remove(listener)
 
     def _listen(self, function: Function, mark: MethodMark, free: list[str], owner: str | None) -> None:
         if function.context is not None:
@@ -80,3 +84,4 @@ class Methods:
             await function(dict.fromkeys(free, params), None, self._host.threads)
 
         self.listeners.setdefault(mark.name, []).append(hear)
+        self._hearing.setdefault(owner, []).append((mark.name, hear))

@@ -25,7 +25,7 @@ from mcptrio.errors import (
     MethodNotFound,
     UnsupportedProtocolVersion,
 )
-from mcptrio.protocol.envelope import SERVER_INFO, Envelope
+from mcptrio.protocol.envelope import PROTOCOL_VERSION, SERVER_INFO, Envelope
 from mcptrio.protocol.events import (
     CancelReceived,
     Event,
@@ -49,7 +49,7 @@ from mcptrio.protocol.model.lifecycle import ClientCapabilities, Implementation,
 from mcptrio.protocol.model.logging import LEVELS
 from mcptrio.protocol.model.methods import Method, Side
 from mcptrio.protocol.revisions.registry import LATEST_HANDSHAKE, MODERN_VERSIONS, REVISIONS, negotiate
-from mcptrio.protocol.revisions.revision import Lifecycle, Revision
+from mcptrio.protocol.revisions.revision import Inputs, Lifecycle, Revision
 from mcptrio.protocol.state import Phase, may_receive, may_send
 
 __all__ = ["Connection"]
@@ -221,9 +221,8 @@ class Connection:
                 return Unexpected("a cancellation without a usable requestId")
             return CancelReceived(id, reason if isinstance(reason, str) else None)
         if modern:
-            version = (message.params or {})["_meta"].get("io.modelcontextprotocol/protocolVersion")
-            revision = REVISIONS.get(version) if isinstance(version, str) else None
-            peer = None if revision is None else Peer(revision=revision)
+            version = (message.params or {})["_meta"].get(PROTOCOL_VERSION)
+            peer = Peer(revision=REVISIONS[version]) if version in MODERN_VERSIONS else None
         else:
             peer = self.peer
         if peer is None or (not modern and not may_receive(self.phase, message.method)):
@@ -298,10 +297,18 @@ class Connection:
             raise MethodNotFound(f"{peer.revision.version} has no request {method} from a server to a client")
         if self.phase is not Phase.READY and not may_send(self.phase, method) and not self.in_flight:
             raise LocalProtocolError(f"{method} must not be sent before the client has said it is initialized")
-        return self.own_request(method, peer.revision.unstructure(params) if params is not None else None)
+        return self.own_request(method, peer.revision.unstructure(params) if params is not None else None, peer=peer)
 
-    def own_request(self, method: str, params: dict[str, Any] | None) -> Request:
-        """A request with parameters in wire form; for methods outside the specification."""
+    def own_request(self, method: str, params: dict[str, Any] | None, *, peer: Peer) -> Request:
+        """A request with parameters in wire form; for methods outside the specification.
+
+        Raises:
+            MethodNotFound: the revision has no requests from a server.
+
+        Source: MCP 2026-07-28, basic/patterns: "Servers MUST NOT initiate JSON-RPC requests".
+        """
+        if peer.revision.inputs is not Inputs.BACK_CHANNEL:
+            raise MethodNotFound(f"{peer.revision.version} has no requests from a server to a client")
         self._last_id += 1
         id: RequestId = f"{self._id_prefix}{self._last_id}" if self._id_prefix else self._last_id
         self.pending[id] = method
@@ -346,4 +353,10 @@ class Connection:
 
 
 def _params(raw: dict[str, Any] | None, method: Method, revision: Revision) -> Any:
-    return (raw or {}) if method.params is None else revision.structure(raw or {}, method.params)
+    if method.params is not None:
+        return revision.structure(raw or {}, method.params)
+    params = raw or {}
+    if not isinstance(params.get("_meta", {}), dict):
+        # The rest is the method's own affair; this member is ours.
+        raise InvalidParams(f"expected an object @ $._meta, got {type(params['_meta']).__name__}")
+    return params

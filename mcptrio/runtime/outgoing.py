@@ -57,11 +57,13 @@ class Outgoing:
             trio.TooSlowError: no answer in time; the peer is told.
             ConnectionClosed: the session ended first.
         """
+        # Who has been cancelled must not bother the user first.
+        await trio.lowlevel.checkpoint_if_cancelled()
         if self._closed is not None:
             raise ConnectionClosed(self._closed)
         connection = self._connection
         if isinstance(params, dict):
-            message = connection.own_request(method, params)
+            message = connection.own_request(method, params, peer=peer)
         else:
             message = connection.request(method, params, peer=peer)
         waiter = self._waiters[message.id] = _Waiter(method, trio.current_time(), trio.Event())
@@ -73,9 +75,9 @@ class Outgoing:
                 await waiter.arrived.wait()
         finally:
             del self._waiters[message.id]
-            if not waiter.arrived.is_set():
+            if waiter.answer is None:
                 connection.give_up(message.id)
-                if sent:
+                if sent and not waiter.arrived.is_set():
                     with trio.move_on_after(GOODBYE, shield=True):
                         await self._take_back(message, peer, outlet)
         answer = waiter.answer

@@ -43,9 +43,9 @@ class ParkingLot:
         self._parked[ticket] = run
         return True
 
-    def take(self, ticket: str) -> Parked | None:
-        """The handler parked under this ticket, which then is no longer."""
-        return self._parked.pop(ticket, None)
+    def find(self, ticket: str) -> Parked | None:
+        """The handler parked under this ticket."""
+        return self._parked.get(ticket)
 
     def remove(self, run: Parked) -> None:
         """The handler ended by itself, or its time is over."""

@@ -51,9 +51,11 @@ class _Asked:
 class Run:
     """A handler, running or parked."""
 
-    def __init__(self, channel: RoundTrips, journal: Journal) -> None:
+    def __init__(self, channel: RoundTrips, journal: Journal, given: dict[str, Any]) -> None:
         self.channel = channel
         self.journal = journal
+        self.given = given
+        """Answers that came with the request; they go into the journal when their question is asked, or nowhere."""
         self.label = channel.scope.label
         self.since = trio.current_time()
         self.cancel_scope = trio.CancelScope()
@@ -117,8 +119,7 @@ class RoundTrips:
         journal = self._journal(digest)
         run = self._resume(journal)
         if run is None:
-            answers = {**journal.answers, **_given(params.input_responses)}
-            run = self._run = Run(self, evolve(journal, answers=answers, ticket=None))
+            run = self._run = Run(self, evolve(journal, ticket=None), self._given(journal))
             scope.session.supervisor.nursery.start_soon(run.work, handler)
         try:
             await run.settle()
@@ -148,26 +149,32 @@ class RoundTrips:
         peer = self.scope.request.peer
         for question in questions:
             require(peer, question.capability)
-        asked: list[_Asked] = []
-        answers: list[Any] = []
-        for question in questions:
-            request = question.request()
-            key = run.key_for(question, {"method": request.method, "params": peer.revision.unstructure(request.params)})
-            entry = _Asked(question, request, trio.Event())
-            asked.append(entry)
-            if key in run.journal.answers:
-                try:
-                    entry.answer = self._read(question, run.journal.answers[key])
-                except MCPError as error:
-                    run.fail(error)
-                    await trio.lowlevel.checkpoint()
-                entry.arrived.set()
-            else:
-                run.wait_for(key, entry)
-        for entry in asked:
-            await entry.arrived.wait()
-            answers.append(entry.answer)
-        return answers
+        asked: dict[str, _Asked] = {}
+        try:
+            for question in questions:
+                request = question.request()
+                wire = {"method": request.method, "params": peer.revision.unstructure(request.params)}
+                key = run.key_for(question, wire)
+                entry = asked[key] = _Asked(question, request, trio.Event())
+                if key in run.given:
+                    run.journal.answers.setdefault(key, run.given[key])
+                if key in run.journal.answers:
+                    try:
+                        entry.answer = self._read(question, run.journal.answers[key])
+                    except MCPError as error:
+                        run.fail(error)
+                        await trio.lowlevel.checkpoint()
+                    entry.arrived.set()
+                else:
+                    run.wait_for(key, entry)
+            for entry in asked.values():
+                await entry.arrived.wait()
+        finally:
+            # What nobody waits for any more is not asked any more.
+            for key, entry in asked.items():
+                if run.open.get(key) is entry:
+                    del run.open[key]
+        return [entry.answer for entry in asked.values()]
 
     async def once(self, key: str, effect: Callable[[], Awaitable[Any]]) -> Any:
         run = self._run
@@ -207,15 +214,14 @@ class RoundTrips:
     def _resume(self, journal: Journal) -> Run | None:
         """The parked handler of this request, woken with the answers that came."""
         parking = self.scope.session.supervisor.parking
-        run = parking.take(journal.ticket) if journal.ticket is not None else None
-        if not isinstance(run, Run) or run.outcome is not None:
+        run = parking.find(journal.ticket) if journal.ticket is not None else None
+        # One whose time is over may still be cleaning up.
+        if not isinstance(run, Run) or run.outcome is not None or run.cancel_scope.cancel_called:
             return None
-        given = _given(self.scope.request.params.input_responses)
-        try:
-            read = {key: self._read(run.open[key].question, given[key]) for key in run.open if key in given}
-        except MCPError:
-            parking.park(journal.ticket or "", run)
-            raise
+        given = self._given(journal)
+        # An answer that does not fit is the client's affair: the handler stays parked.
+        read = {key: self._read(run.open[key].question, given[key]) for key in run.open if key in given}
+        parking.remove(run)
         self._run = run
         # The handler holds the channel it was started with; from now on that one speaks for the retry.
         run.channel.scope = self.scope
@@ -226,6 +232,13 @@ class RoundTrips:
             entry.answer = answer
             entry.arrived.set()
         return run
+
+    def _given(self, journal: Journal) -> dict[str, Any]:
+        """The answers that came to what was asked; with the first request, when nothing was, to whatever will be."""
+        responses: dict[str, Any] = self.scope.request.params.input_responses or {}
+        if not journal.round:
+            return responses
+        return {key: responses[key] for key in journal.asked if key in responses}
 
     def _read(self, question: Question, raw: Any) -> Any:
         if not isinstance(raw, dict):
@@ -271,10 +284,6 @@ class RoundTrips:
         if len(state) > limit:
             raise MCPError(f"the answers so far need {len(state)} bytes of state, more than {limit}")
         return InputRequiredResult(input_requests=requests, request_state=state)
-
-
-def _given(responses: dict[str, Any] | None) -> dict[str, Any]:
-    return responses or {}
 
 
 def _shielded(outermost: trio.CancelScope) -> bool:

@@ -37,7 +37,7 @@ from mcptrio.runtime.rates import TokenBucket
 from mcptrio.runtime.request_scope import RequestScope
 
 if TYPE_CHECKING:
-    from mcptrio.runtime.supervisor import Supervisor
+    from mcptrio.runtime.supervisor import Listener, Supervisor
 
 __all__ = ["Session"]
 
@@ -81,6 +81,9 @@ class Session:
         self._nursery: trio.Nursery | None = None
         self._early: list[tuple[Callable[..., Awaitable[None]], tuple[Any, ...]]] = []
         self._cancel_scope = trio.CancelScope()
+        self._over = False
+        self._hearing = 0
+        """Notifications that listeners are being told of."""
         self.negotiating: trio.Event | None = None
         """Set when ``initialize``, which is being answered, has been."""
         self.closing = trio.Event()
@@ -101,6 +104,7 @@ class Session:
                 else:
                     await trio.sleep_forever()
         self._nursery = None
+        self._over = True
         self.outgoing.close(self.reason or "the session ended")
         for scope in list(self.in_flight.values()):
             self.connection.silence(scope.request)
@@ -122,6 +126,11 @@ class Session:
         for scope in self.in_flight.values():
             scope.cancel(reason)
         self._cancel_scope.cancel()
+
+    @property
+    def ended(self) -> bool:
+        """Whether it takes in nothing more."""
+        return self._over or self.reason is not None
 
     @property
     def busy(self) -> bool:
@@ -155,6 +164,11 @@ class Session:
             Whether it concerned this process. ``False`` is for an answer or a cancellation of something that is not
             in flight here: another replica may be waiting for it.
         """
+        if self.ended:
+            # Nobody is left who could answer.
+            if not self._shared:
+                outlet.close()
+            return True
         if isinstance(incoming, Batch):
             return self._receive_batch(incoming, outlet)
         return self._receive(incoming, outlet, not self._shared)
@@ -285,7 +299,18 @@ class Session:
         if event.method.name == "notifications/initialized" and self.record is not None and not self.record.initialized:
             self.record = evolve(self.record, initialized=True)
         for listener in self.supervisor.listeners.get(event.method.name, ()):
-            self.start(self.supervisor.hear, listener, self, event)
+            if self._hearing >= self.supervisor.settings.limits.requests_per_session:
+                # Nobody waits for a notification, so nothing slows down who floods us with them.
+                _log.warning("%s: %s was dropped: too many are waiting to be heard", self.name, event.method.name)
+                return
+            self._hearing += 1
+            self.start(self._hear, listener, event)
+
+    async def _hear(self, listener: Listener, event: NotificationReceived) -> None:
+        try:
+            await self.supervisor.hear(listener, self, event)
+        finally:
+            self._hearing -= 1
 
     @property
     def log_level(self) -> str | None:

@@ -20,7 +20,7 @@ from typing import Any
 import trio
 
 from mcptrio.abc import MessageChannel, Outlet, Principal, SessionRecord, StateSealer
-from mcptrio.errors import ConnectionClosed, Overloaded
+from mcptrio.errors import ConnectionClosed, MCPError, Overloaded
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.connection import Connection
 from mcptrio.protocol.events import NotificationReceived, Peer, Refused, RequestReceived
@@ -28,7 +28,7 @@ from mcptrio.protocol.messages import Notification, Request
 from mcptrio.protocol.model.lifecycle import ClientCapabilities, Implementation, PingParams
 from mcptrio.protocol.model.methods import Method, Side
 from mcptrio.protocol.revisions.registry import REVISIONS
-from mcptrio.runtime.dispatch import Failure, Handler, contain
+from mcptrio.runtime.dispatch import Done, Failure, Handler, contain
 from mcptrio.runtime.parking import ParkingLot
 from mcptrio.runtime.session import Session
 from mcptrio.runtime.settings import Settings
@@ -211,10 +211,14 @@ class Supervisor:
     # What sessions need
 
     async def hear(self, listener: Listener, session: Session, event: NotificationReceived) -> None:
-        """Pass a notification on; what the listener raises is logged."""
-        outcome = await contain(partial(listener, session, event.params))
+        """Pass a notification on; what the listener raises is logged, and so is that it takes longer than a request may."""
+        outcome: Done[None] | Failure | None = None
+        with trio.move_on_after(self.settings.timeouts.request) as patience:
+            outcome = await contain(partial(listener, session, event.params))
         if isinstance(outcome, Failure):
             _log.error("%s failed", event.method.name, exc_info=outcome.error)
+        elif patience.cancelled_caught:
+            _log.error("%s was not heard in time", event.method.name)
 
     def snapshot(self) -> dict[str, Any]:
         """The tree of what is running, as plain values; seconds."""
@@ -306,10 +310,15 @@ class Supervisor:
                     "ping", PingParams(), peer=peer, outlet=outlet, timeout=self.settings.timeouts.ping
                 )
                 missed = 0
+            except MCPError as error:
+                # An answer all the same.
+                missed = 0
+                _log.debug("%s: a ping was answered with an error: %s", session.name, error.message)
             except trio.TooSlowError:
                 missed += 1
                 _log.warning("%s: no answer to a ping within %g s", session.name, self.settings.timeouts.ping)
                 if missed == 2:
                     session.end("the peer no longer answers pings")
             except ConnectionClosed:
-                return
+                # That stream has ended; over HTTP the client may open another.
+                continue

@@ -49,7 +49,7 @@ def test_client_sees(request: pytest.FixtureRequest, script: str, run: Run, subt
 
     for behaviour, saw in reports[str(run)].items():
         with subtests.test(behaviour):
-            assert saw == {"saw": expected(behaviour, run)}, saw.get("failed")
+            assert saw == {"saw": expected(behaviour, run)}, saw.get("failed", "")
 
 
 @pytest.mark.parametrize("script", RUNS)

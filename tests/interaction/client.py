@@ -87,7 +87,7 @@ class Call:
         await self.exchange.ended.wait()
 
 
-@define(eq=False)
+@define(eq=False, slots=False)
 class Peer:
     """
     Attributes:
@@ -145,6 +145,8 @@ class Peer:
             for value in values:
                 self._deliver(value, None)
         self.ended.set()
+        for call in [call for calls in self._calls.values() for call in calls]:
+            call.arrived.set()
         self._wake()
 
     async def begin(self) -> None:
@@ -336,6 +338,8 @@ class Peer:
             await self.open_stream()
             for uri in uris:
                 await self.request("resources/subscribe", {"uri": uri})
+            # Answered, it has read `initialized` too, before which it may tell nothing.
+            await self.request("ping")
             return None
         wanted: dict[str, Any] = {f"{kind}ListChanged": True for kind in kinds}
         if uris:

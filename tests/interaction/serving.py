@@ -23,7 +23,7 @@ from tests.interaction.wires import HTTPWire, MemoryWire, PipeWire
 
 __all__ = ["Serve"]
 
-PATIENCE = 10.0
+PATIENCE = 5.0
 """Real seconds a client waits for anything."""
 VIRTUAL_PATIENCE = 1e6
 """The same where the clock jumps: longer than any deadline of the server's."""

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import attrs
 import trio
+
 from mcptrio import Context, Elicit, ListRoots, Sample, Timeouts, prompt, resource, tool
 from tests.interaction.applies import HANDSHAKE, MODERN, SINCE_2025_06, SINCE_2025_11, only
 from tests.interaction.client import Peer
@@ -283,7 +284,9 @@ async def test_nothing_is_asked_that_was_not_declared(serve: Serve) -> None:
 
 @only(revisions=SINCE_2025_11, because=NO_PAGES)
 async def test_a_client_with_pages_only_is_not_asked_to_fill_in_a_form(serve: Serve) -> None:
-    peer = await _peer(serve, name, page, capabilities={"elicitation": {"url": {}}}, elicit=lambda p: {"action": "accept"})
+    peer = await _peer(
+        serve, name, page, capabilities={"elicitation": {"url": {}}}, elicit=lambda p: {"action": "accept"}
+    )
 
     await (await peer.start_call("name")).error()
     assert await peer.text("page") == "accept"

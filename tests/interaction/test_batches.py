@@ -50,9 +50,7 @@ async def test_a_batch_is_answered_with_one_array(serve: Serve) -> None:
 async def test_errors_and_results_share_an_array(serve: Serve) -> None:
     peer = await serve(echo)
 
-    answers = await _answers(
-        peer, [_call(1001, "a"), {"jsonrpc": "2.0", "id": 1002, "method": "nobody/knows"}]
-    )
+    answers = await _answers(peer, [_call(1001, "a"), {"jsonrpc": "2.0", "id": 1002, "method": "nobody/knows"}])
 
     assert answers[1001]["result"]["content"][0]["text"] == "a"
     assert answers[1002]["error"]["code"] == -32601
@@ -173,5 +171,3 @@ async def test_what_is_malformed_in_a_batch_is_refused_in_its_place(serve: Serve
     array = await peer.until(lambda value: isinstance(value, list))
 
     assert sorted(answer.get("error", {}).get("code", 0) for answer in array) == [-32600, 0]
-
-

@@ -103,9 +103,9 @@ async def test_a_cancelled_request_stops_and_is_not_answered(serve: Serve) -> No
 
     for number, name in enumerate(TOOLS, 1):
         call = await peer.start_call(name)
-        await peer.eventually(lambda number=number: watch.begun == number)
+        await peer.eventually(lambda watch=watch, number=number: watch.begun == number)
         await call.cancel("changed my mind")
-        await peer.eventually(lambda number=number: len(watch.ended) == number)
+        await peer.eventually(lambda watch=watch, number=number: len(watch.ended) == number)
         await peer.text("quick")
 
         assert watch.ended[-1] == "cancelled"
@@ -188,7 +188,14 @@ async def test_a_cancellation_of_something_unknown_is_ignored(serve: Serve) -> N
     watch = Watch()
     peer = await serve(plugins=[watch])
 
-    for params in ({"requestId": 999}, {"requestId": "x"}, {}, {"requestId": None}, {"requestId": [1]}, {"requestId": True}):
+    for params in (
+        {"requestId": 999},
+        {"requestId": "x"},
+        {},
+        {"requestId": None},
+        {"requestId": [1]},
+        {"requestId": True},
+    ):
         await peer.notify("notifications/cancelled", params)
 
     assert await peer.text("quick") == "quick"
@@ -219,7 +226,9 @@ async def test_a_number_does_not_cancel_its_text(serve: Serve) -> None:
     assert (await call.result())["content"][0]["text"] == "waited"
 
 
-@only(revisions=HANDSHAKE, transports=["memory", "stdio"], because="over HTTP nobody can send anything before the answer")
+@only(
+    revisions=HANDSHAKE, transports=["memory", "stdio"], because="over HTTP nobody can send anything before the answer"
+)
 async def test_initialize_cannot_be_cancelled(serve: Serve) -> None:
     await serve.start(plugins=[Watch()])
     peer = await serve.connect(begin=False)
@@ -238,10 +247,10 @@ async def test_a_closed_stream_is_a_cancellation(serve: Serve) -> None:
         peer = await serve(plugins=[watch])
         for number, name in enumerate(TOOLS, 1):
             call = await peer.start_call(name, meta=token)
-            await peer.eventually(lambda number=number: watch.begun == number)
+            await peer.eventually(lambda watch=watch, number=number: watch.begun == number)
 
             await call.disconnect()
-            await peer.eventually(lambda number=number: len(watch.ended) == number)
+            await peer.eventually(lambda watch=watch, number=number: len(watch.ended) == number)
 
             assert watch.ended[-1] == "cancelled"
 
@@ -253,7 +262,7 @@ async def test_a_closed_stream_is_no_cancellation_in_a_session(serve: Serve) -> 
 
     for number, name in enumerate(TOOLS, 1):
         call = await peer.start_call(name)
-        await peer.eventually(lambda number=number: watch.begun == number)
+        await peer.eventually(lambda watch=watch, number=number: watch.begun == number)
         await call.disconnect()
         await peer.text("quick")
 

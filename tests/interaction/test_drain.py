@@ -94,7 +94,7 @@ async def test_nothing_new_is_begun_while_the_server_stops(serve: Serve) -> None
     assert work.begun == 1
 
 
-@only(transports=["memory", "stdio"], because="over HTTP the connections end one by one")
+@only(transports=["memory"], because="over HTTP the connections end one by one, and the pipes are the test's")
 async def test_the_channel_ends_with_the_server(serve: Serve) -> None:
     peer = await serve(plugins=[Work()])
 

@@ -167,9 +167,7 @@ async def test_discover_may_come_before_initialize(serve: Serve) -> None:
 async def test_an_unsupported_version_in_the_envelope_names_the_supported_ones(serve: Serve) -> None:
     peer = await serve(echo)
 
-    call = await peer.start(
-        "tools/list", meta={VERSION: "2031-01-01"}, headers={"mcp-protocol-version": "2031-01-01"}
-    )
+    call = await peer.start("tools/list", meta={VERSION: "2031-01-01"}, headers={"mcp-protocol-version": "2031-01-01"})
 
     error = await call.error()
     assert error["code"] == -32022
@@ -182,9 +180,7 @@ async def test_an_unsupported_version_in_the_envelope_names_the_supported_ones(s
 async def test_a_handshake_revision_in_the_envelope_is_refused(serve: Serve) -> None:
     peer = await serve(echo)
 
-    call = await peer.start(
-        "tools/list", meta={VERSION: "2025-11-25"}, headers={"mcp-protocol-version": "2025-11-25"}
-    )
+    call = await peer.start("tools/list", meta={VERSION: "2025-11-25"}, headers={"mcp-protocol-version": "2025-11-25"})
 
     assert (await call.error())["code"] == -32022
 
@@ -263,4 +259,3 @@ async def test_a_deleted_session_is_gone(serve: Serve) -> None:
 
     assert ended.status == 204
     assert call.exchange.status == 404
-

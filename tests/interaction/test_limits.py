@@ -102,4 +102,6 @@ async def test_a_client_that_floods_without_reading_waits(serve: Serve) -> None:
 
 
 def test_every_bound_has_a_default() -> None:
-    assert all(value > 0 for value in (getattr(Limits(), name) for name in Limits.__slots__ if not name.startswith("_")))
+    assert all(
+        value > 0 for value in (getattr(Limits(), name) for name in Limits.__slots__ if not name.startswith("_"))
+    )

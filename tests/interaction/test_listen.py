@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcptrio import Limits, prompt, resource, tool
+import trio
+
+from mcptrio import Limits, Timeouts, prompt, resource, tool
 from tests.interaction.applies import MODERN, only
 from tests.interaction.client import SUBSCRIPTION_ID, Call, Peer
 from tests.interaction.serving import Serve
@@ -136,12 +138,8 @@ async def test_the_end_of_the_server_is_told_with_a_result(serve: Serve) -> None
 
 @only(revisions=MODERN, because=ONLY)
 async def test_a_stream_stays_open_beyond_every_timeout(serve: Serve) -> None:
-    from mcptrio import Timeouts
-
     peer = await serve(echo, timeouts=Timeouts(request=0.05, idle=0.05))
     call, _ = await _listen(peer, toolsListChanged=True)
-
-    import trio
 
     await trio.sleep(0.15)
     serve.server.add_tool(_another, name="another")
@@ -189,5 +187,10 @@ async def test_more_uris_than_the_limit_are_refused(serve: Serve) -> None:
 async def test_a_filter_of_another_type_is_refused(serve: Serve) -> None:
     peer = await serve(memo)
 
-    for params in ({}, {"notifications": 3}, {"notifications": {"toolsListChanged": 1}}, {"notifications": {"resourceSubscriptions": "memo://a"}}):
+    for params in (
+        {},
+        {"notifications": 3},
+        {"notifications": {"toolsListChanged": 1}},
+        {"notifications": {"resourceSubscriptions": "memo://a"}},
+    ):
         assert (await peer.error(LISTEN, params))["code"] == -32602

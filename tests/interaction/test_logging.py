@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 import trio
+import trio.lowlevel
 
 from mcptrio import Context, Limits, hookimpl, tool
 from tests.interaction.applies import HANDSHAKE, MODERN, only, real_time
@@ -38,7 +39,7 @@ async def children(ctx: Context) -> str:
     """Log from child tasks."""
 
     async def child(number: int) -> None:
-        await trio.sleep(0)
+        await trio.lowlevel.checkpoint()
         log.warning("child %d", number)
 
     async with ctx.open_nursery() as nursery:

@@ -130,5 +130,3 @@ async def test_every_page_may_be_kept_alike(serve: Serve) -> None:
     rest = await peer.request("tools/list", {"cursor": page["nextCursor"]})
 
     assert (page["ttlMs"], page["cacheScope"]) == (rest["ttlMs"], rest["cacheScope"])
-
-

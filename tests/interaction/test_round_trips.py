@@ -172,8 +172,7 @@ async def test_every_bad_state_is_refused_in_the_same_words(serve: Serve, caplog
     peer = await serve(plugins=[Asking()], capabilities=FORMS, keys=[KEY])
     state = (await _asked(peer, "ask"))["requestState"]
 
-    errors = []
-    for bad in (
+    bad_states = (
         "",
         "x",
         "A" * 200,
@@ -182,8 +181,8 @@ async def test_every_bad_state_is_refused_in_the_same_words(serve: Serve, caplog
         "AAAA" + state[4:],
         state + "AAAA",
         "ä" + state,
-    ):
-        errors.append(await (await _go_on(peer, "ask", bad, first=accept("a"))).error())
+    )
+    errors = [await (await _go_on(peer, "ask", bad, first=accept("a"))).error() for bad in bad_states]
     other_arguments = {"question": "Another?"}
     errors.append(await (await _go_on(peer, "ask", state, other_arguments, first=accept("a"))).error())
     errors.append(await (await _go_on(peer, "charge", state, first=accept("a"))).error())

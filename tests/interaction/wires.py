@@ -1,7 +1,7 @@
 """How the test client's messages travel: memory, pipes, HTTP.
 
-Used by :mod:`tests.interaction.client`. A wire carries JSON values (or raw bytes, where it has any) and hands everything
-that comes back to its client.
+Used by :mod:`tests.interaction.client`. A wire carries JSON values (or raw bytes, where it has any) and hands over
+everything that comes back.
 The one rule: nothing of the server's own client side is used, so a mistake cannot cancel itself out.
 """
 

@@ -100,17 +100,17 @@ def with_context(function: Any) -> Any:
 @pytest.mark.parametrize("modern", [False, True])
 @pytest.mark.parametrize("context", [False, True])
 @pytest.mark.parametrize("bad", BAD, ids=lambda function: function.__name__)
-async def test_a_tool_that_misbehaves_ends_its_own_request_only(
-    bad: Any, context: bool, modern: bool, autojump_clock: Any
-) -> None:
+async def test_a_tool_that_misbehaves_ends_its_own_request_only(bad: Any, context: bool, modern: bool) -> None:
+    """By the real clock, since a thread is among them."""
     server = Server()
     server.add_tool(with_context(bad) if context else bad, name="bad")
     server.add_tool(ok)
     async with connected(server, revision=None if modern else "2025-11-25") as client:
-        with trio.fail_after(60):
+        with trio.fail_after(5):
             answer = await client.ask(tool(1, "bad", modern=modern))
-            # A meta of the wrong type has nobody to notice it where nothing is added to it.
-            assert not isinstance(answer, Response) or answer.result.get("isError") or bad is return_wrong_meta
+            if not bad.__name__.startswith("return"):
+                assert isinstance(answer, Response)
+                assert answer.result["isError"] is True
             assert (await client.result(tool(2, "ok", modern=modern)))["content"][0]["text"] == "still here"
 
 

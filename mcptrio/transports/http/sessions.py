@@ -99,6 +99,8 @@ class Sessions:
         if not _same(record.principal, principal):
             _log.warning("session of another principal asked for: %s", principal)
             return None
+        if session is not None and session.peer.ended:
+            session.end("its local part has ended")
         if session is None or session.ended:
             session = Session(self._shared, self._engine.open_session(principal=principal, record=record), record)
             self._enter(session)

@@ -1,0 +1,41 @@
+"""Installed distributions with entry points, made without pip.
+
+What an installer leaves behind, a ``.dist-info`` folder beside the modules, is all that ``importlib.metadata`` reads.
+The one rule: module names are unique in a test run, for an imported module stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+__all__ = ["install", "one_tool"]
+
+
+def install(folder: Path, name: str, version: str = "1.0", *, modules: Mapping[str, str], **entries: str) -> Path:
+    """Install a distribution into a folder that is, or will be, on the path.
+
+    Args:
+        modules: name to source.
+        entries: plugin name to entry point.
+    """
+    info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    lines = "".join(f"{plugin} = {point}\n" for plugin, point in entries.items())
+    (info / "entry_points.txt").write_text(f"[mcptrio]\n{lines}")
+    for module, source in modules.items():
+        (folder / f"{module}.py").write_text(source)
+    return folder
+
+
+def one_tool(name: str, answer: str = "done") -> str:
+    """The source of a plugin with one tool."""
+    return f'''
+from mcptrio import tool
+
+@tool
+async def {name}() -> str:
+    """Answers."""
+    return {answer!r}
+'''

@@ -1,0 +1,175 @@
+"""Methods, notifications and extensions outside the specification."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+from attrs import define, field
+
+from mcptrio import Context, Server, hookimpl, method, notification, tool
+from tests.interaction.applies import HANDSHAKE, MODERN, REVISIONS, only, without
+from tests.interaction.serving import Serve
+
+
+@define
+class Acme:
+    """A plugin with a language of its own."""
+
+    heard: list[Any] = field(factory=list)
+
+    @hookimpl
+    def register_extensions(self, register: Any) -> None:
+        register("com.example/acme", {"level": 2})
+
+    @method("acme/add")
+    async def add(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Add."""
+        return {"sum": params["a"] + params["b"]}
+
+    @method("acme/who")
+    async def who(self, ctx: Context) -> dict[str, Any]:
+        """Who asks, and report on the way."""
+        await ctx.report_progress(1)
+        await ctx.notify("notifications/acme/seen", {"id": ctx.request_id})
+        return {"name": ctx.client_info.name if ctx.client_info else None}
+
+    @method("acme/nothing")
+    async def nothing(self) -> None:
+        """Nothing."""
+
+    @method("acme/fails")
+    async def fails(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Fail."""
+        raise ValueError("hunter2")
+
+    @method("acme/gated", capability="com.example/acme")
+    async def gated(self) -> dict[str, Any]:
+        """Behind an extension that is there."""
+        return {"ok": True}
+
+    @method("acme/hidden", capability="com.example/other")
+    async def hidden(self) -> dict[str, Any]:
+        """Behind an extension that is not."""
+        return {"ok": True}
+
+    @notification("notifications/acme/poke")
+    async def poke(self, params: dict[str, Any]) -> None:
+        """Be poked."""
+        self.heard.append(params.get("where"))
+
+    @notification("notifications/roots/list_changed")
+    async def roots_changed(self) -> None:
+        """Hear of the specification's own."""
+        self.heard.append("roots")
+
+    @tool
+    async def ask(self, ctx: Context) -> str:
+        """Ask in a language of one's own."""
+        return str((await ctx.request("acme/question", {"a": 1}))["answer"])
+
+
+async def test_a_method_of_ones_own_is_served(serve: Serve) -> None:
+    peer = await serve(plugins=[Acme()])
+
+    assert (await peer.request("acme/add", {"a": 1, "b": 2}))["sum"] == 3
+    assert await peer.request("acme/nothing") is not None
+
+
+async def test_a_method_of_ones_own_has_a_context(serve: Serve) -> None:
+    peer = await serve(plugins=[Acme()])
+
+    result = await peer.request("acme/who", meta={"progressToken": 1}, id="me")
+
+    assert result["name"] == "raw"
+    assert [note["progress"] for note in peer.notes("notifications/progress")] == [1]
+    assert peer.notes("notifications/acme/seen") == [{"id": "me"}]
+
+
+async def test_what_it_fails_with_gives_nothing_away(serve: Serve) -> None:
+    peer = await serve(plugins=[Acme()])
+
+    error = await peer.error("acme/fails")
+
+    assert error["code"] == -32603
+    assert "hunter2" not in str(error)
+
+
+async def test_a_method_behind_an_extension_exists_with_it(serve: Serve) -> None:
+    peer = await serve(plugins=[Acme()])
+
+    assert (await peer.request("acme/gated"))["ok"] is True
+    assert (await peer.error("acme/hidden"))["code"] == -32601
+
+
+async def test_a_notification_of_ones_own_is_heard(serve: Serve) -> None:
+    acme = Acme()
+    peer = await serve(plugins=[acme])
+
+    await peer.notify("notifications/acme/poke", {"where": "side"})
+
+    if peer.handshake or not peer.http:
+        await peer.eventually(lambda: acme.heard == ["side"])
+
+
+@only(revisions=HANDSHAKE, because="the notification is gone in 2026-07-28")
+async def test_a_notification_of_the_specification_can_be_heard(serve: Serve) -> None:
+    acme = Acme()
+    peer = await serve(plugins=[acme], capabilities={"roots": {"listChanged": True}})
+
+    await peer.notify("notifications/roots/list_changed")
+
+    await peer.eventually(lambda: acme.heard == ["roots"])
+
+
+@only(revisions=MODERN, because="the schemas before 2026-07-28 have no extensions")
+async def test_an_extension_is_advertised(serve: Serve) -> None:
+    peer = await serve(plugins=[Acme()])
+
+    assert (await peer.request("server/discover"))["capabilities"]["extensions"] == {"com.example/acme": {"level": 2}}
+
+
+@only(revisions=HANDSHAKE, because="2026-07-28 has no requests from a server")
+async def test_a_request_of_ones_own_is_answered_by_the_client(serve: Serve) -> None:
+    peer = await serve(plugins=[Acme()], answers={"acme/question": lambda params: {"answer": params["a"] + 41}})
+
+    assert await peer.text("ask") == "42"
+
+
+@only(revisions=MODERN, because="handshake revisions have requests from a server")
+async def test_a_request_of_ones_own_is_not_sent_where_there_are_none(serve: Serve) -> None:
+    peer = await serve(plugins=[Acme()])
+
+    with trio.fail_after(5):
+        message = await (await peer.start_call("ask")).wait()
+
+    assert message.get("error", {}).get("code") == -32601 or message["result"]["isError"]
+    assert not [m for m in peer.received if m.get("method") == "acme/question"]
+
+
+@without(revisions=MODERN, because="2026-07-28 has no messages that nobody asked for")
+@without(revisions=REVISIONS[:1], transports=["http"], because="2024-11-05 over HTTP has no stream for it")
+async def test_everybody_can_be_told(serve: Serve) -> None:
+    peers = [await serve(plugins=[Acme()]), await serve.connect()]
+    for peer in peers:
+        await peer.open_stream()
+
+    await serve.server.broadcast("notifications/acme/news", {"a": 1})
+
+    for peer in peers:
+        assert (await peer.until("notifications/acme/news"))["params"] == {"a": 1}
+
+
+def test_a_name_of_the_specification_cannot_be_taken() -> None:
+    async def handler(params: dict[str, Any]) -> dict[str, Any]:
+        return {}
+
+    server = Server()
+    with pytest.raises(ValueError, match="specification"):
+        server.add_method(handler, "tools/call")
+    with pytest.raises(ValueError, match=r"com\.example"):
+        server.add_extension("noprefix")
+    server.add_method(handler, "acme/x")
+    with pytest.raises(ValueError, match="already offered"):
+        server.add_method(handler, "acme/x")

@@ -1,0 +1,280 @@
+"""Plugins that fail are quarantined, and the others serve on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from mcptrio import Context, PluginError, PluginManager, Server, hookimpl, tool
+from tests.interaction.applies import REVISIONS, only, without
+from tests.interaction.serving import Serve
+
+NO_STREAM = "the HTTP transport of 2024-11-05 has no stream for what belongs to no request"
+
+
+@tool
+async def good() -> str:
+    """A tool of a good plugin."""
+    return "good"
+
+
+class BadRegistration:
+    """A plugin whose hook fails half way."""
+
+    @tool
+    async def early(self) -> str:
+        """Registered before the failure."""
+        return ""
+
+    @hookimpl
+    def register_tools(self, register: Callable[..., str]) -> None:
+        register(_free, name="half")
+        raise RuntimeError("half way")
+
+
+class BadSignature:
+    """A plugin with a tool nobody could call."""
+
+    @tool
+    async def odd(self, *args: int) -> str:
+        """Take anything."""
+        return ""
+
+
+class BadLifespan:
+    """A plugin whose lifespan cannot be entered."""
+
+    @tool
+    async def lively(self) -> str:
+        """Offered until the lifespan fails."""
+        return ""
+
+    @hookimpl
+    def lifespan(self, server: Server) -> AbstractAsyncContextManager[None]:
+        return self._live()
+
+    @asynccontextmanager
+    async def _live(self) -> AsyncIterator[None]:
+        raise OSError("no database")
+        yield
+
+
+class Clash:
+    """A plugin that offers a name that is taken."""
+
+    @tool
+    async def good(self) -> str:
+        """Not the first of its name."""
+        return "impostor"
+
+    @tool
+    async def other(self) -> str:
+        """Not taken."""
+        return ""
+
+
+class Background:
+    """A plugin whose background task fails again and again, then works."""
+
+    def __init__(self) -> None:
+        self.starts: list[float] = []
+
+    @hookimpl
+    def background(self, server: Server) -> Iterable[Callable[[], Awaitable[None]]]:
+        return [self._work]
+
+    async def _work(self) -> None:
+        self.starts.append(trio.current_time())
+        if len(self.starts) < 4:
+            raise RuntimeError("not yet")
+        await trio.sleep_forever()
+
+
+async def _free() -> str:
+    """A free function."""
+    return ""
+
+
+async def _tools(peer: Any) -> list[str]:
+    return [listed["name"] for listed in (await peer.request("tools/list"))["tools"]]
+
+
+def _states(server: Server) -> dict[str, str]:
+    return {plugin["name"]: plugin["state"] for plugin in server.snapshot()["plugins"]}
+
+
+async def test_a_plugin_whose_registration_fails_is_withdrawn_as_a_whole(serve: Serve) -> None:
+    for bad in (BadRegistration(), BadSignature()):
+        peer = await serve(good, plugins=[bad])
+
+        assert await _tools(peer) == ["good"]
+        assert await peer.text("good") == "good"
+        assert _states(serve.server)[type(bad).__name__] == "quarantined"
+        assert serve.server.health()["ready"] is False
+
+
+async def test_a_plugin_whose_lifespan_fails_is_withdrawn(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    peer = await serve(good, plugins=[BadLifespan()])
+
+    assert await _tools(peer) == ["good"]
+    (fault,) = (p["fault"] for p in serve.server.snapshot()["plugins"] if p["name"] == "BadLifespan")
+    assert "no database" in fault
+    assert "no database" in caplog.text
+
+
+async def test_a_name_that_is_taken_names_both(serve: Serve) -> None:
+    class Good:
+        """The first."""
+
+        good = staticmethod(good)
+
+    peer = await serve(plugins=[Good(), Clash()])
+
+    assert await peer.text("good") == "good"
+    assert await _tools(peer) == ["good"]
+    (fault,) = (p["fault"] for p in serve.server.snapshot()["plugins"] if p["name"] == "Clash")
+    assert "'good'" in fault
+    assert "Good" in fault
+
+
+@only(revisions=REVISIONS[-1:], transports=["memory"], because="files are imported far from any wire")
+async def test_a_file_that_cannot_be_imported_is_quarantined(serve: Serve, tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("import nobody_has_this\n")
+    (tmp_path / "exits.py").write_text("raise SystemExit(3)\n")
+    (tmp_path / "works.py").write_text(
+        'from mcptrio import tool\n@tool\nasync def hello() -> str:\n    """Hello."""\n    return "hello"\n'
+    )
+    manager = PluginManager()
+    for name in ("broken", "exits", "works"):
+        manager.load_file(tmp_path / f"{name}.py")
+
+    peer = await serve(plugins=manager)
+
+    assert await peer.text("hello") == "hello"
+    assert _states(serve.server) == {"broken": "quarantined", "exits": "quarantined", "works": "running"}
+
+
+def test_being_strict_makes_every_fault_fatal(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("import nobody_has_this\n")
+
+    with pytest.raises(PluginError, match="nobody_has_this"):
+        PluginManager(strict=True).load_file(tmp_path / "broken.py")
+    for bad in (BadRegistration(), BadSignature()):
+        with pytest.raises(PluginError, match=type(bad).__name__):
+            Server(plugins=[bad], strict=True)
+
+
+async def test_being_strict_makes_a_failing_lifespan_fatal() -> None:
+    server = Server(plugins=[BadLifespan()], strict=True)
+
+    with pytest.RaisesGroup(
+        pytest.RaisesExc(PluginError, match="no database"), flatten_subgroups=True, allow_unwrapped=True
+    ):
+        async with server.open():
+            pass
+
+
+@without(revisions=REVISIONS[:1], transports=["http"], because=NO_STREAM)
+async def test_a_plugin_quarantined_at_run_time_is_told(serve: Serve) -> None:
+    peer = await serve(good, plugins=[BadBehaviour()])
+    await peer.watch("tools")
+    assert await _tools(peer) == ["good", "brittle"]
+
+    plugin = serve.server.plugins.plugins["BadBehaviour"]
+    serve.server.quarantine(plugin, "found to lie")
+    await peer.until("notifications/tools/list_changed")
+
+    assert await _tools(peer) == ["good"]
+    assert (await (await peer.start_call("brittle")).error())["code"] == -32602
+
+
+class BadBehaviour:
+    """A plugin that will be withdrawn."""
+
+    @tool
+    async def brittle(self) -> str:
+        """Not for long."""
+        return ""
+
+
+@only(transports=["memory"], because="the seconds are the clock's, which jumps in memory")
+async def test_a_background_task_is_started_again_later_each_time(serve: Serve) -> None:
+    plugin = Background()
+    peer = await serve(good, plugins=[plugin])
+
+    await trio.sleep(30)
+
+    first = plugin.starts[0]
+    assert [start - first for start in plugin.starts] == pytest.approx([0, 1, 3, 7], abs=0.01)
+    assert await peer.text("good") == "good"
+    assert _states(serve.server)["Background"] == "running"
+
+
+async def test_what_a_lifespan_yields_is_the_state_of_its_own_handlers(serve: Serve) -> None:
+    class Stateful:
+        """A plugin with a state."""
+
+        @hookimpl
+        def lifespan(self, server: Server) -> AbstractAsyncContextManager[dict[str, int]]:
+            return self._live()
+
+        @asynccontextmanager
+        async def _live(self) -> AsyncIterator[dict[str, int]]:
+            yield {"answer": 42}
+
+        @tool
+        async def state(self, ctx: Context) -> str:
+            """Tell the state."""
+            return str(ctx.state)
+
+    @tool
+    async def foreign(ctx: Context) -> str:
+        """Tell the state of another plugin, which has none."""
+        return str(ctx.state)
+
+    peer = await serve(foreign, plugins=[Stateful()])
+
+    assert await peer.text("state") == "{'answer': 42}"
+    assert await peer.text("foreign") == "None"
+
+
+async def test_a_misspelt_hook_is_a_fault(serve: Serve) -> None:
+    class Misspelt:
+        """A plugin with a hook that would silently do nothing."""
+
+        @hookimpl
+        def register_tool(self, register: Callable[..., str]) -> None: ...
+
+    await serve(good, plugins=[Misspelt()])
+
+    (fault,) = (p["fault"] for p in serve.server.snapshot()["plugins"] if p["name"] == "Misspelt")
+    assert "register_tools" in fault
+
+
+async def test_a_plugin_may_offer_objects_made_from_its_configuration(serve: Serve) -> None:
+    class Notes:
+        """An object with tools."""
+
+        def __init__(self, path: str) -> None:
+            self.path = path
+
+        @tool
+        async def where(self) -> str:
+            """Where the notes are."""
+            return self.path
+
+    class Maker:
+        """A plugin that makes it."""
+
+        @hookimpl
+        def register_objects(self, register: Callable[[object], None], config: Any) -> None:
+            register(Notes(config["path"]))
+
+    peer = await serve(plugins=[Maker()], config={"Maker": {"path": "/notes"}})
+
+    assert await peer.text("where") == "/notes"

@@ -1,0 +1,95 @@
+"""The tree of what is running, as plain values."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import trio
+
+from mcptrio import Context, tool
+from tests.interaction.applies import HANDSHAKE, only
+from tests.interaction.serving import Serve
+
+
+@tool(timeout=60)
+async def work(ctx: Context) -> str:
+    """Work, and report."""
+    await ctx.report_progress(3, 10)
+    await trio.sleep(30)
+    return ""
+
+
+@tool
+async def ask(ctx: Context) -> str:
+    """Ask."""
+    return str(len(await ctx.list_roots()))
+
+
+async def test_an_idle_server_is_a_small_tree(serve: Serve) -> None:
+    await serve(work)
+
+    snapshot = serve.server.snapshot()
+
+    assert snapshot["server"] == {"name": "tested", "version": "7"}
+    assert (snapshot["in_flight"], snapshot["draining"], snapshot["parked"]) == (0, False, [])
+    (plugin,) = snapshot["plugins"]
+    assert plugin["offers"] == {"tools": ["work"]}
+    json.dumps(snapshot)
+
+
+async def test_a_request_in_flight_shows_its_age_deadline_and_progress(serve: Serve) -> None:
+    peer = await serve(work)
+    call = await peer.start_call("work", id="w", meta={"progressToken": 1})
+    await peer.until("notifications/progress")
+
+    snapshot = serve.server.snapshot()
+
+    (request,) = (request for session in snapshot["sessions"] for request in session["requests"])
+    assert (request["id"], request["method"], request["label"]) == ("w", "tools/call", "work")
+    assert (request["revision"], request["plugin"]) == (serve.revision, "SimpleNamespace")
+    assert (request["progress"], request["total"]) == (3, 10)
+    assert 55 < request["deadline"] <= 60
+    assert 0 <= request["age"] < 5
+    assert request["cancelled"] is None
+    json.dumps(snapshot)
+    await call.cancel()
+    await peer.eventually(lambda: serve.server.snapshot()["in_flight"] == 0)
+
+
+@only(revisions=HANDSHAKE, because="2026-07-28 has no sessions with a client of their own")
+async def test_a_session_shows_its_client(serve: Serve) -> None:
+    await serve(work)
+
+    (session,) = serve.server.snapshot()["sessions"]
+
+    assert (session["client"], session["revision"], session["principal"]) == ("raw", serve.revision, None)
+
+
+async def test_a_question_is_seen_waiting(serve: Serve) -> None:
+    peer = await serve(ask, capabilities={"roots": {}})
+    call = await peer.start_call("ask")
+
+    if peer.handshake:
+        await peer.until("roots/list")
+        snapshot = serve.server.snapshot()
+        (session,) = snapshot["sessions"]
+        assert session["requests"][0]["waiting_for_input"] is True
+        assert session["asked"][0]["method"] == "roots/list"
+        await call.cancel()
+        await peer.eventually(lambda: serve.server.snapshot()["in_flight"] == 0)
+    else:
+        result = await call.result()
+        (parked,) = serve.server.snapshot()["parked"]
+        assert parked["label"] == "ask"
+        assert parked["age"] == pytest.approx(0, abs=5)
+        await (
+            await peer.start(
+                "tools/call",
+                {
+                    "name": "ask",
+                    "requestState": result["requestState"],
+                    "inputResponses": {key: {"roots": []} for key in result["inputRequests"]},
+                },
+            )
+        ).result()

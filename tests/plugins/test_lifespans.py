@@ -1,0 +1,371 @@
+"""Lifespans and background tasks: entered in order, left in reverse order, each in a task of its own, all bounded."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+
+from mcptrio import PluginError, PluginManager, Server, Timeouts, hookimpl, tool
+from mcptrio.plugins import State
+from mcptrio.protocol.messages import Notification, Request
+from tests.runtime.peers import Client, connected, envelope, open_client
+
+__all__: list[str] = []
+
+Step = Callable[[], Awaitable[None]]
+
+
+async def nothing() -> None:
+    pass
+
+
+class Plugin:
+    """Notes what happens to it.
+
+    Args:
+        enter, leave: awaited there.
+        tasks: run in the background.
+        nursery: run in a nursery that the lifespan holds open.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        happened: list[str],
+        *,
+        enter: Step = nothing,
+        leave: Step = nothing,
+        tasks: Any = (),
+        nursery: tuple[Step, ...] = (),
+    ) -> None:
+        self.__name__ = name
+        self._happened = happened
+        self._enter, self._leave, self._tasks, self._nursery = enter, leave, tasks, nursery
+
+    @hookimpl
+    def register_tools(self, register: Callable[..., str]) -> None:
+        async def answer() -> str:
+            return "done"
+
+        register(answer, name=self.__name__)
+
+    @hookimpl
+    def lifespan(self, server: Server) -> Any:
+        @asynccontextmanager
+        async def live() -> AsyncIterator[str]:
+            await self._enter()
+            self._happened.append(f"enter {self.__name__}")
+            try:
+                async with trio.open_nursery() as nursery:
+                    for task in self._nursery:
+                        nursery.start_soon(task)
+                    yield f"state of {self.__name__}"
+                    nursery.cancel_scope.cancel()
+            finally:
+                await self._leave()
+                self._happened.append(f"leave {self.__name__}")
+
+        return live()
+
+    @hookimpl
+    def background(self, server: Server) -> Any:
+        return self._tasks
+
+
+async def names(client: Client) -> list[str]:
+    return sorted(each["name"] for each in (await client.result(Request("list", "tools/list", {})))["tools"])
+
+
+async def fail() -> None:
+    raise RuntimeError("no such luck")
+
+
+async def fail_later() -> None:
+    await trio.sleep(5)
+    raise RuntimeError("no such luck")
+
+
+def states(server: Server) -> dict[str, str]:
+    return {name: plugin.state.value for name, plugin in server.plugins.plugins.items()}
+
+
+async def test_entered_in_order_left_in_reverse_order() -> None:
+    happened: list[str] = []
+
+    async def pause() -> None:
+        await trio.lowlevel.checkpoint()
+
+    server = Server(plugins=[Plugin(name, happened, enter=pause, leave=pause) for name in "abc"])
+    async with connected(server) as client:
+        assert await names(client) == ["a", "b", "c"]
+        assert server.state_of("b") == "state of b"
+
+    assert happened == ["enter a", "enter b", "enter c", "leave c", "leave b", "leave a"]
+
+
+async def test_a_lifespan_may_hold_a_nursery(autojump_clock: Any) -> None:
+    """It is entered and left in the same task, properly nested."""
+    happened: list[str] = []
+    beats: list[float] = []
+
+    async def beat() -> None:
+        while True:
+            beats.append(trio.current_time())
+            await trio.sleep(1)
+
+    server = Server(plugins=[Plugin(name, happened, nursery=(beat,)) for name in "ab"])
+    async with connected(server):
+        await trio.sleep(2.5)
+
+    assert len(beats) == 6
+    assert happened[2:] == ["leave b", "leave a"]
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", None])
+async def test_a_lifespan_that_fails_while_open_is_alone_and_clients_are_told(
+    revision: str | None, autojump_clock: Any
+) -> None:
+    happened: list[str] = []
+    server = Server(
+        plugins=[Plugin("a", happened), Plugin("bad", happened, nursery=(fail_later,)), Plugin("c", happened)]
+    )
+    async with connected(server, revision=revision) as client:
+        if revision is None:
+            wanted = {"notifications": {"toolsListChanged": True}, "_meta": envelope()}
+            await client.send(Request("listen", "subscriptions/listen", wanted))
+            assert isinstance(await client.next(), Notification)
+        told = await client.next()
+        assert isinstance(told, Notification)
+        assert told.method == "notifications/tools/list_changed"
+        assert trio.current_time() == pytest.approx(5)
+
+        request = Request("list", "tools/list", {"_meta": envelope()} if revision is None else {})
+        assert [each["name"] for each in (await client.result(request))["tools"]] == ["a", "c"]
+        assert states(server) == {"a": "running", "bad": "quarantined", "c": "running"}
+        assert server.plugins.plugins["bad"].fault == "lifespan failed: no such luck"
+        assert not server.health()["ready"]
+        assert happened == ["enter a", "enter bad", "enter c", "leave bad"]
+
+    assert happened[4:] == ["leave c", "leave a"]
+
+
+async def test_a_lifespan_that_ends_by_itself_is_a_fault(autojump_clock: Any) -> None:
+    class Ends:
+        @hookimpl
+        def lifespan(self, server: Server) -> Any:
+            @asynccontextmanager
+            async def live() -> AsyncIterator[None]:
+                with trio.move_on_after(3):
+                    yield
+
+            return live()
+
+    server = Server(plugins=[Ends()])
+    async with connected(server):
+        await trio.sleep(4)
+        assert server.plugins.plugins["Ends"].fault == "lifespan failed: it ended while the server is open"
+
+
+@pytest.mark.parametrize("strict", [False, True])
+async def test_a_lifespan_that_cannot_be_entered(strict: bool) -> None:
+    happened: list[str] = []
+    plugins = [Plugin("a", happened), Plugin("bad", happened, enter=fail), Plugin("c", happened)]
+    server = Server(plugins=plugins, strict=strict)
+    if strict:
+        with pytest.RaisesGroup(pytest.RaisesExc(PluginError, match="^plugin bad: lifespan failed: no such luck$")):
+            await server.open().__aenter__()
+        assert happened == ["enter a", "leave a"]
+        return
+    async with connected(server) as client:
+        assert await names(client) == ["a", "c"]
+        assert states(server)["bad"] == "quarantined"
+
+    assert happened == ["enter a", "enter c", "leave c", "leave a"]
+
+
+async def test_strict_a_lifespan_that_fails_while_open_ends_the_server(autojump_clock: Any) -> None:
+    happened: list[str] = []
+    server = Server(plugins=[Plugin("a", happened), Plugin("bad", happened, nursery=(fail_later,))], strict=True)
+    with pytest.RaisesGroup(pytest.RaisesExc(PluginError, match="no such luck")):
+        async with server.open():
+            await trio.sleep_forever()
+
+    assert happened == ["enter a", "enter bad", "leave bad", "leave a"]
+
+
+@pytest.mark.parametrize("hook", ["lifespan", "background"])
+@pytest.mark.parametrize("given", [5, RuntimeError("no such luck")])
+async def test_a_hook_that_gives_something_else_is_a_fault(hook: str, given: Any) -> None:
+    class Wrong:
+        def _give(self, server: Any) -> Any:
+            if isinstance(given, Exception):
+                raise given
+            return given
+
+        lifespan = hookimpl(_give) if hook == "lifespan" else None
+        background = hookimpl(_give) if hook == "background" else None
+
+    server = Server(plugins=[Wrong(), Plugin("a", [])])
+    async with connected(server) as client:
+        assert await names(client) == ["a"]
+        fault = server.plugins.plugins["Wrong"].fault
+        assert fault is not None
+        assert fault.startswith(f"{hook} failed: ")
+
+
+async def test_lifespans_are_left_in_order_where_the_server_is_cancelled(autojump_clock: Any) -> None:
+    """A goodbye may take its time, although everything around is cancelled."""
+    happened: list[str] = []
+
+    async def goodbye() -> None:
+        await trio.sleep(2)
+
+    server = Server(plugins=[Plugin(name, happened, leave=goodbye) for name in "ab"])
+    with trio.move_on_after(10) as scope:
+        async with server.open():
+            await trio.sleep_forever()
+
+    assert scope.cancelled_caught
+    assert trio.current_time() == pytest.approx(14)
+    assert happened[2:] == ["leave b", "leave a"]
+
+
+async def test_an_exit_that_hangs_is_cancelled_and_the_others_go_on(
+    autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It has what is left of ``timeouts.shutdown``; the next one has a second of its own."""
+    happened: list[str] = []
+
+    async def half_a_second() -> None:
+        await trio.sleep(0.5)
+
+    plugins = [
+        Plugin("a", happened, leave=half_a_second),
+        Plugin("stuck", happened, leave=trio.sleep_forever),
+        Plugin("c", happened),
+    ]
+    server = Server(plugins=plugins, timeouts=Timeouts(shutdown=3))
+    async with server.open():
+        pass
+
+    assert trio.current_time() == pytest.approx(3.5)
+    assert happened[3:] == ["leave c", "leave a"]
+    assert [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR] == [
+        "stuck: its lifespan was cancelled, for it took too long to be left"
+    ]
+
+
+async def test_an_exit_that_fails_is_logged_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    happened: list[str] = []
+    server = Server(plugins=[Plugin("a", happened), Plugin("bad", happened, leave=fail), Plugin("c", happened)])
+    async with server.open():
+        pass
+
+    assert happened[3:] == ["leave c", "leave a"]
+    assert "quarantined bad: lifespan failed: no such luck" in caplog.text
+
+
+async def test_entering_is_cancelled_with_the_server(autojump_clock: Any) -> None:
+    happened: list[str] = []
+    server = Server(plugins=[Plugin("a", happened), Plugin("stuck", happened, enter=trio.sleep_forever)])
+    with trio.move_on_after(2):
+        async with server.open():
+            raise AssertionError("unreachable")
+
+    assert trio.current_time() == pytest.approx(2)
+    assert happened == ["enter a", "leave a"]
+    assert not server.is_open
+
+
+async def test_requests_are_over_before_the_first_lifespan_is_left(autojump_clock: Any) -> None:
+    happened: list[str] = []
+
+    @tool
+    async def work() -> str:
+        try:
+            await trio.sleep_forever()
+        finally:
+            happened.append("work is over")
+        raise AssertionError("unreachable")
+
+    server = Server(plugins=[Plugin("a", happened)], timeouts=Timeouts(shutdown=1))
+    server.add_tool(work)
+    async with server.open(), open_client(server) as client:
+        await client.send(Request(0, "tools/call", {"name": "work", "arguments": {}, "_meta": envelope()}))
+        await trio.sleep(1)
+        await server.supervisor.drain()
+
+    assert happened == ["enter a", "work is over", "leave a"]
+
+
+# In the background
+
+
+async def test_a_background_task_that_fails_is_started_again_later_each_time(
+    autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    starts: list[float] = []
+
+    async def poll() -> None:
+        starts.append(trio.current_time())
+        await fail()
+
+    server = Server(plugins=[Plugin("a", [], tasks=[poll]), Plugin("b", [])])
+    async with connected(server) as client:
+        await trio.sleep(250)
+        assert await names(client) == ["a", "b"]
+
+    assert starts == pytest.approx([0, 1, 3, 7, 15, 31, 63, 123, 183, 243])
+    assert "poll failed, started again in 60 s" in caplog.text
+    assert "RuntimeError: no such luck" in caplog.text
+
+
+async def test_a_background_task_that_ran_for_long_starts_anew(autojump_clock: Any) -> None:
+    starts: list[float] = []
+
+    async def poll() -> None:
+        starts.append(trio.current_time())
+        await trio.sleep(100 if len(starts) == 4 else 0)
+        await fail()
+
+    server = Server(plugins=[Plugin("a", [], tasks=[poll])])
+    async with server.open():
+        await trio.sleep(110)
+
+    assert starts == pytest.approx([0, 1, 3, 7, 108, 110])
+
+
+async def test_a_background_task_that_returns_is_done(autojump_clock: Any) -> None:
+    starts: list[float] = []
+
+    async def once() -> None:
+        starts.append(trio.current_time())
+
+    async with Server(plugins=[Plugin("a", [], tasks=[once])]).open():
+        await trio.sleep(100)
+
+    assert starts == [0]
+
+
+async def test_background_tasks_live_inside_their_own_lifespan() -> None:
+    happened: list[str] = []
+
+    async def poll() -> None:
+        happened.append("poll")
+        try:
+            await trio.sleep_forever()
+        finally:
+            happened.append("polled")
+
+    manager = PluginManager()
+    plugin = manager.register(Plugin("a", happened, tasks=[poll]))
+    async with Server(plugins=manager).open():
+        await trio.testing.wait_all_tasks_blocked()
+        assert plugin.state is State.RUNNING
+
+    assert happened == ["enter a", "poll", "polled", "leave a"]

@@ -1,0 +1,205 @@
+"""A ``mcptrio`` process and what it says: real descriptors, real signals, a real exit code.
+
+Used by the tests of the command line and of serving.
+The one rule: every wait has a deadline, and whatever happens the process and its children are gone at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field
+
+__all__ = ["HELLO", "Served", "line", "run", "serving"]
+
+PATIENCE = 20.0
+"""Seconds; only a test that fails waits so long."""
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}},
+}
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Ours, without what would configure mcptrio."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("MCPTRIO")} | more
+
+
+def run(*args: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run ``mcptrio`` to its end, with nothing on its input."""
+    return subprocess.run(
+        [sys.executable, "-m", "mcptrio", *args],
+        cwd=cwd,
+        env=environment(**env),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+def line(message: Mapping[str, Any]) -> bytes:
+    return json.dumps(message).encode() + b"\n"
+
+
+@define(eq=False)
+class Served:
+    """A running server.
+
+    Attributes:
+        written: its standard error, a file.
+    """
+
+    process: subprocess.Popen[bytes]
+    written: Path
+    _buffer: bytearray = field(factory=bytearray)
+    _ids: int = 0
+
+    # stdio
+
+    def send(self, *messages: Mapping[str, Any]) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"".join(line(message) for message in messages))
+        self.process.stdin.flush()
+
+    def receive(self, seconds: float = PATIENCE) -> dict[str, Any]:
+        """The next line, which has to be a message; empty at the end of the output."""
+        deadline = time.monotonic() + seconds
+        assert self.process.stdout is not None
+        while b"\n" not in self._buffer:
+            readable, _, _ = select.select([self.process.stdout], [], [], max(0, deadline - time.monotonic()))
+            assert readable, f"nothing within {seconds} s; standard error: {self.stderr}"
+            chunk = os.read(self.process.stdout.fileno(), 65536)
+            if not chunk:
+                assert not self._buffer, f"half a line: {bytes(self._buffer)!r}"
+                return {}
+            self._buffer += chunk
+        end = self._buffer.index(b"\n") + 1
+        message: dict[str, Any] = json.loads(self._buffer[:end])
+        del self._buffer[:end]
+        return message
+
+    def rest(self) -> list[dict[str, Any]]:
+        """Everything up to the end of the output."""
+        messages = []
+        while message := self.receive():
+            messages.append(message)
+        return messages
+
+    def greet(self) -> dict[str, Any]:
+        """The handshake. Returns the result of ``initialize``."""
+        self.send(HELLO)
+        result: dict[str, Any] = self.receive()["result"]
+        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        return result
+
+    def start_call(self, name: str, **arguments: Any) -> int:
+        """Call a tool, and do not wait. Returns the id."""
+        return self.start("tools/call", name=name, arguments=arguments)
+
+    def start(self, method: str, **params: Any) -> int:
+        self._ids += 1
+        self.send({"jsonrpc": "2.0", "id": self._ids, "method": method, "params": params})
+        return self._ids
+
+    def call(self, name: str, **arguments: Any) -> str:
+        """The text of a tool's answer."""
+        id = self.start_call(name, **arguments)
+        while (message := self.receive()).get("id") != id:
+            assert message, f"no answer to {name}; standard error: {self.stderr}"
+        text: str = message["result"]["content"][0]["text"]
+        return text
+
+    def close_input(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+    # Standard error
+
+    @property
+    def stderr(self) -> str:
+        return self.written.read_text(errors="replace")
+
+    def until(self, pattern: str, seconds: float = PATIENCE) -> re.Match[str]:
+        """Wait until it says so on standard error."""
+        deadline = time.monotonic() + seconds
+        while True:
+            # Whether it has ended is asked first, so that its last words are not missed.
+            ended = self.process.poll() is not None
+            found = re.search(pattern, self.stderr)
+            if found:
+                return found
+            assert not ended, f"ended with {self.process.returncode}, without {pattern!r}: {self.stderr}"
+            assert time.monotonic() < deadline, f"no {pattern!r} within {seconds} s: {self.stderr}"
+            time.sleep(0.01)
+
+    @property
+    def port(self) -> int:
+        """Of an HTTP server, once it listens."""
+        return int(self.until(r"(?m)^serving http://[^/]+:(\d+)/")[1])
+
+    # The end
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def end(self, seconds: float = PATIENCE) -> tuple[int, float]:
+        """Wait for its end. Returns its exit code and how long that took."""
+        begin = time.monotonic()
+        try:
+            code = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {seconds} s; standard error: {self.stderr}") from None
+        return code, time.monotonic() - begin
+
+
+@contextmanager
+def serving(
+    *args: str,
+    cwd: Path,
+    command: Sequence[str] | None = None,
+    stdin: int = subprocess.PIPE,
+    stdout: int = subprocess.PIPE,
+    **env: str,
+) -> Iterator[Served]:
+    """``mcptrio serve`` with these arguments, in a process group of its own.
+
+    Args:
+        command: another command than that.
+    """
+    written = cwd / f"stderr-{time.monotonic_ns()}.log"
+    with written.open("wb") as errors:
+        process = subprocess.Popen(
+            command or [sys.executable, "-m", "mcptrio", "serve", *args],
+            cwd=cwd,
+            env=environment(**env),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=errors,
+            start_new_session=True,
+        )
+    try:
+        yield Served(process, written)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
+        process.wait()

@@ -1,0 +1,293 @@
+"""Asking by answering: parked, resumed, replayed, evicted, and what a hostile client makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import trio
+
+from mcptrio import Context, Limits, Server, Timeouts
+from mcptrio.protocol.messages import ErrorResponse, Request
+from tests.runtime.peers import Client, connected, envelope, tool
+
+__all__: list[str] = []
+
+Answers = dict[str, Any]
+
+
+def accept(value: Any) -> dict[str, Any]:
+    return {"action": "accept", "content": {"value": value}}
+
+
+def retry(id: Any, name: str, asked: dict[str, Any], answers: Answers) -> Request:
+    return tool(id, name, modern=True, inputResponses=answers, requestState=asked["requestState"])
+
+
+def keys(asked: dict[str, Any]) -> list[str]:
+    assert asked["resultType"] == "input_required", asked
+    return list(asked.get("inputRequests", {}))
+
+
+def text(result: dict[str, Any]) -> str:
+    assert result["resultType"] == "complete", result
+    assert not result.get("isError"), result
+    found: str = result["content"][0]["text"]
+    return found
+
+
+def serving(function: Callable[..., Awaitable[str]], **options: Any) -> Server:
+    server = Server(**options)
+    server.add_tool(function, name="it")
+    return server
+
+
+async def twice(ctx: Context) -> str:
+    first = (await ctx.elicit("first?", str, key="first")).unwrap()
+    second = (await ctx.elicit("second?", str, key="second")).unwrap()
+    return f"{first}, {second}"
+
+
+async def first_round(client: Client, id: Any = 1) -> dict[str, Any]:
+    return await client.result(tool(id, "it", modern=True))
+
+
+@pytest.mark.parametrize("parked", [0, 10])
+async def test_answers_lead_to_the_end_parked_or_replayed(parked: int, autojump_clock: Any) -> None:
+    server = serving(twice, limits=Limits(parked=parked))
+    async with connected(server, revision=None) as client:
+        one = await first_round(client)
+        assert keys(one) == ["first"]
+        two = await client.result(retry(2, "it", one, {"first": accept("a")}))
+        assert keys(two) == ["second"]
+        done = await client.result(retry(3, "it", two, {"second": accept("b")}))
+        assert text(done) == "a, b"
+        assert server.snapshot()["parked"] == []
+
+
+@pytest.mark.parametrize("parked", [0, 10])
+async def test_only_what_was_asked_is_answered(parked: int, autojump_clock: Any) -> None:
+    """Answers ahead of their question, and second thoughts about one that is settled, are ignored, and not carried."""
+    server = serving(twice, limits=Limits(parked=parked))
+    async with connected(server, revision=None) as client:
+        one = await first_round(client)
+        ahead = {"first": accept("a"), "second": accept("early"), **{f"x{n}": accept("x" * 100) for n in range(2000)}}
+        two = await client.result(retry(2, "it", one, ahead))
+        assert keys(two) == ["second"]
+        assert len(two["requestState"]) < 1000
+        done = await client.result(retry(3, "it", two, {"first": accept("changed"), "second": accept("b")}))
+        assert text(done) == "a, b"
+
+
+async def test_the_same_retry_twice_runs_to_the_end_twice(autojump_clock: Any) -> None:
+    """The first finds the parked handler, the second replays; neither waits for the other."""
+    server = serving(twice)
+    async with connected(server, revision=None) as client:
+        one = await first_round(client)
+        two = await client.result(retry(2, "it", one, {"first": accept("a")}))
+        last = [retry(id, "it", two, {"second": accept("b")}) for id in (3, 4)]
+        await client.send(*last)
+        for _ in last:
+            answer = await client.next()
+            assert not isinstance(answer, ErrorResponse), answer
+            assert text(answer.result) == "a, b"  # type: ignore[union-attr]
+
+
+async def test_a_question_that_is_given_up_is_not_asked_again(autojump_clock: Any) -> None:
+    async def patient(ctx: Context) -> str:
+        with trio.move_on_after(5):
+            await ctx.elicit("now?", str, key="now")
+        return (await ctx.elicit("later?", str, key="later")).unwrap()
+
+    async with connected(serving(patient), revision=None) as client:
+        one = await first_round(client)
+        await trio.sleep(10)
+        two = await client.result(retry(2, "it", one, {}))
+        assert keys(two) == ["later"]
+        assert text(await client.result(retry(3, "it", two, {"later": accept("b")}))) == "b"
+
+
+async def test_a_retry_while_the_parked_handler_is_being_cleaned_up_replays(autojump_clock: Any) -> None:
+    starts: list[float] = []
+
+    async def slow_to_leave(ctx: Context) -> str:
+        starts.append(trio.current_time())
+        try:
+            return (await ctx.elicit("what?", str, key="what")).unwrap()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(5)
+
+    server = serving(slow_to_leave, timeouts=Timeouts(input=100))
+    async with connected(server, revision=None) as client:
+        one = await first_round(client)
+        await trio.sleep(101)
+        assert text(await client.result(retry(2, "it", one, {"what": accept("a")}))) == "a"
+        assert len(starts) == 2
+
+
+async def test_a_parked_handler_ends_when_nobody_comes(autojump_clock: Any) -> None:
+    ended: list[float] = []
+
+    async def waiting(ctx: Context) -> str:
+        began = trio.current_time()
+        try:
+            return (await ctx.elicit("what?", str)).unwrap()
+        finally:
+            ended.append(trio.current_time() - began)
+
+    server = serving(waiting, timeouts=Timeouts(input=100))
+    async with connected(server, revision=None) as client:
+        await first_round(client)
+        assert len(server.snapshot()["parked"]) == 1
+        await trio.sleep(150)
+        assert ended == [pytest.approx(100)]
+        assert server.snapshot()["parked"] == []
+
+
+async def test_the_oldest_is_evicted_and_its_retry_replays(autojump_clock: Any) -> None:
+    starts: list[int] = []
+
+    async def asks(ctx: Context) -> str:
+        starts.append(1)
+        return (await ctx.elicit("what?", str, key="what")).unwrap()
+
+    server = serving(asks, limits=Limits(parked=2))
+    async with connected(server, revision=None) as client:
+        rounds = [await first_round(client, id) for id in range(3)]
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(server.snapshot()["parked"]) == 2
+        for id, asked in enumerate(rounds, 10):
+            assert text(await client.result(retry(id, "it", asked, {"what": accept(str(id))}))) == str(id)
+        assert len(starts) == 4
+
+
+async def test_a_wrong_answer_is_refused_and_the_handler_waits_on(autojump_clock: Any) -> None:
+    server = serving(twice)
+    async with connected(server, revision=None) as client:
+        one = await first_round(client)
+        for wrong in (5, None, [], {"action": "perhaps"}, {"action": "accept", "content": {"value": 7}}):
+            error = await client.error(retry(2, "it", one, {"first": wrong}))
+            assert error.code == -32602
+            assert len(server.snapshot()["parked"]) == 1
+        two = await client.result(retry(3, "it", one, {"first": accept("a")}))
+        assert keys(two) == ["second"]
+
+
+async def test_a_retry_without_the_answer_is_asked_again(autojump_clock: Any) -> None:
+    async with connected(serving(twice), revision=None) as client:
+        one = await first_round(client)
+        again = await client.result(retry(2, "it", one, {}))
+        assert keys(again) == ["first"]
+        assert again["requestState"] != one["requestState"]
+
+
+async def test_a_cancelled_retry_ends_the_handler(autojump_clock: Any) -> None:
+    ended: list[str | None] = []
+
+    async def works_on(ctx: Context) -> str:
+        await ctx.elicit("what?", str, key="what")
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended.append(ctx.cancel_reason)
+        return "unreachable"
+
+    server = serving(works_on, timeouts=Timeouts(request=50))
+    async with connected(server, revision=None) as client:
+        one = await first_round(client)
+        error = await client.error(retry(2, "it", one, {"what": accept("a")}))
+        assert "timed out" in error.message
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(ended) == 1
+
+
+async def test_asking_inside_a_shield_fails_loudly(autojump_clock: Any) -> None:
+    async def shielded(ctx: Context) -> str:
+        with trio.CancelScope(shield=True):
+            await ctx.elicit("what?", str)
+        return "unreachable"
+
+    async with connected(serving(shielded), revision=None) as client:
+        assert (await first_round(client))["isError"] is True
+
+
+async def test_a_request_of_ones_own_is_refused_where_servers_send_none(autojump_clock: Any) -> None:
+    """MCP 2026-07-28, basic/patterns: servers MUST NOT initiate JSON-RPC requests."""
+
+    async def own(ctx: Context) -> str:
+        return str(await ctx.request("acme/question", timeout=5))
+
+    async with connected(serving(own), revision=None) as client:
+        await client.send(tool(1, "it", modern=True))
+        answer = await client.next()
+        assert isinstance(answer, ErrorResponse), answer
+        assert answer.code == -32601
+
+
+async def test_effects_run_once_over_all_rounds(autojump_clock: Any) -> None:
+    charged: list[str] = []
+
+    async def charge(what: str) -> dict[str, str]:
+        charged.append(what)
+        return {"receipt": what}
+
+    async def buys(ctx: Context) -> str:
+        one = await ctx.once(charge, "book")
+        await ctx.elicit("sure?", str, key="sure")
+        two = await ctx.once(charge, "book")
+        return f"{one} {two}"
+
+    async with connected(serving(buys, limits=Limits(parked=0)), revision=None) as client:
+        one = await first_round(client)
+        assert text(await client.result(retry(2, "it", one, {"sure": accept("y")}))).count("book") == 2
+        # Two calls of the same effect are two effects.
+        assert charged == ["book", "book"]
+
+
+async def test_state_that_grows_too_large_is_refused(autojump_clock: Any) -> None:
+    async with connected(serving(twice, limits=Limits(state_bytes=2000)), revision=None) as client:
+        one = await first_round(client)
+        error = await client.error(retry(2, "it", one, {"first": accept("x" * 5000)}))
+        assert error.code == -32603
+        giant = tool(3, "it", modern=True, inputResponses={}, requestState="x" * 100_000)
+        assert (await client.error(giant)).code == -32602
+
+
+async def test_stopping_ends_what_is_parked(autojump_clock: Any) -> None:
+    ended: list[int] = []
+
+    async def waiting(ctx: Context) -> str:
+        try:
+            return (await ctx.elicit("what?", str)).unwrap()
+        finally:
+            ended.append(1)
+
+    server = serving(waiting)
+    async with connected(server, revision=None) as client:
+        await first_round(client)
+        await server.supervisor.drain()
+        await trio.testing.wait_all_tasks_blocked()
+        assert ended == [1]
+
+
+async def test_two_questions_at_once_may_be_answered_one_by_one(autojump_clock: Any) -> None:
+    async def both(ctx: Context) -> str:
+        answers: dict[str, str] = {}
+
+        async def ask(key: str) -> None:
+            answers[key] = (await ctx.elicit(f"{key}?", str, key=key)).unwrap()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask, "a")
+            nursery.start_soon(ask, "b")
+        return answers["a"] + answers["b"]
+
+    async with connected(serving(both), revision=None) as client:
+        asked = await first_round(client)
+        for id in range(2, 5):
+            asked = await client.result(retry(id, "it", asked, {key: accept(key) for key in keys(asked)[:1]}))
+            if asked["resultType"] == "complete":
+                break
+        assert text(asked) == "ab"

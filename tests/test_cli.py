@@ -1,0 +1,352 @@
+"""The command line: what it takes, in which order of precedence, and what it says when something is wrong.
+
+What ends before anything starts is called in this process; the rest is a process: its output, its standard error, its
+exit code.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import logging
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mcptrio
+from mcptrio.cli import main
+from tests.distributions import install, one_tool
+from tests.processes import HELLO, run, serving
+
+__all__: list[str] = []
+
+SETTINGS = """
+import json
+from mcptrio import Context, tool
+
+@tool
+async def settings(ctx: Context) -> str:
+    server = ctx.server
+    limits, timeouts = server.settings.limits, server.settings.timeouts
+    return json.dumps({
+        "name": server.info.name,
+        "requests": limits.requests,
+        "requests_per_session": limits.requests_per_session,
+        "sessions": limits.sessions,
+        "request": timeouts.request,
+        "idle": timeouts.idle,
+        "input": timeouts.input,
+        "shutdown": timeouts.shutdown,
+        "ping_interval": server.settings.ping_interval,
+    })
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A working directory with a plugin file in it."""
+    (tmp_path / "own.py").write_text(SETTINGS)
+    return tmp_path
+
+
+def settings(folder: Path, *args: str, **env: str) -> dict[str, Any]:
+    """The settings of a server that is started so."""
+    with serving("--stdio", *args, cwd=folder, **env) as served:
+        served.greet()
+        told: dict[str, Any] = json.loads(served.call("settings"))
+        return told
+
+
+# Wrong use
+
+
+@pytest.fixture
+def refused(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Calls ``mcptrio``, which has to exit with 2 without a word on standard output. Returns what it said."""
+
+    def call(*args: str, **env: str) -> str:
+        monkeypatch.chdir(folder)
+        for name, value in env.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(sys, "argv", ["mcptrio", *args])
+        monkeypatch.setattr(logging.getLogger(), "handlers", [])
+        with pytest.raises(SystemExit) as exited:
+            main()
+        out, err = capfd.readouterr()
+        assert (exited.value.code, out) == (2, "")
+        return err
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ((), "expected --stdio or --http"),
+        (("--http", "--port", "99999"), "--port"),
+        (("--http", "--port", "x"), "--port"),
+        (("--http", "--path", "mcp"), "'--path': expected a path that begins with /, got 'mcp'"),
+        (("--stdio", "--idle-timeout", "nan"), "'--idle-timeout': expected a number of seconds, got nan"),
+        (("--stdio", "--idle-timeout", "0"), "--idle-timeout"),
+        (("--stdio", "--ping-interval", "nan"), "'--ping-interval': expected a number of seconds, got nan"),
+        (("--stdio", "--max-requests", "0"), "--max-requests"),
+        (("--stdio", "--max-message-bytes", "5"), "--max-message-bytes"),
+        (("--stdio", "--log-format", "xml"), "--log-format"),
+        (("--stdio", "--prot", "1"), "--prot"),
+        (("--stdio", "--plugin", "missing.py"), "mcptrio: --plugin: no such file: missing.py"),
+        (("--stdio", "--plugin", "."), "mcptrio: no plugin '.' is installed; installed: "),
+        (("--stdio", "--plugin", "everythin"), "no plugin 'everythin' is installed; did you mean everything?"),
+        (("--stdio", "--no-plugin", "everythin"), "no plugin 'everythin' is installed; did you mean everything?"),
+        (("--stdio", "--config", "missing.toml"), "mcptrio: missing.toml: cannot be read: No such file"),
+    ],
+)
+def test_wrong_use_is_exit_code_2(refused: Callable[..., str], args: tuple[str, ...], said: str) -> None:
+    assert said in refused("serve", *args)
+
+
+@pytest.mark.parametrize("transport", ["--stdio", "--http"])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[http]\nport = \n", "mcptrio.toml:2: expected TOML"),
+        ("[server]\npage_sice = 5\n", "mcptrio.toml:2: server.page_sice: expected one of "),
+        ("[server.timeouts]\nidle = 'x'\n", "mcptrio.toml:2: server.timeouts.idle: expected a number above 0, got 'x'"),
+        ("\n[server]\nenable = ['nots']", "mcptrio.toml:3: server.enable: no plugin 'nots' is installed"),
+        ("[server]\nenable = ['gone.py']", "mcptrio.toml:2: server.enable: no such file: "),
+        ("[server]\nenable=[]\ndisable = ['nots']", "mcptrio.toml:3: server.disable: no plugin 'nots' is installed"),
+        ("[server]\nkey_files = ['short']", "mcptrio.toml:2: server.key_files: short: expected a sealing key of at le"),
+        ("[server]\nkey_files = ['gone']", "mcptrio.toml:2: server.key_files: gone cannot be read: No such file"),
+    ],
+)
+def test_a_wrong_configuration_file_is_exit_code_2(
+    refused: Callable[..., str], folder: Path, transport: str, text: str, said: str
+) -> None:
+    (folder / "mcptrio.toml").write_text(text)
+    (folder / "short").write_text("12345")
+
+    assert f"mcptrio: {said}" in refused("serve", transport, "--port=0")
+
+
+@pytest.mark.parametrize("transport", ["--stdio", "--http"])
+def test_a_wrong_configuration_ends_a_process_in_one_line(tmp_path: Path, transport: str) -> None:
+    (tmp_path / "mcptrio.toml").write_text("[server]\nkey_files = ['gone']\nenable = []\n")
+    ended = run("serve", transport, "--port=0", cwd=tmp_path)
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == "mcptrio: mcptrio.toml:2: server.key_files: gone cannot be read: No such file or directory\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("MCPTRIO_KEYS", "0123456789abcdef,short", "MCPTRIO_KEYS: expected a sealing key of at least 16 bytes, got 5"),
+        ("MCPTRIO_SERVE_MAX_SESSIONS", "many", "'--max-sessions'"),
+        ("MCPTRIO_SERVE_PLUGINS", "own.py gone.py", "--plugin: no such file: gone.py"),
+    ],
+)
+def test_a_wrong_environment_is_exit_code_2(refused: Callable[..., str], name: str, value: str, said: str) -> None:
+    assert said in refused("serve", "--http", **{name: value})
+
+
+# Precedence
+
+
+def test_option_before_environment_before_file_before_default(folder: Path) -> None:
+    (folder / "mcptrio.toml").write_text(
+        "[server]\nname = 'filed'\nping_interval = 9\n"
+        "timeouts = { request = 101, idle = 102, input = 103 }\nlimits = { requests = 11, sessions = 12 }\n"
+    )
+    told = settings(
+        folder,
+        "--plugin=own.py",
+        "--request-timeout=301",
+        "--max-requests=31",
+        MCPTRIO_SERVE_REQUEST_TIMEOUT="201",
+        MCPTRIO_SERVE_IDLE_TIMEOUT="202",
+        MCPTRIO_SERVE_MAX_SESSION_REQUESTS="22",
+        MCPTRIO_SERVE_SHUTDOWN_TIMEOUT="0.5",
+    )
+
+    assert told == {
+        "name": "filed",
+        "request": 301,
+        "idle": 202,
+        "input": 103,
+        "shutdown": 0.5,
+        "requests": 31,
+        "requests_per_session": 22,
+        "sessions": 12,
+        "ping_interval": 9,
+    }
+
+
+def test_a_transport_and_plugins_from_the_environment(folder: Path) -> None:
+    (folder / "second.py").write_text(one_tool("second"))
+    with serving(cwd=folder, MCPTRIO_SERVE_TRANSPORT="stdio", MCPTRIO_SERVE_PLUGINS="own.py second.py") as served:
+        assert served.greet()["serverInfo"]["name"] == "mcptrio"
+        assert served.call("second") == "done"
+        assert json.loads(served.call("settings"))["sessions"] == 10_000
+
+
+def test_another_configuration_file_and_what_is_beside_it(folder: Path) -> None:
+    there = folder / "etc"
+    there.mkdir()
+    (there / "there.py").write_text(SETTINGS)
+    (there / "key").write_bytes(b"0123456789abcdef\n")
+    (there / "other.toml").write_text("[server]\nname = 'other'\nenable = ['there.py']\nkey_files = ['key']\n")
+
+    assert settings(folder, "--config=etc/other.toml")["name"] == "other"
+
+
+def test_a_plugin_named_by_option_is_served_although_the_file_disables_it(tmp_path: Path) -> None:
+    install(tmp_path / "site", "cli-one", modules={"cli_one": one_tool("one")}, one="cli_one")
+    (tmp_path / "mcptrio.toml").write_text("[server]\ndisable = ['one']\n")
+    site = str(tmp_path / "site")
+
+    listed = {
+        args: {each["name"]: each["state"] for each in json.loads(run(*args, cwd=tmp_path, PYTHONPATH=site).stdout)}
+        for args in [
+            ("plugins", "--json"),
+            ("plugins", "--json", "--plugin=one"),
+            ("plugins", "--json", "--plugin=one", "--no-plugin=one"),
+        ]
+    }
+    assert [states["one"] for states in listed.values()] == ["disabled", "loaded", "disabled"]
+    assert [states["everything"] for states in listed.values()] == ["loaded", "disabled", "disabled"]
+
+
+def test_the_bound_on_messages_from_option_before_file(tmp_path: Path) -> None:
+    """Over HTTP it is that of the body, which has a key of its own in the file."""
+    (tmp_path / "own.py").write_text(one_tool("one"))
+    (tmp_path / "mcptrio.toml").write_text("[http]\nbody_bytes = 1000000\nhost = 'localhost'\npath = '/filed'\n")
+    with serving(
+        "--http", "--port=0", "--host=127.0.0.1", "--plugin=own.py", "--max-message-bytes=2000", cwd=tmp_path
+    ) as served:
+        port = served.port
+        assert f"serving http://127.0.0.1:{port}/filed" in served.stderr
+        assert post(port, "/filed", {**HELLO, "x": "y" * 2000})[0] == 413
+        assert post(port, "/filed", HELLO)[0] == 200
+
+
+def post(port: int, path: str, message: Any) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    try:
+        connection.request("POST", path, json.dumps(message), headers)
+        response = connection.getresponse()
+        return response.status, response.read()
+    finally:
+        connection.close()
+
+
+# Listing
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    site = tmp_path / "site"
+    install(
+        site,
+        "cli-good",
+        "2.1",
+        modules={"cli_good": "import os\nprint('from Python')\nos.system('echo from a child')\n" + one_tool("fine")},
+        good="cli_good",
+    )
+    install(site, "cli-broken", modules={"cli_broken": "raise RuntimeError('no such luck')"}, broken="cli_broken")
+    return site
+
+
+def test_plugins_as_json_and_nothing_else(tmp_path: Path, installed: Path) -> None:
+    """What a plugin prints while it is imported goes to standard error."""
+    ended = run("plugins", "--json", "--plugin=good", "--plugin=broken", cwd=tmp_path, PYTHONPATH=str(installed))
+    listed = {each.pop("name"): each for each in json.loads(ended.stdout)}
+
+    assert ended.returncode == 0
+    assert listed["good"] == {
+        "version": "2.1",
+        "distribution": "cli-good",
+        "state": "loaded",
+        "fault": None,
+        "offers": {"tools": ["fine"]},
+    }
+    assert listed["broken"] == {
+        "version": "1.0",
+        "distribution": "cli-broken",
+        "state": "quarantined",
+        "fault": "import failed: RuntimeError: no such luck",
+        "offers": {},
+    }
+    assert listed["everything"]["state"] == "disabled"
+    assert "from Python" in ended.stderr
+    assert "from a child" in ended.stderr
+    assert "Traceback" in ended.stderr
+
+
+def test_plugins_as_a_table(tmp_path: Path, installed: Path) -> None:
+    ended = run("plugins", "--plugin=good", "--plugin=broken", cwd=tmp_path, PYTHONPATH=str(installed))
+    table, fault = ended.stdout.split("\n\n")
+    rows = [re.split(r"  +", row) for row in table.splitlines()]
+
+    assert ended.returncode == 0
+    assert rows[0] == ["NAME", "VERSION", "DISTRIBUTION", "STATE", "CONTRIBUTES"]
+    assert ["good", "2.1", "cli-good", "loaded", "1 tools"] in rows
+    assert ["broken", "1.0", "cli-broken", "quarantined", "-"] in rows
+    assert fault == "broken: import failed: RuntimeError: no such luck\n"
+
+
+@pytest.mark.parametrize("args", [("plugins",), ("serve", "--stdio"), ("serve", "--http", "--port=0")])
+def test_strict_makes_a_broken_plugin_fatal(tmp_path: Path, installed: Path, args: tuple[str, ...]) -> None:
+    ended = run(*args, "--strict", "--plugin=broken", cwd=tmp_path, PYTHONPATH=str(installed))
+
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "mcptrio: plugin broken (from cli-broken): import failed: RuntimeError: no such luck" in ended.stderr
+
+
+def test_a_table_for_a_plugin_that_is_not_there_is_told(folder: Path) -> None:
+    (folder / "mcptrio.toml").write_text("[plugins.fss]\nx = 1\n")
+    ended = run("serve", "--stdio", "--plugin=own.py", cwd=folder)
+
+    assert ended.returncode == 0
+    assert "WARNING mcptrio.cli: mcptrio.toml:1: plugins.fss: no such plugin is installed" in ended.stderr
+
+
+# The rest
+
+
+def test_version(tmp_path: Path) -> None:
+    ended = run("--version", cwd=tmp_path)
+
+    assert (ended.returncode, ended.stdout) == (0, f"mcptrio, version {mcptrio.__version__}\n")
+
+
+@pytest.mark.parametrize("args", [("--help",), ("serve", "-h"), ("plugins", "--help")])
+def test_help_is_what_was_asked_for(tmp_path: Path, args: tuple[str, ...]) -> None:
+    ended = run(*args, cwd=tmp_path)
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("Usage: mcptrio")
+
+
+def test_the_log_is_json_on_standard_error_from_the_first_line(tmp_path: Path, installed: Path) -> None:
+    args = ("--http", "--port=0", "--plugin=broken", "--log-format=json", "--log-level=error")
+    with serving(*args, cwd=tmp_path, PYTHONPATH=str(installed)) as served:
+        served.until('"serving http')
+        entries = [json.loads(entry) for entry in served.stderr.splitlines()]
+
+    assert [entry["level"] for entry in entries] == ["error", "info"]
+    assert entries[0]["message"].startswith("quarantined broken (cli-broken 1.0): import failed")
+    assert "RuntimeError: no such luck" in entries[0]["exception"]
+    assert re.fullmatch(r"serving http://127\.0\.0\.1:\d+/mcp", entries[1]["message"])
+
+
+def test_the_log_level(folder: Path) -> None:
+    (folder / "own.py").write_text("import logging\nlog = logging.getLogger('own')\nlog.info('i')\nlog.warning('w')\n")
+    ended = run("serve", "--stdio", "--plugin=own.py", "--log-level=warning", cwd=folder)
+
+    assert ended.returncode == 0
+    assert "WARNING own: w" in ended.stderr
+    assert "own: i" not in ended.stderr

@@ -1,0 +1,193 @@
+"""The configuration file: what it can say, and what is said about it."""
+
+from __future__ import annotations
+
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mcptrio.config import Config, load_config
+from mcptrio.errors import ConfigError
+
+__all__: list[str] = []
+
+FULL = """\
+[server]
+name = "files"
+instructions = '''
+Read first.
+[http]
+port = "this is text"
+'''
+enable = ["fs", "own.py"]
+disable = ["everything"]
+page_size = 20
+ping_interval = 0
+message_bytes = 1048576
+audience = "files.example"
+key_files = ["key"]
+timeouts.shutdown = inf
+
+[server.limits]
+sessions = 10
+parked = 0
+logs_per_second = 0.5
+
+[http]
+host = "::1"
+port = 0
+path = "/files"
+allow_hosts = ["*"]
+body_timeout = 3
+
+[plugins.fs]
+timeout = 9
+folders = ["/srv"]
+"""
+
+
+def read(tmp_path: Path, text: str | bytes) -> Config:
+    file = tmp_path / "mcptrio.toml"
+    file.write_bytes(text.encode() if isinstance(text, str) else text)
+    return load_config(file)
+
+
+def refusal(tmp_path: Path, text: str | bytes) -> str:
+    """What is said of a file, without the folder it is in."""
+    with pytest.raises(ConfigError) as caught:
+        read(tmp_path, text)
+    return str(caught.value).removeprefix(f"{tmp_path}/")
+
+
+def test_everything_that_can_be_said(tmp_path: Path) -> None:
+    config = read(tmp_path, FULL)
+
+    assert (config.name, config.page_size, config.ping_interval) == ("files", 20, 0)
+    assert config.instructions is not None
+    assert "this is text" in config.instructions
+    assert (config.enable, config.disable) == (("fs", "own.py"), ("everything",))
+    assert config.timeouts == {"shutdown": inf}
+    assert config.limits == {"sessions": 10, "parked": 0, "logs_per_second": 0.5}
+    assert config.http == {"host": "::1", "port": 0, "path": "/files", "allow_hosts": ["*"], "body_timeout": 3}
+    assert config.plugins == {"fs": {"folders": ["/srv"]}}
+    assert config.plugin_timeouts == {"fs": 9}
+    assert (config.message_bytes, config.audience, config.key_files) == (1048576, "files.example", ("key",))
+
+
+def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
+    config = read(tmp_path, "")
+
+    assert config.enable is None
+    assert not config.timeouts
+    assert not config.plugins
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        # Where: a key in its table, a dotted key, a table on one line, a table, a quoted part.
+        ("[http]\n\nport = 'x'", "mcptrio.toml:3: http.port: expected an integer from 0 to 65535, got 'x'"),
+        ("http.port = -1", "mcptrio.toml:1: http.port: expected an integer from 0 to 65535, got -1"),
+        ("[server]\ntimeouts.idle = 0", "mcptrio.toml:2: server.timeouts.idle: expected a number above 0, got 0"),
+        (
+            "[server]\nname = 'x'\nlimits = { sessions = 1, requests = 1.5 }",
+            "mcptrio.toml:3: server.limits.requests: expected an integer above 0, got 1.5",
+        ),
+        ("[http]\nport = 1\n[plugins]\nfs = 5", "mcptrio.toml:4: plugins.fs: expected a table, got 5"),
+        ("\n[server]\n[server.timeouts]\nidle = nan", "mcptrio.toml:4: server.timeouts.idle: expected a number above"),
+        ("[plugins.fs]\nx=1\n[plugins.'a b']\ntimeout=-2", "mcptrio.toml:4: plugins.a b.timeout: expected a number"),
+        ("server = 5", "mcptrio.toml:1: server: expected a table, got 5"),
+        # A long string that looks like a table is none.
+        ("[server]\nname = '''\n[http]\nport = 5\n'''\n[http]\nport = true", "mcptrio.toml:7: http.port: expected"),
+        # What: kinds.
+        ("[server]\nname = 5", "mcptrio.toml:2: server.name: expected a string, got 5"),
+        ("[server]\nenable = 'fs'", "mcptrio.toml:2: server.enable: expected a list of strings, got 'fs'"),
+        ("[server]\nenable = ['fs', 1]", "mcptrio.toml:2: server.enable: expected a list of strings, got a list"),
+        ("[server]\npage_size = 0", "mcptrio.toml:2: server.page_size: expected an integer above 0, got 0"),
+        ("[server]\npage_size = true", "mcptrio.toml:2: server.page_size: expected an integer above 0, got true"),
+        ("[server]\nping_interval = -1", "mcptrio.toml:2: server.ping_interval: expected a number of at least 0"),
+        ("[server]\nmessage_bytes = 10", "mcptrio.toml:2: server.message_bytes: expected an integer of at least 1024"),
+        ("[http]\nport = 99999", "mcptrio.toml:2: http.port: expected an integer from 0 to 65535, got 99999"),
+        ("[http]\npath = 'mcp'", "mcptrio.toml:2: http.path: expected a path that begins with /, got 'mcp'"),
+        ("[http]\nstreams = -1", "mcptrio.toml:2: http.streams: expected an integer above 0, got -1"),
+        ("[http]\nhost = 2020-01-01", "mcptrio.toml:2: http.host: expected a string, got a date or time"),
+        # Names.
+        ("[htpp]\nx = 5", "mcptrio.toml:1: htpp: expected one of server, http, plugins, got htpp; did you mean http?"),
+        ("x = 1", "mcptrio.toml:1: x: expected one of server, http, plugins, got x"),
+        # TOML itself.
+        ("[http]\nport = \n", "mcptrio.toml:2: expected TOML: Invalid value"),
+        ("[http]\nport = 1\nport = 2", "mcptrio.toml:3: expected TOML: Cannot overwrite a value"),
+        ("[http]\nhost = '''", "mcptrio.toml:2: expected TOML: "),
+        (b"[http]\nhost = '\xff'", "mcptrio.toml: expected UTF-8: invalid start byte at byte 15"),
+        ("a = " + "[" * 5000, "mcptrio.toml"),
+    ],
+)
+def test_what_is_wrong_is_said_with_file_line_and_key(tmp_path: Path, text: str | bytes, said: str) -> None:
+    assert refusal(tmp_path, text).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("table", "wrong", "meant"),
+    [
+        ("server", "instruction", "instructions"),
+        ("server", "page-size", "page_size"),
+        ("http", "prot", "port"),
+        ("server.timeouts", "shut_down", "shutdown"),
+        ("server.limits", "session", "sessions"),
+    ],
+)
+def test_a_misspelt_key_is_told_the_nearest(tmp_path: Path, table: str, wrong: str, meant: str) -> None:
+    said = refusal(tmp_path, f"# a comment\n[{table}]\n{wrong} = 1\n")
+
+    assert said.startswith(f"mcptrio.toml:3: {table}.{wrong}: expected one of ")
+    assert said.endswith(f", got {wrong}; did you mean {meant}?")
+
+
+@pytest.mark.parametrize("what", ["missing", "folder"])
+def test_a_file_that_cannot_be_read(tmp_path: Path, what: str) -> None:
+    (tmp_path / "folder").mkdir()
+
+    with pytest.raises(ConfigError, match=rf"{what}: cannot be read: (No such file|Is a directory)"):
+        load_config(tmp_path / what)
+
+
+def test_paths_are_beside_the_file(tmp_path: Path) -> None:
+    config = read(tmp_path, "")
+
+    assert config.beside("key") == tmp_path / "key"
+    assert config.beside("/etc/key") == Path("/etc/key")
+    assert Config().beside("key") == Path("key")
+
+
+VALUES = st.one_of(
+    st.integers(-10, 10).map(str),
+    st.floats().map(lambda number: repr(number)),
+    st.booleans().map(lambda value: str(value).lower()),
+    st.sampled_from(["'text'", "[]", "['a']", "[1]", "{}", "{ a = 1 }", "1979-05-27", "'''\n[http]\n'''"]),
+)
+KEYS = st.sampled_from(
+    ["name", "port", "timeouts", "limits", "idle", "sessions", "enable", "timeout", "page_size", '"a b"', "server.name"]
+)
+TABLES = st.sampled_from(
+    ["server", "http", "plugins", "plugins.fs", "server.timeouts", "server.limits", "'server'.timeouts", "other"]
+)
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(TABLES, st.lists(st.tuples(KEYS, VALUES), max_size=4)), max_size=4))
+def test_any_file_is_read_or_refused_with_its_line(
+    tmp_path: Path, tables: list[tuple[str, list[tuple[str, Any]]]]
+) -> None:
+    text = "".join(f"[{table}]\n" + "".join(f"{key} = {value}\n" for key, value in body) for table, body in tables)
+    try:
+        config = read(tmp_path, text)
+    except ConfigError as error:
+        where, line, *_ = str(error).removeprefix(f"{tmp_path}/").split(":")
+        assert where == "mcptrio.toml"
+        assert 1 <= int(line) <= text.count("\n") + 1
+    else:
+        assert isinstance(config, Config)

@@ -1,0 +1,39 @@
+"""Every plugin shown in a page is one: it is taken as it stands by a strict server, which then opens."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import trio
+
+from mcptrio import Server
+from tests.test_readme import Block, blocks
+
+__all__: list[str] = []
+
+SHOWN = [
+    block for block in blocks("python") if re.search(r"^ *@(tool|resource|prompt|hookimpl)\b", block.text, re.MULTILINE)
+]
+
+
+def test_plugins_are_shown() -> None:
+    assert len(SHOWN) > 15
+
+
+@pytest.mark.parametrize("block", SHOWN, ids=str)
+async def test_shown_plugin_is_taken(block: Block, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)  # some open files
+    module = ModuleType("shown")
+    monkeypatch.setitem(sys.modules, "shown", module)
+    # A page may go on to run what it shows; that is for the tests of examples.
+    text = re.sub(r"^trio\.run\(.*$", "", block.text, flags=re.MULTILINE)
+    exec(compile(text, block.where, "exec"), module.__dict__)
+
+    server = Server(plugins=[module], strict=True)
+    with trio.fail_after(20):
+        async with server.open():
+            assert [plugin["state"] for plugin in server.snapshot()["plugins"]] == ["running"]

@@ -1,0 +1,265 @@
+"""Plugins that fail, alone: at import, at registration, in a lifespan, in the background; and names that are taken.
+
+The distributions are real ones, with entry points; the server is a whole one, spoken to by a client.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcptrio import ConfigError, PluginError, PluginManager, Server, hookimpl, notification
+from mcptrio.plugins import State
+from mcptrio.protocol.messages import Request
+from tests.distributions import install, one_tool
+from tests.runtime.peers import Client, connected
+
+__all__: list[str] = []
+
+Load = Callable[..., PluginManager]
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder on the path; what is imported from it is forgotten at the end."""
+    before = set(sys.modules)
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.setattr(sys, "path", [*sys.path, str(folder)])
+    yield folder
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def load(site: Path) -> Load:
+    """Loads plugins that :func:`install` has put there, in a manager of their own."""
+
+    def load_them(*names: str, strict: bool = False) -> PluginManager:
+        manager = PluginManager(strict=strict)
+        manager.load_installed(only=names)
+        return manager
+
+    return load_them
+
+
+async def tools_of(server: Server) -> list[str]:
+    async with connected(server) as client:
+        return await listed(client)
+
+
+async def listed(client: Client) -> list[str]:
+    return sorted(tool["name"] for tool in (await client.result(Request("list", "tools/list", {})))["tools"])
+
+
+def wanted(manager: PluginManager) -> dict[str, State]:
+    return {name: plugin.state for name, plugin in manager.plugins.items() if plugin.state is not State.DISABLED}
+
+
+# Plugins that fail
+
+FAULTS = {
+    "import": ("import nothing_like_it", "import failed: ModuleNotFoundError: No module named 'nothing_like_it'"),
+    "syntax": ("def f(:", "import failed: SyntaxError: invalid syntax"),
+    "exit": ("import sys\nprint('leaving')\nsys.exit(7)", "import failed: SystemExit: 7"),
+    "signature": ("from mcptrio import tool\n@tool\nasync def t(x: object()) -> str: ...", "register_tools failed: "),
+    "registration": (
+        "from mcptrio import hookimpl\n@hookimpl\ndef register_tools(register):\n"
+        "    register(lambda: 'x', name='partly')\n    raise RuntimeError('half way')",
+        "register_tools failed: half way",
+    ),
+    "silent": (
+        "from mcptrio import hookimpl\n@hookimpl\ndef register_tools(register):\n    raise ValueError",
+        "ValueErro",
+    ),
+    "bad_name": (
+        "from mcptrio import tool\n@tool(name='a b')\nasync def t() -> str: ...",
+        "expected a tool name of 1 ",
+    ),
+    "misspelt": (
+        "from mcptrio import hookimpl\n@hookimpl\ndef register_toools(register): ...",
+        "there is no hook 'register_toools'; did you mean register_tools?",
+    ),
+    "arguments": (
+        "from mcptrio import hookimpl\n@hookimpl\ndef register_tools(regster): ...",
+        "Argument(s) {'regster'} are declared in the hookimpl but can not be found in the hookspec",
+    ),
+    "async_hook": (
+        "from mcptrio import hookimpl\n@hookimpl\nasync def register_tools(register): ...",
+        "hook 'register_tools': expected a plain function, got an async one",
+    ),
+    "wrapper": (
+        "from mcptrio import hookimpl\n@hookimpl(wrapper=True)\ndef register_tools(register): return (yield)",
+        "hook 'register_tools': expected a plain function, got a wrapper",
+    ),
+}
+"""A plugin's source, and what its fault says."""
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+async def test_a_plugin_that_cannot_be_registered_is_alone(
+    site: Path, load: Load, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    source, said = FAULTS[kind]
+    install(site, "bad-dist", "3.0", modules={f"plug_{kind}": source}, bad=f"plug_{kind}")
+    install(site, "good-dist", modules={f"plug_{kind}_good": one_tool("fine")}, good=f"plug_{kind}_good")
+    manager = load("bad", "good")
+    server = Server(plugins=manager)
+
+    assert await tools_of(server) == ["fine"]
+    assert wanted(manager) == {"bad": State.QUARANTINED, "good": State.RUNNING}
+    fault = manager.plugins["bad"].fault
+    assert fault is not None
+    assert said in fault
+    assert manager.plugins["bad"].offers == {}
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
+        f"quarantined bad (bad-dist 3.0): {fault}"
+    ]
+    assert not server.health()["ready"]
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_strict_makes_it_an_error(site: Path, load: Load, kind: str) -> None:
+    install(site, "bad-dist", modules={f"plug_strict_{kind}": FAULTS[kind][0]}, bad=f"plug_strict_{kind}")
+
+    with pytest.raises(PluginError) as caught:
+        Server(plugins=load("bad", strict=True))
+    assert str(caught.value).startswith("plugin bad (from bad-dist): ")
+    assert FAULTS[kind][1] in str(caught.value)
+
+
+def test_a_plugin_that_is_not_wanted_is_not_imported(site: Path, load: Load) -> None:
+    install(site, "other", modules={"plug_unwanted": "raise RuntimeError"}, other="plug_unwanted")
+    manager = load()
+
+    assert manager.plugins["other"].state is State.DISABLED
+    assert manager.plugins["other"].distribution == "other"
+    assert "plug_unwanted" not in sys.modules
+
+
+@pytest.mark.parametrize("how", ["only", "without"])
+def test_a_name_that_is_not_installed(site: Path, how: str) -> None:
+    install(site, "any", modules={"plug_any": ""}, notes="plug_any")
+
+    with pytest.raises(ConfigError, match=r"^no plugin 'nots' is installed; did you mean notes\?$"):
+        PluginManager().load_installed(**{how: ["nots"]})
+
+
+# Names that are taken
+
+
+async def test_a_tool_of_two_plugins_belongs_to_the_first(site: Path, load: Load) -> None:
+    install(site, "dist-one", "1.1", modules={"plug_first": one_tool("add", "first")}, first="plug_first")
+    second = one_tool("own") + one_tool("add", "second")
+    install(site, "dist-two", "2.2", modules={"plug_second": second}, second="plug_second")
+    manager = load("first", "second")
+    server = Server(plugins=manager)
+
+    assert await tools_of(server) == ["add"]
+    assert manager.plugins["second"].fault == (
+        "register_tools failed: tool 'add' of second (dist-two 2.2) is already offered by first (dist-one 1.1)"
+    )
+    with pytest.raises(PluginError, match=r"^plugin second \(from dist-two\): .* by first \(dist-one 1\.1\)$"):
+        Server(plugins=load("first", "second", strict=True))
+
+
+async def test_a_name_of_two_distributions_belongs_to_the_first(site: Path, load: Load) -> None:
+    install(site, "dist-b", "2.0", modules={"plug_twice_b": one_tool("b")}, twice="plug_twice_b")
+    install(site, "dist-a", "1.0", modules={"plug_twice_a": one_tool("a")}, twice="plug_twice_a")
+    manager = load("twice")
+    server = Server(plugins=manager)
+
+    assert await tools_of(server) == ["a"]
+    assert wanted(manager) == {"twice": State.RUNNING, "twice #2": State.QUARANTINED}
+    assert manager.plugins["twice #2"].distribution == "dist-b"
+    assert manager.plugins["twice #2"].fault == (
+        "the name of twice (dist-b 2.0) is already taken by twice (dist-a 1.0)"
+    )
+    assert server.health()["plugins"]["twice"] == "running"
+    assert "plug_twice_b" not in sys.modules
+    with pytest.raises(PluginError, match=r"\(from dist-b\): .* taken by twice \(dist-a 1\.0\)$"):
+        load("twice", strict=True)
+
+
+def test_a_module_of_two_names_belongs_to_the_first(site: Path, load: Load) -> None:
+    install(site, "aliased", modules={"plug_alias": one_tool("a")}, alias="plug_alias", zalias="plug_alias")
+    manager = load("alias", "zalias")
+
+    assert wanted(manager) == {"alias": State.LOADED, "zalias": State.QUARANTINED}
+    fault = manager.plugins["zalias"].fault
+    assert fault is not None
+    assert fault.endswith("is already registered by alias")
+
+
+def test_a_file_with_the_name_of_an_installed_plugin(site: Path, load: Load) -> None:
+    install(site, "dist-notes", modules={"plug_notes": one_tool("a")}, notes="plug_notes")
+    file = site / "notes.py"
+    file.write_text(one_tool("b"))
+    manager = load("notes")
+    manager.load_file(file)
+    manager.load_file(file)
+
+    assert wanted(manager) == {"notes": State.LOADED, "notes #2": State.QUARANTINED, "notes #3": State.QUARANTINED}
+    assert load().load_file(file).state is State.LOADED
+
+
+def test_a_file_that_fails_leaves_no_module(site: Path) -> None:
+    (site / "broken.py").write_text("x = 1\nraise RuntimeError('y')")
+    plugin = PluginManager().load_file(site / "broken.py")
+
+    assert plugin.fault == "import failed: RuntimeError: y"
+    assert "mcptrio_file_broken" not in sys.modules
+
+
+# One manager, one server
+
+
+async def test_servers_share_nothing(site: Path, load: Load) -> None:
+    install(site, "shared", modules={"plug_shared": one_tool("shared")}, shared="plug_shared")
+    one, two = Server(plugins=load("shared")), Server(plugins=load("shared"))
+    one.quarantine(one.plugins.plugins["shared"], "for a test")
+    two.add_tool(lambda: "x", name="own")
+
+    assert await tools_of(one) == []
+    assert await tools_of(two) == ["own", "shared"]
+    assert Server().plugins.plugins == {}
+
+
+async def test_everything_a_plugin_offered_is_withdrawn() -> None:
+    heard: list[Any] = []
+
+    class Offers:
+        @hookimpl
+        def register_extensions(self, register: Any) -> None:
+            register("com.example/acme", {})
+
+        @hookimpl
+        def register_log_sinks(self, register: Any) -> None:
+            register(lambda level, data, logger: heard.append(data))
+
+        @hookimpl
+        def register_redactions(self, register: Any) -> None:
+            register(lambda text: text.replace("hunter2", "*"))
+
+        @notification("acme/told")
+        async def told(self, params: Any) -> None:
+            heard.append(params)
+
+    manager = PluginManager()
+    plugin = manager.register(Offers())
+    server = Server(plugins=manager)
+    assert plugin.offers == {"methods": ["acme/told"], "extensions": ["com.example/acme"]}
+    assert server.methods.listeners["acme/told"]
+    server.quarantine(plugin, "for a test")
+
+    assert plugin.offers == {}
+    assert server.extensions == {}
+    assert server.methods.listeners["acme/told"] == []
+    assert server.logging.sinks == []
+    # What it called a secret is still one.
+    assert server.logging.redact("hunter2") == "*"
