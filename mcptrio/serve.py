@@ -301,6 +301,7 @@ def _http_app(
         server.supervisor,
         sessions=sessions or MemorySessionStore(),
         events=events or MemoryEventStore(),
+        bus=server.bus,
         path=path,
         hosts=HostPolicy.for_bind(host, allow_hosts),
         origins=OriginPolicy.with_loopback(allow_origins),

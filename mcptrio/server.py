@@ -117,6 +117,7 @@ class Server:
         self.threads = trio.CapacityLimiter(self.settings.limits.threads)
         self.extensions: dict[str, dict[str, Any]] = {}
         self.logging = Logging()
+        self.bus = bus
         self.subscriptions = Subscriptions(self, bus)
         self.tools = Tools(self)
         self.resources = Resources(self)
@@ -215,10 +216,9 @@ class Server:
             self.resources.registry.version + self.resources.templates.version,
             self.prompts.registry.version,
             self.completions.registry.version,
-            len(self.extensions),
         )
         if self._capabilities is None or self._capabilities[0] != versions:
-            tools, resources, prompts, completions, _ = versions
+            tools, resources, prompts, completions = versions
             capabilities = ServerCapabilities(
                 tools=ToolsCapability(list_changed=True) if tools else None,
                 resources=ResourcesCapability(subscribe=True, list_changed=True) if resources else None,
@@ -317,6 +317,7 @@ class Server:
         if not slash or not prefix or not name:
             raise ValueError(f"expected an extension identifier like com.example/name, got {identifier!r}")
         self.extensions[identifier] = dict(settings or {})
+        self._capabilities = None
 
     def notify_resource_updated(self, uri: str) -> None:
         """Tell the subscribers of a resource, in every revision, that it has changed."""

@@ -50,7 +50,7 @@ async def call(
     if timeout is None:
         timeout = host.timeout_of(owner)
     if timeout is not None:
-        scope.narrow(timeout)
+        scope.bound(timeout)
     if function.context is None:
         return await function(values, None, host.threads)
     channel = _channel(scope)

@@ -309,8 +309,10 @@ class Context:
             MCPError: the client answered with an error.
             MethodNotFound: this revision has no requests from a server.
             trio.TooSlowError: no answer within ``timeout`` seconds (default ``timeouts.input``).
+            ConnectionClosed: the client is gone, or this request is over.
         """
         scope = self._scope
+        scope.check_open()
         return await scope.session.outgoing.request(
             method, dict(params or {}), peer=scope.request.peer, outlet=scope.outlet, timeout=timeout
         )

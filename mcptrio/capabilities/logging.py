@@ -19,7 +19,7 @@ import trio
 from mcptrio.protocol.model.base import EmptyResult
 from mcptrio.protocol.model.logging import LEVELS, LoggingLevel, LoggingMessageParams, SetLevelParams
 from mcptrio.runtime.current import CURRENT
-from mcptrio.runtime.dispatch import Failure, Handler, contain_sync
+from mcptrio.runtime.dispatch import Done, Failure, Handler, contain_sync
 from mcptrio.runtime.rates import TokenBucket
 from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.runtime.supervisor import Supervisor
@@ -35,6 +35,7 @@ _PYTHON: tuple[tuple[int, LoggingLevel], ...] = (
     (20, "info"),
 )
 _LOWEST: LoggingLevel = "debug"
+_UNCHECKED = "[redaction failed]"
 TEXT_LENGTH = 16 * 1024
 """Characters of one log text; the rest is cut, and says so."""
 
@@ -51,7 +52,8 @@ _SECRETS = (
     ),
     re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", re.DOTALL),
     re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|AKIA[0-9A-Z]{16}|xox[abprs]-[A-Za-z0-9-]{10,})"),
-    re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+"),
+    # Not \b: after a hyphen each place would be tried to the end of the text.
+    re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+"),
     re.compile(r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"),
 )
 
@@ -97,11 +99,14 @@ class Logging:
     def redact(self, data: Any) -> Any:
         """The data without secrets: texts pass every redaction, containers are walked."""
         if isinstance(data, str):
+            length = len(data)
+            # What is cut away need not be looked through, but a secret must not be hidden by the cut either.
+            data = data[: 2 * TEXT_LENGTH]
             for redaction in self.redactions:
                 outcome = contain_sync(lambda text=data, r=redaction: r(text))  # type: ignore[misc]
                 # What could not be checked is not sent.
-                data = "[redaction failed]" if isinstance(outcome, Failure) else outcome.value
-            return data if len(data) <= TEXT_LENGTH else f"{data[:TEXT_LENGTH]}… ({len(data) - TEXT_LENGTH} more)"
+                data = outcome.value if isinstance(outcome, Done) and isinstance(outcome.value, str) else _UNCHECKED
+            return data if length <= TEXT_LENGTH else f"{data[:TEXT_LENGTH]}… ({length - TEXT_LENGTH} more)"
         if isinstance(data, dict):
             return {str(key): self.redact_member(str(key), value) for key, value in data.items()}
         if isinstance(data, list | tuple):
@@ -111,7 +116,8 @@ class Logging:
         return self.redact(str(data))
 
     def redact_member(self, key: str, value: Any) -> Any:
-        if isinstance(value, str) and _SECRET_NAME.search(key):
+        # A number is a count of tokens, not a token.
+        if not isinstance(value, bool | int | float | None) and _SECRET_NAME.search(key):
             return "[redacted]"
         return self.redact(value)
 
@@ -138,6 +144,7 @@ class ClientLogHandler(logging.Handler):
         super().__init__()
         self._sink = sink
         self._supervisor = supervisor
+        self._sending = False
 
     def emit(self, record: logging.LogRecord) -> None:
         working = CURRENT.get()
@@ -151,7 +158,7 @@ class ClientLogHandler(logging.Handler):
         outcome = contain_sync(record.getMessage)
         if isinstance(outcome, Failure):
             return
-        send = partial(self._sink.emit, scope, level, outcome.value, record.name)
+        send = partial(self._send, scope, level, outcome.value, record.name)
         if _in_trio_thread(token):
             send()
         else:
@@ -159,6 +166,17 @@ class ClientLogHandler(logging.Handler):
                 token.run_sync_soon(send)
             except trio.RunFinishedError:
                 pass
+
+    def _send(self, scope: RequestScope, level: LoggingLevel, text: str, logger: str) -> None:
+        """Runs in Trio's thread. What a plugin's redaction or sink logs itself goes to nobody, or it would never end."""
+        if self._sending:
+            return
+        self._sending = True
+        try:
+            # From a thread's message, an exception would end all of Trio.
+            contain_sync(partial(self._sink.emit, scope, level, text, logger))
+        finally:
+            self._sending = False
 
 
 def _in_trio_thread(token: trio.lowlevel.TrioToken) -> bool:

@@ -36,7 +36,7 @@ _STREAMS = frozenset(
         collections.abc.Iterator,
     }
 )
-_TEXTUAL = (str, bytes, bytearray, type(None), object)
+_TEXTUAL = (str, bytes, bytearray, type(None), object, list, tuple)
 
 
 def schema_of(annotation: Any) -> dict[str, Any]:

@@ -10,7 +10,9 @@ Source: MCP 2026-07-28, basic/patterns/subscriptions; MCP 2025-11-25, server/res
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -26,6 +28,7 @@ from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.resources import ResourceUpdatedParams, SubscribeParams, UnsubscribeParams
 from mcptrio.protocol.model.subscriptions import AcknowledgedParams, ListenParams, ListenResult, SubscriptionFilter
 from mcptrio.protocol.revisions.revision import Changes
+from mcptrio.runtime.background import keep_running
 from mcptrio.runtime.dispatch import Handler
 from mcptrio.runtime.request_scope import RequestScope
 
@@ -54,6 +57,7 @@ class Subscriptions:
     def __init__(self, host: Host, bus: Bus | None) -> None:
         self._host = host
         self._bus = bus
+        self._replica = secrets.token_urlsafe(6)
         self._listens: set[_Listen] = set()
         self._watched_changed = trio.Event()
         self._news: set[bytes] = set()
@@ -81,7 +85,7 @@ class Subscriptions:
         self._deliver(news)
         if self._bus is not None:
             # A set, so the same news waits once however often it happens.
-            self._news.add(orjson.dumps({**news, "from": id(self)}))
+            self._news.add(orjson.dumps({**news, "from": self._replica}))
             self._waiting.set()
 
     async def run(self) -> None:
@@ -92,8 +96,9 @@ class Subscriptions:
                 await trio.sleep_forever()
             else:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._send_news, self._bus)
-                    await self._hear_news(self._bus)
+                    # A bus that fails loses news, which it may; it does not end the server.
+                    nursery.start_soon(keep_running, partial(self._send_news, self._bus), "news to other replicas")
+                    await keep_running(partial(self._hear_news, self._bus), "news from other replicas")
         finally:
             self._open = False
 
@@ -108,7 +113,7 @@ class Subscriptions:
         async with bus.subscribe(TOPIC) as messages:
             async for message in messages:
                 news = orjson.loads(message)
-                if news.pop("from", None) != id(self):
+                if news.pop("from", None) != self._replica:
                     self._deliver(news)
 
     def _deliver(self, news: dict[str, Any]) -> None:
@@ -186,7 +191,13 @@ class Subscriptions:
         honoured = self._honoured(wanted)
         meta = {SUBSCRIPTION_ID: scope.request.id}
         scope.unbounded()
-        scope.notify("notifications/subscriptions/acknowledged", AcknowledgedParams(notifications=honoured, meta=meta))
+        acknowledged = AcknowledgedParams(notifications=honoured, meta=meta)
+        notification = scope.session.connection.notification(
+            "notifications/subscriptions/acknowledged", acknowledged, peer=scope.request.peer
+        )
+        assert notification is not None, "the revision that has the request has its acknowledgement"
+        # Waits while the outlet is full: what is offered may be dropped there, and this one comes before all others.
+        await scope.send(notification)
         listen = _Listen(scope, honoured, frozenset(honoured.resource_subscriptions))
         self._listens.add(listen)
         self.touched()

@@ -122,6 +122,7 @@ class BackChannel:
         scope = self.scope
         peer = scope.request.peer
         request = question.request()
+        scope.check_open()
         raw = await scope.session.outgoing.request(
             request.method, request.params, peer=peer, outlet=scope.outlet, timeout=timeout
         )

@@ -58,6 +58,8 @@ class Lifespan:
                 async with trio.open_nursery() as nursery:
                     for task in self._tasks(states):
                         nursery.start_soon(keep_running, task, self._label)
+                    # Cancelled while it was entered: started() would be ignored, and nobody would ever leave it.
+                    await trio.lowlevel.checkpoint_if_cancelled()
                     # Whoever cancels the server cancels the requests; a lifespan is left in its turn, by leave().
                     self._scope.shield = True
                     self._is_open = True

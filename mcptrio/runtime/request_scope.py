@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from mcptrio.abc import Outlet, Principal
+from mcptrio.errors import ConnectionClosed
 from mcptrio.protocol.events import RequestReceived
 from mcptrio.protocol.messages import Notification
 from mcptrio.runtime.progress import Progress
@@ -36,6 +37,7 @@ class RequestScope:
     """
 
     __slots__ = (
+        "_caller",
         "_timeouts",
         "_waiting",
         "cancel_scope",
@@ -62,9 +64,8 @@ class RequestScope:
         self.owner: str | None = None
         self._waiting = 0
         meta = self.meta
-        caller = call_timeout(meta)
-        # The caller can only shorten.
-        self._timeouts = timeouts if caller is None else timeouts.narrowed(min(caller, timeouts.request))
+        self._caller = call_timeout(meta)
+        self._timeouts = timeouts if self._caller is None else timeouts.shortened(self._caller)
         # Given while the scope is made: setting a deadline afterwards costs as much as making the scope.
         self.cancel_scope = trio.CancelScope(deadline=self.started + min(self._timeouts.idle, self._timeouts.request))
         token = meta.get("progressToken") if meta else None
@@ -104,11 +105,11 @@ class RequestScope:
         self.ended = True
         self.cancel_scope.cancel()
 
-    def narrow(self, request: float | None) -> None:
+    def bound(self, request: float | None) -> None:
         """A plugin's or a tool's own bound, in seconds from the request's start."""
         if request is not None:
-            caller = call_timeout(self.meta)
-            self._timeouts = self._timeouts.narrowed(request if caller is None else min(request, caller))
+            stated = self._timeouts.stated(request)
+            self._timeouts = stated if self._caller is None else stated.shortened(self._caller)
             self._set_deadline()
 
     def unbounded(self) -> None:
@@ -148,8 +149,21 @@ class RequestScope:
         return True
 
     async def send(self, notification: Notification) -> None:
-        """Send a notification in wire form; waits while the outlet is full."""
+        """Send a notification in wire form; waits while the outlet is full.
+
+        Raises:
+            ConnectionClosed: the request is over.
+        """
+        self.check_open()
         await self.outlet.send(notification)
+
+    def check_open(self) -> None:
+        """
+        Raises:
+            ConnectionClosed: the request is over; on a channel shared by all, its outlet would still take messages.
+        """
+        if self.ended:
+            raise ConnectionClosed(f"the message cannot be sent: {self.label} is over")
 
     def snapshot(self) -> dict[str, Any]:
         """One node of the tree of what is running; seconds."""

@@ -63,6 +63,7 @@ class Run:
         self.outcome: Done[Any] | Failure | None = None
         self.fault: MCPError | None = None
         self._changed = trio.Event()
+        self._names: set[str] = set()
         self._seen: dict[str, int] = {}
         self._effects: dict[str, int] = {}
 
@@ -85,9 +86,13 @@ class Run:
             await self._changed.wait()
 
     def key_for(self, question: Question, wire: dict[str, Any]) -> str:
-        key = question.key if question.key is not None else content_key(wire)
-        self._seen[key] = count = self._seen.get(key, 0) + 1
-        return key if count == 1 else f"{key}#{count}"
+        name = key = question.key if question.key is not None else content_key(wire)
+        # An author's key may look like one of ours.
+        while name in self._names:
+            self._seen[key] = count = self._seen.get(key, 1) + 1
+            name = f"{key}#{count}"
+        self._names.add(name)
+        return name
 
     def effect_key(self, key: str) -> str:
         self._effects[key] = count = self._effects.get(key, 0) + 1

@@ -38,11 +38,13 @@ class Timeouts:
     ping: float = field(default=30.0, validator=gt(0))
     shutdown: float = field(default=5.0, validator=gt(0))
 
-    def narrowed(self, request: float | None) -> Timeouts:
-        """The same with another bound for the request as a whole; idle follows where it would be longer."""
-        if request is None:
-            return self
-        return evolve(self, request=request, idle=request if request > self.request else min(self.idle, request))
+    def stated(self, request: float) -> Timeouts:
+        """What an author or an operator states for a tool or a plugin: so long, whatever it reports."""
+        return evolve(self, request=request, idle=request)
+
+    def shortened(self, request: float) -> Timeouts:
+        """What a caller allows: it can only shorten."""
+        return evolve(self, request=min(self.request, request), idle=min(self.idle, request))
 
 
 def call_timeout(meta: dict[str, object] | None) -> float | None:

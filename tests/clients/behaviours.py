@@ -63,9 +63,6 @@ def behaviours_of(run: Run) -> list[str]:
         left_out |= {"pinged"}
     if run.modern or run.transport != "http":
         left_out |= {"released", "resumed", "ended"}
-    if run.transport == "http" and run.revision == "2024-11-05":
-        # Streamable HTTP came after it. Clients use it nevertheless, and get what needs no GET.
-        left_out |= {"updated", "list_changed", "resumed"}
     if run.client == "typescript-2" and not run.modern:
         left_out |= {"missing"}  # it turns the code of every revision into that of 2026-07-28
     return [behaviour for behaviour in _EXPECTED if behaviour not in left_out]

@@ -251,7 +251,7 @@ async def test_a_flood_is_cut_and_a_later_message_says_so(serve: Serve) -> None:
 
     await peer.call("flood", {"count": 100})
     sent = len(_texts(peer))
-    await trio.sleep(0.5)
+    await trio.sleep(0.3)
     await peer.call("flood", {"count": 1})
 
     if peer.handshake:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from mcptrio import PluginError, PluginManager, Server, Timeouts, hookimpl, tool
 from mcptrio.plugins import State
@@ -201,15 +202,12 @@ async def test_strict_a_lifespan_that_fails_while_open_ends_the_server(autojump_
 @pytest.mark.parametrize("hook", ["lifespan", "background"])
 @pytest.mark.parametrize("given", [5, RuntimeError("no such luck")])
 async def test_a_hook_that_gives_something_else_is_a_fault(hook: str, given: Any) -> None:
-    class Wrong:
-        def _give(self, server: Any) -> Any:
-            if isinstance(given, Exception):
-                raise given
-            return given
+    def give(self: object, server: Any) -> Any:
+        if isinstance(given, Exception):
+            raise given
+        return given
 
-        lifespan = hookimpl(_give) if hook == "lifespan" else None
-        background = hookimpl(_give) if hook == "background" else None
-
+    Wrong = type("Wrong", (), {hook: hookimpl(give)})
     server = Server(plugins=[Wrong(), Plugin("a", [])])
     async with connected(server) as client:
         assert await names(client) == ["a"]

@@ -29,7 +29,9 @@ def envelope(**more: Any) -> dict[str, Any]:
     return {_PREFIX + "protocolVersion": MODERN, _PREFIX + "clientCapabilities": dict(ALL), **more}
 
 
-def tool(id: Any, name: str, arguments: Mapping[str, Any] | None = None, *, modern: bool = False, **more: Any) -> Request:
+def tool(
+    id: Any, name: str, arguments: Mapping[str, Any] | None = None, *, modern: bool = False, **more: Any
+) -> Request:
     """A ``tools/call``."""
     params: dict[str, Any] = {"name": name, "arguments": dict(arguments or {}), **more}
     if modern:

@@ -215,9 +215,7 @@ async def ping_back(client: Client, error: bool) -> None:
     while True:
         message = await client.next()
         if isinstance(message, Request):
-            await client.send(
-                ErrorResponse(message.id, -32601, "no ping here") if error else Response(message.id, {})
-            )
+            await client.send(ErrorResponse(message.id, -32601, "no ping here") if error else Response(message.id, {}))
 
 
 @pytest.mark.parametrize("error", [False, True])

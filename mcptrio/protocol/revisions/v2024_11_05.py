@@ -48,10 +48,11 @@ REVISION: Final = Revision(
     elicitation_modes=frozenset(),
     url_elicitation_error=False,
     bad_arguments=BadArguments.PROTOCOL_ERROR,
+    # Streamable HTTP is younger; clients that offer this revision over it get what the next one has.
     http=HTTPTraits(
-        sessions=False,
-        get_stream=False,
-        resumable=False,
+        sessions=True,
+        get_stream=True,
+        resumable=True,
         mirrored_headers=False,
         version_header=False,
         priming=False,

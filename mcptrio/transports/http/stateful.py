@@ -55,16 +55,12 @@ async def serve_session(
 
 
 async def _serve(sessions: Sessions, session: Session, exchange: Exchange, decision: Decision) -> None:
-    traits = session.traits
-    offers_get = traits is not None and traits.get_stream
     match decision:
         case Deliver(_, incoming):
             await _deliver(session, exchange, incoming)
         case End():
             await sessions.end(session)
             await exchange.respond(204)
-        case Listen() | Resume() if not offers_get:
-            await exchange.refuse(Refusal.because(405, "GET: not in this revision", (b"allow", b"POST, DELETE")))
         case Listen():
             await _while_connected(exchange, lambda: _listen(session, exchange))
         case Resume(_, event_id):

@@ -94,13 +94,13 @@ class Access:
             ToolError: the file system did not answer in time, or too many calls wait for this folder.
         """
         try:
-            with trio.fail_after(self.config.timeout):
+            with trio.fail_after(self.config.step_timeout):
                 return await trio.to_thread.run_sync(
                     work, limiter=self._limiter(sandbox.folder_of(path)), abandon_on_cancel=True
                 )
         except trio.TooSlowError as error:
             raise ToolError(
-                f"the file system did not answer within {self.config.timeout:g} seconds: {printable(path)}"
+                f"the file system did not answer within {self.config.step_timeout:g} seconds: {printable(path)}"
             ) from error
 
     @asynccontextmanager

@@ -55,7 +55,7 @@ class Config:
     max_visited: int = 200_000
     """The most entries that one call looks at; a search says where it stopped and can be continued from there."""
 
-    timeout: float = 60.0
+    step_timeout: float = 60.0
     """How long the file system may take for one step of a call; a long search has many steps."""
 
     max_threads: int = 8
@@ -108,7 +108,7 @@ class Config:
 
 _LISTS = ("folders", "deny")
 _FLAGS = ("roots", "read_only")
-_SECONDS = ("timeout", "watch_interval")
+_SECONDS = ("step_timeout", "watch_interval")
 _LEAST = {"max_read_bytes": 3, "watch_interval": 0.009}
 """A page of a file holds at least one character, and watching leaves time for something else."""
 

@@ -126,7 +126,7 @@ class TestHanging:
     """A thread that does not come back, as on a mount whose server is gone."""
 
     async def test_a_call_gives_up_and_others_go_on(self, inside: Path, outside: Path) -> None:
-        door = access(inside, outside, timeout=0.05, max_threads=2)
+        door = access(inside, outside, step_timeout=0.05, max_threads=2)
         sandbox = door.config.sandbox()
         gate = threading.Event()
         try:

@@ -41,7 +41,7 @@ def test_the_environment_wins() -> None:
 
     assert config.folders == ("/a", "/b")
     assert (config.roots, config.read_only, config.deny) == (False, True, (".git", ".env*"))
-    assert (config.max_read_bytes, config.timeout, config.max_entries) == (1000, 0.5, 5)
+    assert (config.max_read_bytes, config.step_timeout, config.max_entries) == (1000, 0.5, 5)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_the_environment_wins() -> None:
         ({"max_entries": 0}, "greater than 0"),
         ({"max_entries": True}, "expected a number"),
         ({"max_entries": 1.5}, "expected a number"),
-        ({"timeout": float("nan")}, "expected a number"),
+        ({"step_timeout": float("nan")}, "expected a number"),
         ({"deny": ["secret/key"]}, "expected the glob of a name"),
         ({"deny": ["!x"]}, "expected the glob of a name"),
         ({"deny": ["**/"]}, r"@ plugins\.fs\.deny"),

@@ -257,16 +257,6 @@ async def test_each_message_goes_to_the_newest_get_stream(start: Starter) -> Non
     assert len(session.outlets) == 1
 
 
-async def test_old_revision_has_no_get_stream(start: Starter) -> None:
-    server = await start()
-    await server.client.initialize("2024-11-05")
-    headers = server.client.headers() | {"accept": "text/event-stream"}
-    response = await server.client.http.get("/mcp", headers=headers)
-
-    assert response.status_code == 405
-    assert response.headers["allow"] == "POST, DELETE"
-
-
 async def test_batch_is_answered_as_an_array(start: Starter) -> None:
     server = await start()
     await server.client.initialize("2025-03-26")

@@ -1,0 +1,116 @@
+"""Log messages on their way to a client: redacted, bounded, and never the end of anything."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+import pytest
+import trio
+
+from mcptrio import Context, Server
+from mcptrio.capabilities.logging import TEXT_LENGTH, Logging
+from mcptrio.protocol.messages import Message, Notification
+from tests.runtime.peers import Client, connected, tool
+
+__all__: list[str] = []
+
+_log = logging.getLogger("author")
+
+
+async def logged(client: Client, name: str) -> tuple[list[Any], Message]:
+    """What a call logs, and its answer."""
+    await client.send(tool(1, name))
+    messages = []
+    while isinstance(message := await client.next(), Notification):
+        assert message.params is not None
+        messages.append(message.params["data"])
+    return messages, message
+
+
+@pytest.mark.parametrize(
+    ("data", "sent"),
+    [
+        ({"password": "hunter2"}, {"password": "[redacted]"}),
+        ({"password": b"hunter2"}, {"password": "[redacted]"}),
+        ({"credentials": {"user": "ann", "pin": "1234"}}, {"credentials": "[redacted]"}),
+        ({"api_keys": ["one", "two"]}, {"api_keys": "[redacted]"}),
+        ({"max_tokens": 512, "secret": None, "token": True}, {"max_tokens": 512, "secret": None, "token": True}),
+        ({"a": [{"token": "x"}]}, {"a": [{"token": "[redacted]"}]}),
+        ("Authorization: Bearer abcdefghijkl", "Authorization: [redacted] [redacted]"),
+        ("see https://ann:hunter2@example.com/", "see https://[redacted]@example.com/"),
+    ],
+)
+def test_secrets_are_taken_out_of_data(data: Any, sent: Any) -> None:
+    assert Logging().redact(data) == sent
+
+
+@pytest.mark.parametrize("text", ["-eyJ", "eyJ.", "token ", "-----BEGIN ", "://a:", "bearer\t", "sk-", 'password""'])
+def test_no_text_takes_long_to_look_through(text: str) -> None:
+    began = time.perf_counter()
+    redacted = Logging().redact(text * (4_000_000 // len(text)))
+    assert time.perf_counter() - began < 1
+    assert len(redacted) < TEXT_LENGTH + 100
+
+
+def test_a_secret_is_not_hidden_by_the_cut() -> None:
+    text = "x" * (TEXT_LENGTH - 10) + " ghp_" + "a" * 40
+    assert "ghp_" not in Logging().redact(text)
+
+
+def test_a_redaction_that_gives_no_text_lets_nothing_through() -> None:
+    sink = Logging()
+    sink.redactions.append(lambda text: None)  # type: ignore[arg-type,return-value]
+    assert sink.redact("hello") == "[redaction failed]"
+
+
+async def test_a_bad_sink_and_a_bad_redaction_end_nothing() -> None:
+    """From a thread as well, whose messages Trio takes at the risk of all. By the real clock, for the thread."""
+
+    def from_thread() -> str:
+        _log.warning("one %s", "two")
+        return "done"
+
+    async def from_task() -> str:
+        _log.warning("three")
+        return "done"
+
+    def bad_sink(level: str, data: Any, logger: str | None) -> None:
+        raise SystemExit(3)
+
+    server = Server()
+    server.logging.sinks.append(bad_sink)
+    server.logging.redactions.append(lambda text: 5)  # type: ignore[arg-type,return-value]
+    server.add_tool(from_thread)
+    server.add_tool(from_task)
+    async with connected(server) as client:
+        with trio.fail_after(5):
+            for name in ("from_thread", "from_task"):
+                answer = (await logged(client, name))[1]
+                assert not isinstance(answer, Notification)
+
+
+async def test_what_sinks_and_redactions_log_does_not_come_round(autojump_clock: Any) -> None:
+    heard: list[Any] = []
+
+    def redaction(text: str) -> str:
+        _log.warning("redacting")
+        return text
+
+    def sink(level: str, data: Any, logger: str | None) -> None:
+        heard.append(data)
+        _log.warning("sinking")
+
+    async def speak(ctx: Context) -> str:
+        _log.warning("hello")
+        return "done"
+
+    server = Server()
+    server.logging.redactions.append(redaction)
+    server.logging.sinks.append(sink)
+    server.add_tool(speak)
+    async with connected(server) as client:
+        messages, _ = await logged(client, "speak")
+        assert messages == ["hello"]
+        assert heard == ["hello"]

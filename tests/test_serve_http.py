@@ -1,0 +1,305 @@
+"""``mcptrio serve --http`` as a process: how it starts, who it talks to while it stops, and when it has stopped."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from mcptrio import PluginManager, Server, asgi_app
+from tests.processes import HELLO, Served, run, serving
+
+__all__: list[str] = []
+
+SHUTDOWN = 1.5
+"""Seconds that requests get in these tests."""
+PREFIX = "io.modelcontextprotocol/"
+
+PLUGIN = """
+import os, sys, time
+from contextlib import asynccontextmanager
+
+import trio
+from mcptrio import Context, hookimpl, tool
+
+
+@hookimpl
+def lifespan(server):
+    @asynccontextmanager
+    async def live():
+        print("entering", file=sys.stderr, flush=True)
+        if os.environ.get("ENTER_HANGS"):
+            await trio.sleep_forever()
+        yield
+        print("leaving", file=sys.stderr, flush=True)
+        if os.environ.get("EXIT_HANGS"):
+            with trio.CancelScope(shield=True):
+                await trio.sleep_forever()
+        print("left", file=sys.stderr, flush=True)
+
+    return live()
+
+
+@tool
+async def nap(seconds: float) -> str:
+    \"\"\"Sleep and say so.\"\"\"
+    print("napping", file=sys.stderr, flush=True)
+    await trio.sleep(seconds)
+    return "slept"
+
+
+@tool
+def doze(seconds: float) -> str:
+    \"\"\"Sleep in a thread, which cannot be cancelled.\"\"\"
+    print("dozing", file=sys.stderr, flush=True)
+    time.sleep(seconds)
+    return "dozed"
+
+
+@tool
+async def flood(ctx: Context) -> str:
+    \"\"\"More than fits into the buffers of a socket.\"\"\"
+    print("flooding", file=sys.stderr, flush=True)
+    return "x" * 50_000_000
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "own.py").write_text(PLUGIN)
+    return tmp_path
+
+
+@pytest.fixture
+def served(folder: Path) -> Iterator[Served]:
+    args = ("--http", "--port=0", "--plugin=own.py", f"--shutdown-timeout={SHUTDOWN}")
+    with serving(*args, cwd=folder) as served:
+        yield served
+
+
+class Client:
+    """One connection."""
+
+    def __init__(self, port: int) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        self.headers: dict[str, str] = {}
+
+    def send(self, method: str, path: str = "/mcp", message: Any = None, **headers: str) -> None:
+        standard = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+        if method == "GET" and path == "/mcp":
+            standard = {"accept": "text/event-stream"}
+        body = None if message is None else json.dumps(message)
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        self._connection.request(method, path, body, {**standard, **self.headers, **given})
+
+    def receive(self) -> http.client.HTTPResponse:
+        return self._connection.getresponse()
+
+    def get(self, path: str) -> tuple[int, Any]:
+        self.send("GET", path)
+        response = self.receive()
+        return response.status, json.loads(response.read())
+
+    def post(self, message: Any, **headers: str) -> http.client.HTTPResponse:
+        self.send("POST", message=message, **headers)
+        return self.receive()
+
+    def call(self, name: str, **arguments: Any) -> None:
+        """Call a tool, statelessly, and do not wait."""
+        self.post_modern("tools/call", {"name": name, "arguments": arguments}, mcp_name=name)
+
+    def post_modern(self, method: str, params: dict[str, Any], **headers: str) -> None:
+        meta = {
+            PREFIX + "protocolVersion": "2026-07-28",
+            PREFIX + "clientInfo": {"name": "raw", "version": "1"},
+            PREFIX + "clientCapabilities": {},
+        }
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+        self.send("POST", message=message, mcp_protocol_version="2026-07-28", mcp_method=method, **headers)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def events(response: http.client.HTTPResponse) -> list[dict[str, Any]]:
+    """The messages of a stream, to its end."""
+    lines = response.read().decode().splitlines()
+    return [json.loads(line.removeprefix("data:")) for line in lines if line.startswith("data:") and line[5:].strip()]
+
+
+@pytest.fixture
+def connect(served: Served) -> Iterator[Any]:
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(closing(Client(served.port)))
+
+
+# Starting
+
+
+def test_it_says_where_it_serves_and_writes_nothing_else_to_standard_output(folder: Path) -> None:
+    args = ("--http", "--port=0", "--host=localhost", "--path=/tools", "--plugin=own.py")
+    with serving(*args, cwd=folder) as served:
+        with closing(Client(served.port)) as client:
+            client.send("POST", "/tools", HELLO)
+            response = client.receive()
+            assert (response.status, json.loads(response.read())["id"]) == (200, 0)
+        assert f"serving http://127.0.0.1:{served.port}/tools" in served.stderr
+        served.signal(signal.SIGTERM)
+
+        assert served.end()[0] == 0
+        assert served.rest() == []
+
+
+def test_a_port_that_is_taken(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = run("serve", "--http", f"--port={port}", "--plugin=own.py", cwd=folder)
+
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert f"mcptrio: cannot listen on 127.0.0.1:{port}: Address already in use" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "left" in ended.stderr
+
+
+def test_a_host_that_is_not_ours(folder: Path) -> None:
+    ended = run("serve", "--http", "--port=0", "--host=192.0.2.1", "--plugin=own.py", cwd=folder)
+
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "mcptrio: cannot listen on 192.0.2.1:0: Cannot assign requested address" in ended.stderr
+
+
+def test_a_signal_while_a_lifespan_is_entered(folder: Path) -> None:
+    with serving("--http", "--port=0", "--plugin=own.py", cwd=folder, ENTER_HANGS="1") as served:
+        served.until("entering")
+        served.signal(signal.SIGTERM)
+
+        assert served.end(2)[0] == 0
+        assert "serving" not in served.stderr
+
+
+# Stopping
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_idle_server_ends_at_once_on_a_signal(served: Served, connect: Any, number: signal.Signals) -> None:
+    """An idle connection does not hold it up."""
+    assert connect().get("/healthz") == (200, {"status": "ok"})
+    served.signal(number)
+    code, took = served.end()
+
+    assert code == 0
+    assert took < 1
+    assert f"{number.name}: stopping" in served.stderr
+    assert "leaving\nleft\n" in served.stderr
+
+
+def test_everything_that_can_be_open_when_a_signal_comes(served: Served, connect: Any) -> None:
+    """A session's stream, a listen stream, calls that finish and that do not, and a client that does not read."""
+    session, standing, listening, short, long, thread, deaf, late = (connect() for _ in range(8))
+    response = session.post(HELLO)
+    response.read()
+    headers = {"mcp_session_id": response.headers["mcp-session-id"], "mcp_protocol_version": "2025-11-25"}
+    session.post({"jsonrpc": "2.0", "method": "notifications/initialized"}, **headers).read()
+    standing.send("GET", **headers)
+    get = standing.receive()
+    listening.post_modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+    listen = listening.receive()
+    short.call("nap", seconds=0.8)
+    long.call("nap", seconds=60)
+    session.send(
+        "POST",
+        message={
+            "jsonrpc": "2.0",
+            "id": 5,
+            "method": "tools/call",
+            "params": {"name": "nap", "arguments": {"seconds": 0.8}},
+        },
+        **headers,
+    )
+    thread.call("doze", seconds=60)
+    deaf.call("flood")
+    served.until("napping\n(.*\n)*napping\n(.*\n)*napping")
+    served.until("dozing")
+    served.until("flooding")
+    late.get("/healthz")
+
+    served.signal(signal.SIGTERM)
+    served.until("stopping")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", served.port), timeout=5)
+    assert json.loads(short.receive().read())["result"]["content"][0]["text"] == "slept"
+    assert json.loads(session.receive().read())["result"]["content"][0]["text"] == "slept"
+    code, took = served.end()
+
+    assert code == 0
+    assert took < SHUTDOWN + 2
+    assert "leaving\nleft\n" in served.stderr
+    assert "Traceback" not in served.stderr
+    acknowledged, final = events(listen)
+    assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
+    assert final["result"]["_meta"][PREFIX + "subscriptionId"] == 1
+    assert events(get) == []
+    # Owed a status, for its client may try again elsewhere.
+    assert long.receive().status == 503
+    assert thread.receive().status == 503
+
+
+def test_the_second_signal_is_the_end(folder: Path) -> None:
+    with serving("--http", "--port=0", "--plugin=own.py", cwd=folder, EXIT_HANGS="1") as served:
+        served.until("serving")
+        served.signal(signal.SIGINT)
+        served.until("leaving")
+        served.signal(signal.SIGTERM)
+        code, took = served.end()
+
+    assert code == 128 + signal.SIGTERM
+    assert took < 0.5
+
+
+# Health
+
+
+def test_ready_with_healthy_plugins_only(folder: Path) -> None:
+    (folder / "broken.py").write_text("raise RuntimeError('no such luck')")
+    for plugins, expected in ((("--plugin=own.py",), 200), (("--plugin=own.py", "--plugin=broken.py"), 503)):
+        with serving("--http", "--port=0", *plugins, cwd=folder) as served, closing(Client(served.port)) as client:
+            assert client.get("/healthz")[0] == 200
+            status, health = client.get("/readyz")
+            assert (status, health["ready"]) == (expected, expected == 200)
+            assert health["plugins"]["own"] == "running"
+    assert health["plugins"]["broken"] == "quarantined"
+
+
+async def test_not_ready_while_draining() -> None:
+    """Nobody new gets in then; but whoever mounts the application may still be asked."""
+
+    async def ask(app: Any, path: str) -> int:
+        sent: list[dict[str, Any]] = []
+
+        async def send(event: dict[str, Any]) -> None:
+            sent.append(event)
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        scope = {"type": "http", "method": "GET", "path": path, "headers": [(b"host", b"localhost")]}
+        await app(scope, receive, send)
+        status: int = sent[0]["status"]
+        return status
+
+    server = Server(plugins=PluginManager())
+    app = asgi_app(server)
+    assert await ask(app, "/readyz") == 503  # not yet open
+    async with app.running():
+        assert (await ask(app, "/healthz"), await ask(app, "/readyz")) == (200, 200)
+        with trio.fail_after(5):
+            await server.supervisor.drain()
+        assert (await ask(app, "/healthz"), await ask(app, "/readyz")) == (200, 503)
