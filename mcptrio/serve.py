@@ -137,9 +137,13 @@ async def _listen(
     accept = partial(serve, app, bind=bind, shutdown=closing, shutdown_timeout=shutdown_timeout + HTTP_GRACE)
     try:
         urls: list[str] = await connections.start(accept)
-    except OSError as error:
-        raise OSError(f"cannot listen on {bind}: {error.strerror or error}") from error
-    return urls
+    except* OSError as group:
+        error = _first(group)
+        assert isinstance(error, OSError)
+        refused = OSError(f"cannot listen on {bind}: {error.strerror or error}")
+    else:
+        return urls
+    raise refused
 
 
 def asgi_app(

@@ -59,6 +59,15 @@ class Reader(Protocol):
 
 
 class Writer(Protocol):
+    def write_now(self, data: memoryview) -> int:
+        """Write what there is room for, possibly nothing, and return how many bytes. Never waits.
+
+        Raises:
+            OSError: as os.write.
+            ConnectionClosed: the writer was closed.
+        """
+        ...
+
     async def write_some(self, data: memoryview) -> int:
         """Write the first bytes of ``data``, which is not empty, and return how many.
 
@@ -116,6 +125,18 @@ class WaitingReader:
 class WaitingWriter:
     """Writes to a pipe or socket when it has room, in pieces that fit."""
 
+    def write_now(self, data: memoryview) -> int:
+        """Write what there is room for, and return how many bytes that were. Never waits."""
+        written = 0
+        if self._fd < 0:
+            raise ConnectionClosed("the descriptor is closed")
+        try:
+            while written < len(data) and self._poll.poll(0):
+                written += os.write(self._fd, data[written : written + _PIECE])
+        except BlockingIOError:
+            pass  # somebody else was faster
+        return written
+
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._poll = select.poll()
@@ -161,6 +182,10 @@ class ThreadReader:
 
 class ThreadWriter:
     """Writes in a daemon thread of its own."""
+
+    def write_now(self, data: memoryview) -> int:
+        """Nothing: only the thread can tell."""
+        return 0
 
     def __init__(self, fd: int) -> None:
         self._thread: _Thread[bytes, int] = _Thread(

@@ -85,6 +85,11 @@ class StdioChannel:
         # Whatever goes wrong from here on leaves half a line, until the last byte is out.
         self._broken = "standard output ends in the middle of a message"
         try:
+            # Nearly always there is room, and then no deadline is needed: entering one costs more than the write.
+            rest = rest[self._writer.write_now(rest) :]
+            if not rest:
+                self._broken = None
+                return
             with trio.move_on_after(self._write_timeout) as patience:
                 while rest:
                     rest = rest[await self._writer.write_some(rest) :]

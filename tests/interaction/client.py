@@ -328,6 +328,11 @@ class Peer:
             await exchange.began.wait()
         return exchange
 
+    async def leave(self) -> None:
+        """Close the channel."""
+        assert not isinstance(self.wire, HTTPWire)
+        await self.wire.aclose()
+
     async def delete(self) -> Exchange:
         """End the session (HTTP)."""
         return await self._bodiless("DELETE")

@@ -16,8 +16,8 @@ from tests.interaction.serving import Serve
 NO_FORMS = "elicitation came with 2025-06-18"
 NO_PAGES = "pages came with 2025-11-25"
 
-ELICITATION = {"elicitation": {}}
-EVERYTHING = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
+ELICITATION: dict[str, Any] = {"elicitation": {}}
+EVERYTHING: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
 
 
 class Size(Enum):
@@ -111,13 +111,13 @@ async def supported(ctx: Context) -> str:
 @resource("asked://name")
 async def asked_resource(ctx: Context) -> str:
     """A resource that asks."""
-    return (await ctx.elicit("What is your name?", str)).unwrap()
+    return str((await ctx.elicit("What is your name?", str)).unwrap())
 
 
 @prompt
 async def asked_prompt(ctx: Context) -> str:
     """A prompt that asks."""
-    return (await ctx.elicit("What is your name?", str)).unwrap()
+    return str((await ctx.elicit("What is your name?", str)).unwrap())
 
 
 def accept(**content: Any) -> Any:
@@ -357,6 +357,49 @@ async def test_an_answer_that_comes_too_late_is_ignored(serve: Serve) -> None:
     await peer.respond(question["id"], _said({}))
 
     assert (await peer.request("tools/list"))["tools"]
+
+
+@only(revisions=HANDSHAKE[1:], transports=["http"], because="only a session over HTTP outlives its streams")
+async def test_a_question_outlives_the_stream_it_came_on(serve: Serve) -> None:
+    said: list[str] = []
+
+    @tool
+    async def remember(ctx: Context) -> str:
+        """Note what the client's model said."""
+        said.append((await ctx.sample("Say hello")).model)
+        return ""
+
+    peer = await serve(remember, capabilities={"sampling": {}})
+    call = await peer.start_call("remember")
+    question = await peer.until("sampling/createMessage")
+
+    await call.disconnect()
+    await peer.respond(question["id"], _said({}))
+
+    await peer.eventually(lambda: said == ["tiny"])
+
+
+@only(revisions=SINCE_2025_06, because=NO_FORMS)
+async def test_child_tasks_may_ask_at_the_same_time(serve: Serve) -> None:
+    @tool
+    async def crowd(ctx: Context) -> str:
+        """Ask from several tasks."""
+        heard: dict[str, str] = {}
+
+        async def child(who: str) -> None:
+            heard[who] = (await ctx.elicit(f"{who}?", str)).unwrap()
+            heard[who] += (await ctx.elicit(f"{who} again?", str)).unwrap()
+
+        async with ctx.open_nursery() as nursery:
+            for who in ("a", "b", "c"):
+                nursery.start_soon(child, who)
+        return ",".join([heard[who] for who in sorted(heard)])
+
+    peer = await _peer(
+        serve, crowd, elicit=lambda params: {"action": "accept", "content": {"value": params["message"]}}
+    )
+
+    assert await peer.text("crowd") == "a?a again?,b?b again?,c?c again?"
 
 
 @only(transports=["memory"], because="the seconds are the clock's, which jumps in memory")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import trio
 from attrs import define, field
 
@@ -97,15 +99,23 @@ class Watch:
 TOOLS = ("wait", "wait_plainly")
 
 
+def _begun(watch: Watch, count: int) -> bool:
+    return watch.begun == count
+
+
+def _ended(watch: Watch, count: int) -> bool:
+    return len(watch.ended) == count
+
+
 async def test_a_cancelled_request_stops_and_is_not_answered(serve: Serve) -> None:
     watch = Watch()
     peer = await serve(plugins=[watch])
 
     for number, name in enumerate(TOOLS, 1):
         call = await peer.start_call(name)
-        await peer.eventually(lambda watch=watch, number=number: watch.begun == number)
+        await peer.eventually(partial(_begun, watch, number))
         await call.cancel("changed my mind")
-        await peer.eventually(lambda watch=watch, number=number: len(watch.ended) == number)
+        await peer.eventually(partial(_ended, watch, number))
         await peer.text("quick")
 
         assert watch.ended[-1] == "cancelled"
@@ -160,12 +170,12 @@ async def test_what_a_shielded_handler_brings_comes_too_late(serve: Serve) -> No
         watch = Watch()
         peer = await serve(plugins=[watch])
         call = await peer.start_call(name)
-        await peer.eventually(lambda watch=watch: watch.begun == 1)
+        await peer.eventually(partial(_begun, watch, 1))
 
         await call.cancel()
         await peer.text("quick")
         watch.release.set()
-        await peer.eventually(lambda watch=watch: bool(watch.ended))
+        await peer.eventually(partial(_ended, watch, 1))
         await peer.text("quick")
 
         assert call.answer is None
@@ -247,10 +257,10 @@ async def test_a_closed_stream_is_a_cancellation(serve: Serve) -> None:
         peer = await serve(plugins=[watch])
         for number, name in enumerate(TOOLS, 1):
             call = await peer.start_call(name, meta=token)
-            await peer.eventually(lambda watch=watch, number=number: watch.begun == number)
+            await peer.eventually(partial(_begun, watch, number))
 
             await call.disconnect()
-            await peer.eventually(lambda watch=watch, number=number: len(watch.ended) == number)
+            await peer.eventually(partial(_ended, watch, number))
 
             assert watch.ended[-1] == "cancelled"
 
@@ -262,7 +272,7 @@ async def test_a_closed_stream_is_no_cancellation_in_a_session(serve: Serve) -> 
 
     for number, name in enumerate(TOOLS, 1):
         call = await peer.start_call(name)
-        await peer.eventually(lambda watch=watch, number=number: watch.begun == number)
+        await peer.eventually(partial(_begun, watch, number))
         await call.disconnect()
         await peer.text("quick")
 
@@ -306,7 +316,7 @@ async def test_a_client_that_leaves_may_still_have_its_work_done_for_a_while(ser
     await peer.start_call("wait")
     await peer.eventually(lambda: watch.begun == 1)
 
-    await peer.wire.aclose()
+    await peer.leave()
     await peer.eventually(lambda: bool(watch.ended))
 
     assert watch.ended == ["cancelled"]

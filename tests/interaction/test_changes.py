@@ -31,7 +31,7 @@ async def greet(name: str) -> str:
 @tool
 async def grow(ctx: Context) -> str:
     """Add a tool while the server runs."""
-    ctx.server.add_tool(_another, name="grown")  # type: ignore[attr-defined]
+    ctx.server.add_tool(_another, name="grown")
     return "grown"
 
 

@@ -241,7 +241,7 @@ async def test_a_client_that_leaves_leaves_nothing_behind(serve: Serve) -> None:
     peer = await serve(echo)
     await peer.text("echo", {"text": "a"})
 
-    await peer.wire.aclose()
+    await peer.leave()
 
     await peer.eventually(lambda: not serve.server.snapshot()["sessions"])
 

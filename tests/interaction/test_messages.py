@@ -52,7 +52,8 @@ async def test_the_id_comes_back_as_it_was(serve: Serve) -> None:
 async def test_an_id_of_another_type_is_refused(serve: Serve) -> None:
     peer = await serve(echo)
 
-    for id in (None, True, 1.5, [], {}, 2**70):
+    ids: list[object] = [None, True, 1.5, [], {}, 2**70]
+    for id in ids:
         message = {"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": peer.params({})}
         answer = await _refused(peer, json.dumps(message).encode())
 
@@ -113,7 +114,7 @@ async def test_what_is_not_json_is_a_parse_error_and_the_conversation_goes_on(se
     assert await peer.text("echo", {"text": "a"}) == "a"
 
 
-NO_MESSAGES = (
+NO_MESSAGES: tuple[object, ...] = (
     3,
     "text",
     None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mcptrio import Context, prompt, resource, tool
 from tests.interaction.applies import HANDSHAKE, MODERN, REVISIONS, only, without
 from tests.interaction.serving import Serve
@@ -32,7 +34,7 @@ async def sample(ctx: Context) -> str:
     return "sampled"
 
 
-async def _capabilities(serve: Serve, *functions: object) -> dict[str, object]:
+async def _capabilities(serve: Serve, *functions: Any) -> Any:
     peer = await serve(*functions)
     answer = peer.initialized if peer.initialized is not None else await peer.request("server/discover")
     return answer["capabilities"]
@@ -173,7 +175,7 @@ async def test_completion_needs_something_to_complete(serve: Serve) -> None:
     assert error["code"] == -32601
 
 
-MALFORMED = (
+MALFORMED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("tools/call", {}, "name"),
     ("tools/call", {"name": 3}, "name"),
     ("tools/call", {"name": "echo", "arguments": []}, "arguments"),

@@ -73,7 +73,8 @@ async def test_without_a_token_nothing_is_sent(serve: Serve) -> None:
 async def test_a_token_of_another_type_is_ignored_or_refused(serve: Serve) -> None:
     peer = await serve(steps)
 
-    for token in (None, True, 1.5, [], {}):
+    tokens: list[object] = [None, True, 1.5, [], {}]
+    for token in tokens:
         answer = await (await peer.start_call("steps", {"values": [1]}, meta={"progressToken": token})).wait()
 
         assert answer.get("error", {}).get("code", -32602) == -32602

@@ -14,7 +14,7 @@ from tests.interaction.client import Peer
 from tests.interaction.serving import Serve
 
 ROUNDS = "only 2026-07-28 asks by round trips"
-FORMS = {"elicitation": {}}
+FORMS: dict[str, Any] = {"elicitation": {}}
 KEY = b"sixteen bytes or more"
 
 
@@ -53,13 +53,14 @@ class Asking:
     @tool
     async def unkeyed(self, ctx: Context) -> str:
         """Ask without a key."""
-        return (await ctx.elicit("Name?", str)).unwrap()
+        return str((await ctx.elicit("Name?", str)).unwrap())
 
     @tool
     async def shielded(self, ctx: Context) -> str:
         """Ask where no cancellation gets through."""
         with trio.CancelScope(shield=True):
-            return (await ctx.elicit("Name?", str)).unwrap()
+            answer = await ctx.elicit("Name?", str)
+        return str(answer.content)
 
     @tool
     async def visit(self, ctx: Context) -> str:
@@ -196,7 +197,8 @@ async def test_every_bad_state_is_refused_in_the_same_words(serve: Serve, caplog
 async def test_a_state_of_another_type_or_length_is_refused(serve: Serve) -> None:
     peer = await serve(plugins=[Asking()], capabilities=FORMS, limits=Limits(state_bytes=1000))
 
-    for bad in (3, {}, [], "A" * 1001):
+    states: list[Any] = [3, {}, [], "A" * 1001]
+    for bad in states:
         assert (await (await _go_on(peer, "ask", bad)).error())["code"] == -32602
 
 
@@ -248,7 +250,8 @@ async def test_an_answer_that_does_not_fit_leaves_the_handler_where_it_is(serve:
     peer = await serve(plugins=[asking], capabilities=FORMS)
     first = await _asked(peer, "ask")
 
-    for bad in ({"action": "accept", "content": {"value": 3}}, {"action": "maybe"}, 3, None, []):
+    answers: list[Any] = [{"action": "accept", "content": {"value": 3}}, {"action": "maybe"}, 3, None, []]
+    for bad in answers:
         error = await (await _go_on(peer, "ask", first["requestState"], first=bad)).error()
         assert error["code"] == -32602
 
@@ -326,7 +329,7 @@ async def test_a_parked_handler_survives_its_channel(serve: Serve) -> None:
     asking = Asking()
     peer = await serve(plugins=[asking], capabilities=FORMS)
     first = await _asked(peer, "ask")
-    await peer.wire.aclose()
+    await peer.leave()
     await peer.eventually(lambda: not serve.server.snapshot()["sessions"])
 
     other = await serve.connect(capabilities=FORMS)

@@ -40,8 +40,8 @@ class MemoryWire:
     _channel: MemoryChannel
 
     async def send(self, data: bytes) -> None:
-        message = decode(data)
-        await self._channel.send([list(message.messages) if isinstance(message, Batch) else message])  # type: ignore[list-item]
+        message: Any = decode(data)
+        await self._channel.send([list(message.messages) if isinstance(message, Batch) else message])
 
     async def receive(self) -> list[Any] | None:
         try:

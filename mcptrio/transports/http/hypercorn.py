@@ -128,13 +128,16 @@ class _Server:
     async def _drain(self, timeout: float) -> None:
         """Wait until the last connection has closed, at most ``timeout`` seconds; then cut what is left."""
         self._draining = True
-        await self._context.terminated.set()
-        for connection in tuple(self._connections):
-            connection.end_if_idle()
-        if self._connections:
-            with trio.move_on_after(timeout):
-                await self._empty.wait()
-        self._cut()
+        try:
+            await self._context.terminated.set()
+            for connection in tuple(self._connections):
+                connection.end_if_idle()
+            if self._connections:
+                with trio.move_on_after(timeout):
+                    await self._empty.wait()
+        finally:
+            # Cancelled as well, or a peer that does not read would hold its write, and the end, up.
+            self._cut()
 
     def _cut(self) -> None:
         for connection in tuple(self._connections):

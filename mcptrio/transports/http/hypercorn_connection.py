@@ -16,6 +16,9 @@ Source: hypercorn 0.18 ``trio/tcp_server.py``, ``protocol/h11.py``; RFC 9112 sec
 
 from __future__ import annotations
 
+import os
+import sys
+from collections import deque
 from math import inf
 from typing import Any, Final
 
@@ -27,7 +30,7 @@ from hypercorn.protocol import ProtocolWrapper
 from hypercorn.protocol.events import Body, EndBody, Response
 from hypercorn.protocol.events import Event as StreamEvent
 from hypercorn.protocol.h11 import H11Protocol
-from hypercorn.trio.task_group import TaskGroup
+from hypercorn.trio.task_group import TaskGroup, _handle
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper, ConnectionState, LifespanState
 from hypercorn.utils import parse_socket_addr
@@ -99,6 +102,43 @@ class _H11(H11Protocol):
         await self.send(Closed())
 
 
+class _Inbox:
+    """What an application receives. No checkpoint while there is room or something to take, unlike a memory channel.
+
+    Args:
+        max_events: how many may be queued; then the reader of the socket waits.
+    """
+
+    def __init__(self, max_events: int) -> None:
+        self._max = max(1, max_events)
+        self._events: deque[Any] = deque()
+        self._takers = trio.lowlevel.ParkingLot()
+        self._room = trio.lowlevel.ParkingLot()
+
+    async def send(self, event: Any) -> None:
+        """Queue an event; waits while the queue is full."""
+        while len(self._events) >= self._max:
+            await self._room.park()
+        self._events.append(event)
+        self._takers.unpark()
+
+    async def receive(self) -> Any:
+        """The next event; waits while there is none."""
+        while not self._events:
+            await self._takers.park()
+        self._room.unpark()
+        return self._events.popleft()
+
+
+class _Tasks(TaskGroup):
+    """Hypercorn's, with our queue to the application."""
+
+    async def spawn_app(self, app: AppWrapper, config: Config, scope: Any, send: Any) -> Any:
+        inbox = _Inbox(config.max_app_queue_size)
+        self.spawn(_handle, app, config, scope, inbox.receive, send, trio.to_thread.run_sync, trio.from_thread.run)
+        return inbox.send
+
+
 class Connection:
     """One accepted socket, from its first byte to its close. ``run`` may be called once."""
 
@@ -160,7 +200,7 @@ class Connection:
             alpn = transport.selected_alpn_protocol()
             transport = transport.transport_stream
         sock = transport.socket
-        async with TaskGroup() as task_group:
+        async with _Tasks() as task_group:
             self._protocol = ProtocolWrapper(
                 self._app,
                 self._config,
@@ -232,6 +272,9 @@ class Connection:
             self._reader.cancel()
 
     async def _write(self, data: bytes) -> None:
+        data = self._write_now(data)
+        if not data:
+            return
         async with self._send_lock:
             if self._broken:
                 return
@@ -248,6 +291,20 @@ class Connection:
         if self._broken:
             await self._tell_application()
             self._reader.cancel()
+
+    def _write_now(self, data: bytes) -> bytes:
+        """Write what there is room for, and return the rest. Nearly always there is room, and no deadline is needed.
+
+        Whatever is wrong, the write that waits finds it again.
+        """
+        if self._broken or self._send_lock.locked() or sys.platform == "win32":
+            return data
+        if not isinstance(self._stream, trio.SocketStream):
+            return data
+        try:
+            return data[os.write(self._stream.socket.fileno(), data) :]
+        except OSError:
+            return data
 
     async def _tell_application(self) -> None:
         """Queue the disconnect, before the reader is cancelled: it may be the one who queues it.

@@ -108,6 +108,8 @@ class _Reply:
 
     async def watch(self) -> None:
         """Notice the client leaving; after a while of silence, show it that somebody is working."""
+        if self._closed:
+            return  # answered before this task began, as most calls are
         with trio.move_on_after(self._exchange.limits.keep_alive) as silence:
             await self._exchange.disconnected()
         if silence.cancelled_caught:

@@ -1,0 +1,108 @@
+"""Subscriptions: the acknowledgement comes first, and a failing bus ends nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+import trio.testing
+
+from mcptrio import Context, Limits, Server
+from mcptrio.protocol.messages import Notification, Request, Response
+from mcptrio.stores.memory import MemoryBus
+from tests.runtime.peers import connected, envelope, tool
+
+__all__: list[str] = []
+
+_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+
+
+def listen(id: Any, **wanted: Any) -> Request:
+    return Request(id, "subscriptions/listen", {"notifications": wanted, "_meta": envelope()})
+
+
+async def ok() -> str:
+    return "ok"
+
+
+async def test_the_acknowledgement_is_not_lost_in_a_full_outbox(autojump_clock: Any) -> None:
+    """A client that reads slowly is told first that it will be told."""
+
+    async def flood(ctx: Context) -> str:
+        for number in range(200):
+            await ctx.notify("acme/flood", {"number": number})
+        return "done"
+
+    server = Server(limits=Limits(outbox=2))
+    server.add_tool(flood)
+    async with connected(server, revision=None) as client:
+        await client.send(tool(1, "flood", modern=True))
+        await trio.testing.wait_all_tasks_blocked()
+        await client.send(listen(2, toolsListChanged=True))
+        await trio.testing.wait_all_tasks_blocked()
+        server.add_tool(ok)
+        about: list[Notification] = []
+        with trio.move_on_after(5):
+            while True:
+                message = await client.next()
+                if isinstance(message, Notification) and message.method != "acme/flood":
+                    about.append(message)
+        server.remove_tool("ok")
+        message = await client.next()
+        assert isinstance(message, Notification)
+        about.append(message)
+        assert about[0].method == "notifications/subscriptions/acknowledged"
+        assert about[-1].method == "notifications/tools/list_changed"
+        assert all(m.params is not None and m.params["_meta"][_SUBSCRIPTION] == 2 for m in about)
+
+
+async def test_a_bus_that_fails_ends_nothing(autojump_clock: Any) -> None:
+    class Failing(MemoryBus):
+        failing = True
+
+        async def publish(self, topic: str, message: bytes) -> None:
+            if self.failing:
+                raise OSError("connection lost")
+            await super().publish(topic, message)
+
+        @asynccontextmanager
+        async def subscribe(self, topic: str) -> AsyncIterator[AsyncIterator[bytes]]:
+            if self.failing:
+                raise OSError("connection lost")
+            async with super().subscribe(topic) as messages:
+                yield messages
+
+    bus = Failing()
+    servers = [Server(bus=bus), Server(bus=bus)]
+    servers[0].add_tool(ok, name="always")
+    async with servers[1].open(), connected(servers[0], revision=None) as client:
+        await client.send(listen(1, toolsListChanged=True))
+        assert isinstance(await client.next(), Notification)
+        servers[1].add_tool(ok)
+        await trio.sleep(1)
+        bus.failing = False
+        await trio.sleep(120)
+        servers[1].remove_tool("ok")
+        message = await client.next()
+        assert isinstance(message, Notification)
+        assert message.method == "notifications/tools/list_changed"
+        # What makes no sense there ends nothing either.
+        for news in (b"no json", b"[]", b'{"list":["tools"]}', b'{"uri":5}'):
+            await bus.publish("changes", news)
+            await trio.sleep(120)
+        servers[1].add_tool(ok)
+        assert isinstance(await client.next(), Notification)
+
+
+async def test_listens_end_with_a_result_when_the_server_stops(autojump_clock: Any) -> None:
+    server = Server()
+    server.add_tool(ok)
+    async with connected(server, revision=None) as client:
+        await client.send(listen("x", toolsListChanged=True), listen("y"))
+        assert [type(await client.next()) for _ in range(2)] == [Notification, Notification]
+        await server.supervisor.drain()
+        ends = [await client.next() for _ in range(2)]
+        assert {end.id for end in ends if isinstance(end, Response)} == {"x", "y"}
+        assert server.subscriptions._listens == set()

@@ -1,0 +1,215 @@
+"""Two servers behind one address, with one store and one bus: no session belongs to either."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import trio
+import trio.testing
+from attrs import define
+
+from mcptrio import Context, Principal, Server, Timeouts
+from mcptrio.stores.memory import MemoryBus, MemoryEventStore, MemorySessionStore
+from mcptrio.transports.http.app import HTTPApp
+from tests.runtime.asgi import Reply, exchange, post
+
+__all__: list[str] = []
+
+CAPABILITIES = {"elicitation": {}}
+
+
+@define(eq=False)
+class Replicas:
+    servers: list[Server]
+    apps: list[HTTPApp]
+    nursery: trio.Nursery
+    id: int = 0
+
+    async def begin(self, app: int = 0, **headers: str) -> str:
+        """A session; its id."""
+        info = {"name": "raw", "version": "1"}
+        params = {"protocolVersion": "2025-11-25", "capabilities": CAPABILITIES, "clientInfo": info}
+        reply = await post(self.apps[app], self.request("initialize", params), **headers)
+        assert reply.status == 200, reply
+        session = reply.headers["mcp-session-id"]
+        initialized = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        assert (await post(self.apps[app], initialized, mcp_session_id=session, **headers)).status == 202
+        return session
+
+    def request(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        self.id += 1
+        return {"jsonrpc": "2.0", "id": self.id, "method": method, "params": dict(params or {})}
+
+    def start(self, app: int, session: str, message: Mapping[str, Any]) -> Reply:
+        """A POST under way."""
+        reply = Reply()
+        headers = {"mcp-session-id": session}
+        self.nursery.start_soon(exchange, self.apps[app], "POST", headers, json.dumps(message).encode(), reply)
+        return reply
+
+
+def authenticate_by_header(headers: Mapping[str, str]) -> Principal | None:
+    return Principal(subject=headers["x-user"]) if headers.get("x-user") else None
+
+
+@asynccontextmanager
+async def replicas(*functions: Callable[..., Any], **options: Any) -> AsyncIterator[Replicas]:
+    store, events, bus = MemorySessionStore(), MemoryEventStore(), MemoryBus()
+
+    async def authenticate(headers: Mapping[str, str]) -> Principal | None:
+        return authenticate_by_header(headers)
+
+    servers = [Server(bus=bus, **options) for _ in range(2)]
+    for server in servers:
+        for function in functions:
+            server.add_tool(function)
+    make = partial(HTTPApp, sessions=store, events=events, bus=bus, authenticate=authenticate)
+    async with servers[0].open(), servers[1].open(), trio.open_nursery() as nursery:
+        apps = [make(server.supervisor) for server in servers]
+        for app in apps:
+            await nursery.start(app.run)
+        yield Replicas(servers, apps, nursery)
+        nursery.cancel_scope.cancel()
+    for server in servers:
+        assert server.snapshot()["in_flight"] == 0
+
+
+async def name(ctx: Context) -> str:
+    """Ask."""
+    return str((await ctx.elicit("name?", str)).unwrap())
+
+
+async def test_a_session_goes_on_at_the_other_replica(autojump_clock: Any) -> None:
+    async def who(ctx: Context) -> str:
+        assert ctx.client_info is not None
+        return ctx.client_info.name
+
+    async with replicas(who) as both:
+        session = await both.begin(0)
+        reply = await post(both.apps[1], both.request("tools/call", {"name": "who"}), mcp_session_id=session)
+        assert reply.messages[0]["result"]["content"][0]["text"] == "raw"
+
+
+async def test_an_answer_finds_its_question_at_the_other_replica(autojump_clock: Any) -> None:
+    async with replicas(name) as both:
+        session = await both.begin(0)
+        call = both.start(0, session, both.request("tools/call", {"name": "name"}))
+        asked = await call.next()
+        answer = {"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "accept", "content": {"value": "Ann"}}}
+        assert (await post(both.apps[1], answer, mcp_session_id=session)).status == 202
+        assert (await call.next())["result"]["content"][0]["text"] == "Ann"
+
+
+async def test_a_cancellation_finds_its_request_at_the_other_replica(autojump_clock: Any) -> None:
+    cancelled: list[str | None] = []
+
+    async def endless(ctx: Context) -> str:
+        try:
+            await trio.sleep_forever()
+        finally:
+            cancelled.append(ctx.cancel_reason)
+        return "unreachable"
+
+    async with replicas(endless) as both:
+        session = await both.begin(0)
+        request = both.request("tools/call", {"name": "endless"})
+        call = both.start(0, session, request)
+        await trio.sleep(5)
+        params = {"requestId": request["id"], "reason": "enough"}
+        cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+        assert (await post(both.apps[1], cancel, mcp_session_id=session)).status == 202
+        await call.ended.wait()
+        assert cancelled == ["enough"]
+
+
+async def test_a_call_runs_on_one_replica_only_whatever_else_changes_the_session(autojump_clock: Any) -> None:
+    """What one request does to the session is not taken for the doing of another that is answered at the same time."""
+    runs: list[int] = []
+    go = trio.Event()
+
+    async def effect() -> str:
+        runs.append(1)
+        await go.wait()
+        return "done"
+
+    async def change(ctx: Context) -> str:
+        """Changes the record and answers later than the other."""
+        ctx._scope.session.set_log_level("error")
+        go.set()
+        await trio.sleep(0.5)
+        return "changed"
+
+    async with replicas(effect, change) as both:
+        session = await both.begin(0)
+        await post(both.apps[1], both.request("ping"), mcp_session_id=session)
+        calls = [both.start(0, session, both.request("tools/call", {"name": tool})) for tool in ("effect", "change")]
+        for call in calls:
+            await call.ended.wait()
+        await trio.sleep(10)
+        assert runs == [1]
+
+
+async def test_a_level_set_at_one_replica_holds_at_the_other(autojump_clock: Any) -> None:
+    async def speak(ctx: Context) -> str:
+        await ctx.info("hello")
+        return "done"
+
+    async with replicas(speak) as both:
+        session = await both.begin(0)
+        heard = await post(both.apps[1], both.request("tools/call", {"name": "speak"}), mcp_session_id=session)
+        assert len(heard.messages) == 2
+        await post(both.apps[0], both.request("logging/setLevel", {"level": "error"}), mcp_session_id=session)
+        await trio.sleep(1)
+        heard = await post(both.apps[1], both.request("tools/call", {"name": "speak"}), mcp_session_id=session)
+        assert len(heard.messages) == 1
+
+
+async def test_a_session_that_ends_at_one_replica_has_ended_at_the_other(autojump_clock: Any) -> None:
+    ended: list[int] = []
+
+    async def endless() -> str:
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended.append(1)
+        return "unreachable"
+
+    async with replicas(endless) as both:
+        session = await both.begin(0)
+        call = both.start(0, session, both.request("tools/call", {"name": "endless"}))
+        await trio.sleep(5)
+        reply = Reply()
+        await exchange(both.apps[1], "DELETE", {"mcp-session-id": session}, b"", reply)
+        assert reply.status == 204
+        await call.ended.wait()
+        assert ended == [1]
+        assert (await post(both.apps[0], both.request("ping"), mcp_session_id=session)).status == 404
+
+
+async def test_a_session_is_there_for_its_own_principal_only(autojump_clock: Any) -> None:
+    async with replicas() as both:
+        session = await both.begin(0, x_user="ann")
+        for app in both.apps:
+            for others in ({}, {"x_user": "bob"}):
+                assert (await post(app, both.request("ping"), mcp_session_id=session, **others)).status == 404
+            assert (await post(app, both.request("ping"), mcp_session_id=session, x_user="ann")).status == 200
+
+
+async def test_a_session_whose_peer_answers_no_pings_can_come_back(autojump_clock: Any) -> None:
+    """Its local part has ended by itself; nothing hangs, nothing is counted for ever."""
+    async with replicas(ping_interval=10, timeouts=Timeouts(ping=5)) as both:
+        session = await both.begin(0)
+        stream = Reply()
+        headers = {"mcp-session-id": session}
+        both.nursery.start_soon(exchange, both.apps[0], "GET", headers, b"", stream)
+        await stream.began.wait()
+        await trio.sleep(60)
+        assert both.servers[0].snapshot()["sessions"] == []
+        with trio.fail_after(20):
+            for _ in range(3):
+                assert (await post(both.apps[0], both.request("ping"), mcp_session_id=session)).status == 200
+        assert both.servers[0].supervisor.in_flight == 0
