@@ -186,6 +186,9 @@ class StateSealer(Protocol):
 class PeerSession(Protocol):
     """The local working part of one handshake session."""
 
+    principal: Principal | None
+    """Of whom what is received next comes: the session's person, with the token of that message."""
+
     @property
     def id(self) -> str: ...
 

@@ -173,21 +173,23 @@ def serving(
     *args: str,
     cwd: Path,
     command: Sequence[str] | None = None,
+    logs: Path | None = None,
     stdin: int = subprocess.PIPE,
     stdout: int = subprocess.PIPE,
-    **env: str,
+    env: Mapping[str, str] | None = None,
 ) -> Iterator[Served]:
     """``mcptrio serve`` with these arguments, in a process group of its own.
 
     Args:
         command: another command than that.
+        logs: the folder for its standard error, where not ``cwd``.
     """
-    written = cwd / f"stderr-{time.monotonic_ns()}.log"
+    written = (logs or cwd) / f"stderr-{time.monotonic_ns()}.log"
     with written.open("wb") as errors:
         process = subprocess.Popen(
             command or [sys.executable, "-m", "mcptrio", "serve", *args],
             cwd=cwd,
-            env=environment(**env),
+            env=environment(**(env or {})),
             stdin=stdin,
             stdout=stdout,
             stderr=errors,

@@ -55,7 +55,7 @@ def folder(tmp_path: Path) -> Path:
 
 def settings(folder: Path, *args: str, **env: str) -> dict[str, Any]:
     """The settings of a server that is started so."""
-    with serving("--stdio", *args, cwd=folder, **env) as served:
+    with serving("--stdio", *args, cwd=folder, env=env) as served:
         served.greet()
         told: dict[str, Any] = json.loads(served.call("settings"))
         return told
@@ -186,7 +186,8 @@ def test_option_before_environment_before_file_before_default(folder: Path) -> N
 
 def test_a_transport_and_plugins_from_the_environment(folder: Path) -> None:
     (folder / "second.py").write_text(one_tool("second"))
-    with serving(cwd=folder, MCPTRIO_SERVE_TRANSPORT="stdio", MCPTRIO_SERVE_PLUGINS="own.py second.py") as served:
+    env = {"MCPTRIO_SERVE_TRANSPORT": "stdio", "MCPTRIO_SERVE_PLUGINS": "own.py second.py"}
+    with serving(cwd=folder, env=env) as served:
         assert served.greet()["serverInfo"]["name"] == "mcptrio"
         assert served.call("second") == "done"
         assert json.loads(served.call("settings"))["sessions"] == 10_000
@@ -333,7 +334,7 @@ def test_help_is_what_was_asked_for(tmp_path: Path, args: tuple[str, ...]) -> No
 
 def test_the_log_is_json_on_standard_error_from_the_first_line(tmp_path: Path, installed: Path) -> None:
     args = ("--http", "--port=0", "--plugin=broken", "--log-format=json", "--log-level=error")
-    with serving(*args, cwd=tmp_path, PYTHONPATH=str(installed)) as served:
+    with serving(*args, cwd=tmp_path, env={"PYTHONPATH": str(installed)}) as served:
         served.until('"serving http')
         entries = [json.loads(entry) for entry in served.stderr.splitlines()]
 

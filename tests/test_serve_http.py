@@ -177,7 +177,7 @@ def test_a_host_that_is_not_ours(folder: Path) -> None:
 
 
 def test_a_signal_while_a_lifespan_is_entered(folder: Path) -> None:
-    with serving("--http", "--port=0", "--plugin=own.py", cwd=folder, ENTER_HANGS="1") as served:
+    with serving("--http", "--port=0", "--plugin=own.py", cwd=folder, env={"ENTER_HANGS": "1"}) as served:
         served.until("entering")
         served.signal(signal.SIGTERM)
 
@@ -253,7 +253,7 @@ def test_everything_that_can_be_open_when_a_signal_comes(served: Served, connect
 
 
 def test_the_second_signal_is_the_end(folder: Path) -> None:
-    with serving("--http", "--port=0", "--plugin=own.py", cwd=folder, EXIT_HANGS="1") as served:
+    with serving("--http", "--port=0", "--plugin=own.py", cwd=folder, env={"EXIT_HANGS": "1"}) as served:
         served.until("serving")
         served.signal(signal.SIGINT)
         served.until("leaving")

@@ -176,7 +176,7 @@ child.stdin.write(json.dumps(nap).encode() + b"\\n"); child.stdin.flush()
 os._exit(0)
 """
     code = folder / "code"
-    with serving(cwd=folder, command=[sys.executable, "-c", parent], PYTHONPATH=str(ROOT)) as served:
+    with serving(cwd=folder, command=[sys.executable, "-c", parent], env={"PYTHONPATH": str(ROOT)}) as served:
         served.end()
         begin = time.monotonic()
         while not (code.exists() and code.read_text()):
@@ -219,7 +219,7 @@ def test_an_idle_server_ends_at_once_on_a_signal(served: Served, number: signal.
 
 @pytest.mark.parametrize("number", STOPS)
 def test_the_second_signal_is_the_end(folder: Path, number: signal.Signals) -> None:
-    with serving("--stdio", "--plugin=own.py", cwd=folder, EXIT_HANGS="1") as served:
+    with serving("--stdio", "--plugin=own.py", cwd=folder, env={"EXIT_HANGS": "1"}) as served:
         served.greet()
         served.signal(signal.SIGTERM)
         served.until("leaving")
@@ -243,7 +243,7 @@ def test_the_second_signal_is_the_end_although_a_plugin_blocks_the_event_loop(se
 
 
 def test_a_signal_while_a_plugin_is_imported(folder: Path) -> None:
-    with serving("--stdio", "--plugin=own.py", cwd=folder, SLOW_IMPORT="0.5") as served:
+    with serving("--stdio", "--plugin=own.py", cwd=folder, env={"SLOW_IMPORT": "0.5"}) as served:
         served.until("importing")
         served.signal(signal.SIGTERM)
 
@@ -252,7 +252,7 @@ def test_a_signal_while_a_plugin_is_imported(folder: Path) -> None:
 
 
 def test_a_signal_while_a_lifespan_is_entered(folder: Path) -> None:
-    with serving("--stdio", "--plugin=own.py", cwd=folder, ENTER_HANGS="1") as served:
+    with serving("--stdio", "--plugin=own.py", cwd=folder, env={"ENTER_HANGS": "1"}) as served:
         served.until("entering")
         served.signal(signal.SIGTERM)
 
@@ -317,7 +317,7 @@ def test_a_line_over_the_limit_is_answered_and_the_next_one_served(folder: Path)
 
 # Whatever standard input is
 
-SESSION = [
+SESSION: list[dict[str, Any]] = [
     HELLO,
     {"jsonrpc": "2.0", "method": "notifications/initialized"},
     {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "nap", "arguments": {"seconds": 0.1}}},

@@ -168,7 +168,7 @@ class ClientLogHandler(logging.Handler):
                 pass
 
     def _send(self, scope: RequestScope, level: LoggingLevel, text: str, logger: str) -> None:
-        """Runs in Trio's thread. What a plugin's redaction or sink logs itself goes to nobody, or it would never end."""
+        """Runs in Trio's thread. What a redaction or a sink logs itself goes to nobody: it would never end."""
         if self._sending:
             return
         self._sending = True

@@ -11,7 +11,6 @@ Source: MCP 2026-07-28, basic/patterns/subscriptions; MCP 2025-11-25, server/res
 from __future__ import annotations
 
 import secrets
-import secrets
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final

@@ -17,8 +17,8 @@ class Limits:
     Args:
         sessions: handshake sessions with a local working part, on this process.
         requests: requests in flight on this process.
-        requests_per_session: requests in flight in one session (one stdio process is one session); as many notifications
-            may be waiting for plugins to hear them, more are dropped.
+        requests_per_session: requests in flight in one session (one stdio process is one session); as many
+            notifications may be waiting for plugins to hear them, more are dropped.
         listen_streams: open ``subscriptions/listen`` requests.
         subscriptions: URIs one session or one listen request may subscribe to.
         parked: handlers that wait for a client's answer between two requests; past it the oldest is cancelled, and its

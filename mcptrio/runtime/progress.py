@@ -6,8 +6,6 @@ Source: MCP 2026-07-28, basic/patterns/progress: must increase; receivers should
 
 from __future__ import annotations
 
-from math import isfinite
-
 from mcptrio.abc import Outlet
 from mcptrio.protocol.messages import Notification
 from mcptrio.protocol.model.progress import ProgressParams
@@ -36,13 +34,7 @@ class Progress:
         self.total: float | None = None
 
     def report(self, progress: float, total: float | None, message: str | None) -> None:
-        """Tell how far the request is. What does not rise is not sent; what comes too fast waits for the next.
-
-        Raises:
-            ValueError: not a finite number.
-        """
-        if not isfinite(progress) or (total is not None and not isfinite(total)):
-            raise ValueError(f"expected finite numbers, got progress={progress!r}, total={total!r}")
+        """Tell how far the request is. What does not rise is not sent; what comes too fast waits for the next."""
         if self.latest is not None and progress <= self.latest:
             return
         self.latest, self.total = progress, total

@@ -7,7 +7,7 @@ session, shutdown all knock there, and the deadline is the scope's own.
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -45,6 +45,7 @@ class RequestScope:
         "label",
         "outlet",
         "owner",
+        "principal",
         "progress",
         "reason",
         "request",
@@ -56,6 +57,8 @@ class RequestScope:
         self.request = request
         self.outlet = outlet
         self.session = session
+        self.principal: Principal | None = session.principal
+        """Who asked. With a later token of the same person, a later request of the session may do more, or less."""
         self.started = trio.current_time()
         self.reason: str | None = None
         self.ended = False
@@ -83,10 +86,6 @@ class RequestScope:
     def meta(self) -> dict[str, Any] | None:
         params = self.request.params
         return params.get("_meta") if type(params) is dict else params.meta
-
-    @property
-    def principal(self) -> Principal | None:
-        return self.session.principal
 
     @property
     def deadline(self) -> float:
@@ -132,6 +131,13 @@ class RequestScope:
         self.touch()
 
     def report(self, progress: float, total: float | None, message: str | None) -> None:
+        """Progress: pushes the idle deadline, and is told where the client asked for it.
+
+        Raises:
+            ValueError: not a finite number.
+        """
+        if not isfinite(progress) or (total is not None and not isfinite(total)):
+            raise ValueError(f"expected finite numbers, got progress={progress!r}, total={total!r}")
         self.touch()
         if self.progress is not None and not self.ended:
             self.progress.report(progress, total, message)

@@ -119,7 +119,6 @@ class RoundTrips:
 
     async def run(self, handler: Callable[[], Awaitable[Any]]) -> Any:
         scope = self.scope
-        params = scope.request.params
         digest = digest_of(scope.request)
         journal = self._journal(digest)
         run = self._resume(journal)

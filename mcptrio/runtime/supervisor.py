@@ -211,7 +211,7 @@ class Supervisor:
     # What sessions need
 
     async def hear(self, listener: Listener, session: Session, event: NotificationReceived) -> None:
-        """Pass a notification on; what the listener raises is logged, and so is that it takes longer than a request may."""
+        """Pass a notification on. What the listener raises is logged; it may take as long as a request."""
         outcome: Done[None] | Failure | None = None
         with trio.move_on_after(self.settings.timeouts.request) as patience:
             outcome = await contain(partial(listener, session, event.params))

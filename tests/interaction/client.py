@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 import trio
 from attrs import define, field
 
-from tests.interaction.applies import HANDSHAKE, SINCE_2025_03, SINCE_2025_06
+from tests.interaction.applies import HANDSHAKE, SINCE_2025_06
 from tests.interaction.wires import ChannelWire, Exchange, HTTPWire
 
 __all__ = ["CAPABILITIES", "INFO", "LOG_LEVEL", "SUBSCRIPTION_ID", "VERSION", "Call", "Peer"]
@@ -302,12 +302,7 @@ class Peer:
 
     async def open_stream(self) -> None:
         """Where the session's own messages come, if that is not the channel itself."""
-        if (
-            self._stream is None
-            and isinstance(self.wire, HTTPWire)
-            and self.revision in SINCE_2025_03
-            and self.handshake
-        ):
+        if self._stream is None and isinstance(self.wire, HTTPWire) and self.handshake:
             self._stream = await self.get()
             assert self._stream.status == 200
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from mcptrio import Context, Limits, prompt, resource, tool
-from tests.interaction.applies import HANDSHAKE, MODERN, REVISIONS, only, without
+from tests.interaction.applies import HANDSHAKE, MODERN, only, without
 from tests.interaction.serving import Serve
 
-NO_STREAM = "the HTTP transport of 2024-11-05 has no stream for what belongs to no request"
 UPDATED = "notifications/resources/updated"
 
 
@@ -47,7 +46,6 @@ async def _another() -> str:
     return "another"
 
 
-@without(revisions=REVISIONS[:1], transports=["http"], because=NO_STREAM)
 async def test_a_tool_added_or_removed_is_told(serve: Serve) -> None:
     peer = await serve(echo)
     await peer.watch("tools")
@@ -62,7 +60,6 @@ async def test_a_tool_added_or_removed_is_told(serve: Serve) -> None:
     assert not serve.server.remove_tool("another")
 
 
-@without(revisions=REVISIONS[:1], transports=["http"], because=NO_STREAM)
 async def test_prompts_and_resources_added_or_removed_are_told(serve: Serve) -> None:
     peer = await serve(echo, memo, greet)
     await peer.watch("prompts", "resources")
@@ -77,7 +74,6 @@ async def test_prompts_and_resources_added_or_removed_are_told(serve: Serve) -> 
     await peer.until("notifications/resources/list_changed")
 
 
-@without(revisions=REVISIONS[:1], transports=["http"], because=NO_STREAM)
 async def test_a_tool_may_add_another(serve: Serve) -> None:
     peer = await serve(grow)
     await peer.watch("tools")
@@ -88,7 +84,6 @@ async def test_a_tool_may_add_another(serve: Serve) -> None:
     assert await peer.text("grown") == "another"
 
 
-@without(revisions=REVISIONS[:1], transports=["http"], because=NO_STREAM)
 async def test_every_client_is_told(serve: Serve) -> None:
     peers = [await serve(echo), await serve.connect()]
     for peer in peers:
@@ -100,7 +95,6 @@ async def test_every_client_is_told(serve: Serve) -> None:
         await peer.until("notifications/tools/list_changed")
 
 
-@without(revisions=REVISIONS[:1], transports=["http"], because=NO_STREAM)
 async def test_a_subscriber_is_told_of_its_resource_and_no_other(serve: Serve) -> None:
     peer = await serve(memo, touch)
     await peer.watch(uris=["memo://a"])
@@ -113,7 +107,6 @@ async def test_a_subscriber_is_told_of_its_resource_and_no_other(serve: Serve) -
 
 
 @without(revisions=MODERN, because="there a subscription ends with its stream")
-@without(revisions=REVISIONS[:1], transports=["http"], because=NO_STREAM)
 async def test_who_unsubscribes_is_told_no_more(serve: Serve) -> None:
     peer = await serve(memo, echo)
     await peer.watch(uris=["memo://a", "memo://b"])

@@ -9,7 +9,7 @@ import trio
 from attrs import define, field
 
 from mcptrio import Context, Server, hookimpl, method, notification, tool
-from tests.interaction.applies import HANDSHAKE, MODERN, REVISIONS, only, without
+from tests.interaction.applies import HANDSHAKE, MODERN, only, without
 from tests.interaction.serving import Serve
 
 
@@ -149,7 +149,6 @@ async def test_a_request_of_ones_own_is_not_sent_where_there_are_none(serve: Ser
 
 
 @without(revisions=MODERN, because="2026-07-28 has no messages that nobody asked for")
-@without(revisions=REVISIONS[:1], transports=["http"], because="2024-11-05 over HTTP has no stream for it")
 async def test_everybody_can_be_told(serve: Serve) -> None:
     peers = [await serve(plugins=[Acme()]), await serve.connect()]
     for peer in peers:

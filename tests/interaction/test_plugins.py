@@ -11,10 +11,8 @@ import pytest
 import trio
 
 from mcptrio import Context, PluginError, PluginManager, Server, hookimpl, tool
-from tests.interaction.applies import REVISIONS, only, without
+from tests.interaction.applies import REVISIONS, only
 from tests.interaction.serving import Serve
-
-NO_STREAM = "the HTTP transport of 2024-11-05 has no stream for what belongs to no request"
 
 
 @tool
@@ -179,7 +177,6 @@ async def test_being_strict_makes_a_failing_lifespan_fatal() -> None:
             pass
 
 
-@without(revisions=REVISIONS[:1], transports=["http"], because=NO_STREAM)
 async def test_a_plugin_quarantined_at_run_time_is_told(serve: Serve) -> None:
     peer = await serve(good, plugins=[BadBehaviour()])
     await peer.watch("tools")

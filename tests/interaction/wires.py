@@ -40,8 +40,9 @@ class MemoryWire:
     _channel: MemoryChannel
 
     async def send(self, data: bytes) -> None:
-        message: Any = decode(data)
-        await self._channel.send([list(message.messages) if isinstance(message, Batch) else message])
+        message = decode(data)
+        items: Any = list(message.messages) if isinstance(message, Batch) else message
+        await self._channel.send([items])
 
     async def receive(self) -> list[Any] | None:
         try:

@@ -53,7 +53,9 @@ class Replicas:
 
 
 def authenticate_by_header(headers: Mapping[str, str]) -> Principal | None:
-    return Principal(subject=headers["x-user"]) if headers.get("x-user") else None
+    if not headers.get("x-user"):
+        return None
+    return Principal(subject=headers["x-user"], scopes=frozenset(headers.get("x-scopes", "").split()))
 
 
 @asynccontextmanager
@@ -197,6 +199,29 @@ async def test_a_session_is_there_for_its_own_principal_only(autojump_clock: Any
             for others in ({}, {"x_user": "bob"}):
                 assert (await post(app, both.request("ping"), mcp_session_id=session, **others)).status == 404
             assert (await post(app, both.request("ping"), mcp_session_id=session, x_user="ann")).status == 200
+
+
+async def test_a_handler_sees_the_token_of_its_own_request(autojump_clock: Any) -> None:
+    """Not that of the session's first one: scopes are added, and taken away."""
+
+    async def may(ctx: Context) -> str:
+        await trio.sleep(0.5)
+        assert ctx.principal is not None
+        return " ".join(sorted(ctx.principal.scopes))
+
+    async with replicas(may) as both:
+        session = await both.begin(0, x_user="ann", x_scopes="read write")
+        seen = {}
+
+        async def call(scopes: str) -> None:
+            message = both.request("tools/call", {"name": "may"})
+            reply = await post(both.apps[0], message, mcp_session_id=session, x_user="ann", x_scopes=scopes)
+            seen[scopes] = reply.messages[0]["result"]["content"][0]["text"]
+
+        async with trio.open_nursery() as nursery:
+            for scopes in ("read", "admin read write", ""):
+                nursery.start_soon(call, scopes)
+        assert all(scopes == got for scopes, got in seen.items())
 
 
 async def test_a_session_whose_peer_answers_no_pings_can_come_back(autojump_clock: Any) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from mcptrio import Context, Limits, Server, Timeouts
 from mcptrio.errors import ConnectionClosed
@@ -90,6 +91,7 @@ async def test_the_request_deadline_holds_whatever_is_reported(modern: bool, aut
     async with connected(server, revision=revision(modern)) as client:
         error = await client.error(tool(1, "busy", modern=modern))
         assert "timed out after 60" in error.message
+        await trio.testing.wait_all_tasks_blocked()
         assert ended == [pytest.approx(60)]
 
 
@@ -107,7 +109,9 @@ async def test_without_progress_the_idle_deadline_holds(modern: bool, autojump_c
         assert "timed out after 19" in (await client.error(tool(1, "quiet", modern=modern))).message
 
 
-@pytest.mark.parametrize(("caller", "seconds"), [(5, "5"), (1e9, "10"), (0, "10"), (-1, "10"), (True, "10"), ("5", "10")])
+@pytest.mark.parametrize(
+    ("caller", "seconds"), [(5, "5"), (1e9, "10"), (0, "10"), (-1, "10"), (True, "10"), ("5", "10")]
+)
 async def test_a_caller_can_only_shorten(caller: Any, seconds: str, autojump_clock: Any) -> None:
     async def quiet() -> str:
         await trio.sleep_forever()
@@ -200,9 +204,7 @@ async def test_initialize_cannot_be_cancelled(autojump_clock: Any) -> None:
     server = Server()
     async with connected(server, revision=None) as client:
         params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
-        await client.send(
-            Request(1, "initialize", params), Notification("notifications/cancelled", {"requestId": 1})
-        )
+        await client.send(Request(1, "initialize", params), Notification("notifications/cancelled", {"requestId": 1}))
         assert isinstance(await client.next(), Response)
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from mcptrio import Context, Limits, Server, Timeouts
 from mcptrio.protocol.messages import ErrorResponse, Request
-from tests.runtime.peers import Client, connected, envelope, tool
+from tests.runtime.peers import Client, connected, tool
 
 __all__: list[str] = []
 

@@ -10,14 +10,20 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
+from typing import Final
 
 import orjson
 
 from mcptrio.abc import Bus
 from mcptrio.protocol.jsonrpc import encode
-from mcptrio.protocol.messages import Batch, ErrorResponse, Malformed, Message, Notification, Response
+from mcptrio.protocol.messages import Batch, ErrorResponse, Malformed, Message, Notification, Request, Response
 
 __all__ = ["Replicas"]
+
+_CHANGING: Final = frozenset(
+    {"notifications/initialized", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
+)
+"""The messages that change the record of a session; each may be repeated without harm."""
 
 
 class Replicas:
@@ -47,10 +53,10 @@ class Replicas:
             if messages:
                 await self.tell(session, {"message": encode(messages).decode()})
 
-    async def repeat(self, session: str, cause: Message | Batch) -> None:
-        """Publish what has changed the session's record here, so that it does the same elsewhere."""
+    async def repeat(self, session: str, served: Message | Batch) -> None:
+        """Publish what changes the session's record, so that it does the same elsewhere. Nothing else is run twice."""
         if self._bus is not None:
-            messages = [message for message in _messages(cause) if not _travels(message)]
+            messages = [message for message in _messages(served) if _changes(message)]
             if messages:
                 await self.tell(session, {"message": encode(messages).decode()})
 
@@ -69,6 +75,10 @@ def _messages(incoming: Message | Batch) -> list[Message]:
     if isinstance(incoming, Batch):
         return [message for message in incoming.messages if not isinstance(message, Malformed)]
     return [incoming]
+
+
+def _changes(message: Message) -> bool:
+    return isinstance(message, (Request, Notification)) and message.method in _CHANGING
 
 
 def _travels(message: Message | Batch) -> bool:

@@ -15,7 +15,7 @@ from typing import Final
 import trio
 from attrs import frozen
 
-from mcptrio.abc import EventStore, Outlet, PeerSession, SessionRecord, SessionStore
+from mcptrio.abc import EventStore, Outlet, PeerSession, Principal, SessionRecord, SessionStore
 from mcptrio.errors import ConnectionClosed
 from mcptrio.outbox import Item
 from mcptrio.protocol.jsonrpc import decode
@@ -138,24 +138,26 @@ class Session:
             self.standing.close()
             self.standing = None
 
-    async def receive(self, incoming: Message | Batch, outlet: Outlet) -> None:
+    async def receive(self, incoming: Message | Batch, outlet: Outlet, principal: Principal | None) -> None:
         """Hand over what a POST brought, here and to whoever waits for it elsewhere."""
         self.used = trio.current_time()
+        self.peer.principal = principal
         known = self.peer.receive(incoming, outlet)
-        await self.save(incoming)
+        await self.save()
         if not known or isinstance(incoming, Batch):
             await self._shared.replicas.pass_on(self.id, incoming)
 
-    async def save(self, cause: Message | Batch | None = None) -> None:
-        """Store the record if the engine has replaced it, and let the other replicas do to theirs what caused it."""
+    async def save(self) -> None:
+        """Store the record if the engine has replaced it."""
         record = self.peer.record
-        if record is None or record is self._saved or self.ended:
-            return
-        first = self._saved is None
-        self._saved = record
-        await self._shared.store.save(record)
-        if not first and cause is not None:
-            await self._shared.replicas.repeat(self.id, cause)
+        if record is not None and record is not self._saved and not self.ended:
+            self._saved = record
+            await self._shared.store.save(record)
+
+    async def repeat(self, served: Message | Batch) -> None:
+        """Let the other replicas do to their records what this message has done to ours."""
+        if self._saved is not None and not self.ended:
+            await self._shared.replicas.repeat(self.id, served)
 
     def end(self, reason: str) -> None:
         """Forget the local part."""

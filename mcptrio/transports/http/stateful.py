@@ -49,15 +49,17 @@ async def serve_session(
                 return
             session.exchanges += 1
             try:
-                await _serve(sessions, session, exchange, decision)
+                await _serve(sessions, session, exchange, decision, principal)
             finally:
                 session.exchanges -= 1
 
 
-async def _serve(sessions: Sessions, session: Session, exchange: Exchange, decision: Decision) -> None:
+async def _serve(
+    sessions: Sessions, session: Session, exchange: Exchange, decision: Decision, principal: Principal | None
+) -> None:
     match decision:
         case Deliver(_, incoming):
-            await _deliver(session, exchange, incoming)
+            await _deliver(session, exchange, incoming, principal)
         case End():
             await sessions.end(session)
             await exchange.respond(204)
@@ -103,19 +105,23 @@ async def _initialize(sessions: Sessions, exchange: Exchange, request: Request, 
             session.end("initialize has failed")
 
 
-async def _deliver(session: Session, exchange: Exchange, incoming: Message | Batch) -> None:
+async def _deliver(
+    session: Session, exchange: Exchange, incoming: Message | Batch, principal: Principal | None
+) -> None:
     expected = _expected(incoming)
     if not expected and not isinstance(incoming, Batch):
-        await session.receive(incoming, NOWHERE)
+        await session.receive(incoming, NOWHERE, principal)
+        await session.repeat(incoming)
         await exchange.respond(202)
         return
     stream = session.open_stream(POST, expected)
     session.waiting.add(stream)
     try:
-        await session.receive(incoming, stream)
+        await session.receive(incoming, stream, principal)
         if expected:
             await _while_connected(exchange, lambda: _answer(session, exchange, incoming, stream))
         else:
+            await session.repeat(incoming)
             await _accept(exchange, stream)
     finally:
         session.waiting.discard(stream)
@@ -147,7 +153,8 @@ async def _answer(session: Session, exchange: Exchange, incoming: Message | Batc
         except (trio.EndOfChannel, ConnectionClosed):
             await _say_nothing(session, exchange)
             return
-    await session.save(incoming)
+    await session.save()
+    await session.repeat(incoming)
     if not exchange.takes_events:
         await _answer_plainly(session, exchange, stream, items)
     elif stream.is_final(items) and exchange.takes_json:

@@ -1,0 +1,79 @@
+"""The answers to a batch: one array, when the last is there; the rest passes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import trio
+
+from mcptrio.errors import ConnectionClosed
+from mcptrio.outbox import Outbox
+from mcptrio.protocol.messages import Batch, ErrorResponse, Notification, Request, Response
+from mcptrio.runtime.batches import BatchOutlet
+
+__all__: list[str] = []
+
+THREE = Batch((Request(1, "a"), Request(2, "b"), Notification("c")))
+
+
+class Starter:
+    def __init__(self) -> None:
+        self.tasks: list[Callable[[], Awaitable[None]]] = []
+
+    def __call__(self, task: Callable[[], Awaitable[None]]) -> None:
+        self.tasks.append(task)
+
+    async def run(self) -> None:
+        for task in self.tasks:
+            await task()
+        self.tasks.clear()
+
+
+@pytest.mark.parametrize("closes", [False, True])
+async def test_answers_wait_for_each_other(closes: bool) -> None:
+    outbox, start = Outbox(), Starter()
+    batch = BatchOutlet(THREE, outbox, start=start, closes=closes)
+    batch.close()
+    await batch.send(Response(2, {}))
+    batch.close()
+    await batch.send(Notification("progress"))
+    batch.offer(Notification("newest"), "key")
+    await batch.send(Request("s", "roots/list"))
+    await start.run()
+    assert outbox.try_take() == [Notification("progress"), Notification("newest"), Request("s", "roots/list")]
+
+    await batch.send(ErrorResponse(1, -32603, "no"))
+    batch.close()
+    await start.run()
+    assert outbox.try_take() == [[Response(2, {}), ErrorResponse(1, -32603, "no")]]
+    assert outbox.closed is closes
+
+
+async def test_without_answers_there_is_no_array() -> None:
+    """JSON-RPC 2.0 section 6: an empty array must not be sent."""
+    outbox, start = Outbox(), Starter()
+    batch = BatchOutlet(THREE, outbox, start=start, closes=True)
+    for _ in range(3):
+        batch.close()
+    await start.run()
+    assert outbox.try_take() == []
+    assert outbox.closed
+
+
+async def test_a_closed_outlet_swallows_the_answers() -> None:
+    outbox, start = Outbox(), Starter()
+    batch = BatchOutlet(Batch((Request(1, "a"),)), outbox, start=start, closes=True)
+    outbox.close()
+    await batch.send(Response(1, {}))
+    batch.close()
+    await start.run()
+    with pytest.raises(ConnectionClosed):
+        await batch.send(Notification("late"))
+
+
+async def test_only_a_stream_that_can_be_resumed_is_released() -> None:
+    batch: Any = BatchOutlet(THREE, Outbox(), start=Starter(), closes=True)
+    assert batch.release(1000) is False
+    await trio.lowlevel.checkpoint()

@@ -1,0 +1,50 @@
+"""The parking lot: bounded, the longest waiting goes first."""
+
+from __future__ import annotations
+
+from attrs import define, field
+
+from mcptrio.runtime.parking import ParkingLot
+
+__all__: list[str] = []
+
+
+@define(eq=False)
+class Run:
+    label: str
+    since: float = 0.0
+    cancelled: list[str] = field(factory=list)
+
+    def cancel(self, reason: str) -> None:
+        self.cancelled.append(reason)
+
+
+async def test_past_its_spaces_the_longest_waiting_is_cancelled() -> None:
+    lot = ParkingLot(2)
+    runs = [Run(str(number)) for number in range(4)]
+    for run in runs:
+        assert lot.park(run.label, run)
+
+    assert [bool(run.cancelled) for run in runs] == [True, True, False, False]
+    assert [lot.find(run.label) for run in runs] == [None, None, runs[2], runs[3]]
+    assert [parked["label"] for parked in lot.snapshot()] == ["2", "3"]
+
+
+async def test_without_spaces_nothing_is_parked() -> None:
+    lot = ParkingLot(0)
+
+    assert not lot.park("t", Run("x"))
+    assert lot.snapshot() == []
+
+
+async def test_one_that_left_is_not_cancelled_with_the_others() -> None:
+    lot = ParkingLot(5)
+    gone, there = Run("gone"), Run("there")
+    lot.park("g", gone)
+    lot.park("t", there)
+    lot.remove(gone)
+    lot.remove(gone)
+    lot.clear("over")
+
+    assert (gone.cancelled, there.cancelled) == ([], ["over"])
+    assert lot.snapshot() == []

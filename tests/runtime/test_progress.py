@@ -1,0 +1,90 @@
+"""Progress: rising, not too fast, the newest wins, and the last one comes before the answer."""
+
+from __future__ import annotations
+
+from math import inf, nan
+from typing import Any
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+from trio.testing import MockClock
+
+from mcptrio.outbox import Outbox
+from mcptrio.protocol.messages import Notification
+from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
+from mcptrio.runtime.progress import BURST, RATE, Progress
+
+__all__: list[str] = []
+
+
+def told(outbox: Outbox) -> list[float]:
+    values = []
+    for item in outbox.try_take():
+        assert isinstance(item, Notification)
+        assert item.params is not None
+        values.append(item.params["progress"])
+    return values
+
+
+@given(st.lists(st.floats(-1e6, 1e6), max_size=50))
+def test_what_is_sent_rises(values: list[float]) -> None:
+    async def main() -> list[float]:
+        outbox = Outbox()
+        progress = Progress("t", outbox, LATEST)
+        for value in values:
+            progress.report(value, None, None)
+            await trio.sleep(1)
+        progress.flush()
+        return told(outbox)
+
+    sent = trio.run(main, clock=MockClock(autojump_threshold=0))
+    assert all(one < other for one, other in zip(sent, sent[1:], strict=False))
+    assert not values or sent[-1] == max(values)
+
+
+async def test_what_comes_too_fast_is_thinned_and_the_newest_is_not_lost(autojump_clock: MockClock) -> None:
+    outbox = Outbox()
+    progress = Progress(1, outbox, LATEST)
+    for value in range(1000):
+        progress.report(value, 1000, None)
+    assert told(outbox) == list(range(int(BURST)))
+
+    await trio.sleep(1)
+    progress.report(1000, 1000, "almost")
+    assert told(outbox) == [1000]
+    for value in range(1001, 1100):
+        progress.report(value, None, None)
+    assert len(told(outbox)) == min(BURST, RATE) - 1
+    progress.flush()
+    assert told(outbox) == [1099]
+    progress.flush()
+    assert told(outbox) == []
+
+
+async def test_in_a_full_outbox_the_newest_takes_the_place_of_the_older(autojump_clock: MockClock) -> None:
+    outbox = Outbox(1)
+    progress = Progress(1, outbox, LATEST)
+    for value in range(5):
+        progress.report(value, None, None)
+    assert told(outbox) == [4]
+
+
+@pytest.mark.parametrize("value", [nan, inf, -inf])
+async def test_a_value_that_is_no_number_is_refused(value: float) -> None:
+    progress = Progress(1, Outbox(), LATEST)
+    with pytest.raises(ValueError, match="finite"):
+        progress.report(value, None, None)
+    with pytest.raises(ValueError, match="finite"):
+        progress.report(1, value, None)
+
+
+@pytest.mark.parametrize(("version", "message"), [("2024-11-05", None), ("2025-03-26", "half")])
+async def test_the_text_is_for_the_revisions_that_have_it(version: str, message: Any) -> None:
+    outbox = Outbox()
+    Progress("t", outbox, REVISIONS[version]).report(1, 2, "half")
+    (item,) = outbox.try_take()
+    assert isinstance(item, Notification)
+    assert item.params is not None
+    assert item.params == {"progressToken": "t", "progress": 1, "total": 2, **({"message": message} if message else {})}

@@ -1,0 +1,125 @@
+"""The sealed state: opened by who may, refused in the same words whatever is wrong."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcptrio.errors import InvalidParams
+from mcptrio.protocol.events import Peer, RequestReceived
+from mcptrio.protocol.model.methods import Side
+from mcptrio.protocol.revisions.registry import LATEST
+from mcptrio.runtime import request_state
+from mcptrio.runtime.request_state import LIFETIME, Journal, KeyRing, digest_of, open_state, seal_state
+
+__all__: list[str] = []
+
+OLD, NEW, OTHER = b"old key of sixteen", b"new key of sixteen", b"other key, sixteen"
+SAME: dict[str, str] = {"audience": "here", "principal": "ann", "digest": "d"}
+JOURNAL = Journal(round=2, answers={"a": {"action": "accept"}}, once={"e": [1]}, asked=("b",), ticket="t")
+
+
+def test_what_is_sealed_comes_back() -> None:
+    ring = KeyRing([NEW])
+
+    assert open_state(ring, seal_state(ring, JOURNAL, **SAME), **SAME) == JOURNAL
+
+
+def test_no_two_states_are_the_same() -> None:
+    ring = KeyRing([NEW])
+
+    assert len({seal_state(ring, JOURNAL, **SAME) for _ in range(10)}) == 10
+
+
+def test_keys_rotate_the_first_seals_and_all_open() -> None:
+    before, during, after = KeyRing([OLD]), KeyRing([NEW, OLD]), KeyRing([NEW])
+    old, new = seal_state(before, JOURNAL, **SAME), seal_state(during, JOURNAL, **SAME)
+
+    assert open_state(during, old, **SAME) == open_state(during, new, **SAME) == open_state(after, new, **SAME)
+    for ring, sealed in ((before, new), (after, old)):
+        with pytest.raises(InvalidParams):
+            open_state(ring, sealed, **SAME)
+
+
+def test_without_keys_each_process_has_its_own() -> None:
+    sealed = seal_state(KeyRing(), JOURNAL, **SAME)
+
+    with pytest.raises(InvalidParams):
+        open_state(KeyRing(), sealed, **SAME)
+
+
+def test_a_short_key_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 16 bytes"):
+        KeyRing([NEW, b"short"])
+
+
+def test_every_failed_check_sounds_the_same_and_the_log_tells(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.WARNING)
+    ring = KeyRing([NEW])
+    sealed = seal_state(ring, JOURNAL, **SAME)
+    middle = len(sealed) // 2
+    altered = sealed[:middle] + ("A" if sealed[middle] != "A" else "B") + sealed[middle + 1 :]
+    cases: list[tuple[KeyRing, str, dict[str, str]]] = [
+        (ring, altered, SAME),
+        (ring, sealed[:-8], SAME),
+        (ring, "", SAME),
+        (ring, "no base64!", SAME),
+        (ring, "é", SAME),
+        (ring, "\ud800", SAME),
+        (ring, "=" * 100, SAME),
+        (KeyRing([OTHER]), sealed, SAME),
+        (ring, sealed, {**SAME, "audience": "elsewhere"}),
+        (ring, sealed, {**SAME, "principal": "bob"}),
+        (ring, sealed, {**SAME, "principal": ""}),
+        (ring, sealed, {**SAME, "digest": "other"}),
+    ]
+    said = set()
+    for keys, state, asked in cases:
+        with pytest.raises(InvalidParams) as refusal:
+            open_state(keys, state, **asked)
+        said.add((refusal.value.message, str(refusal.value.data)))
+    later = time.time() + LIFETIME + 10
+    monkeypatch.setattr(request_state.time, "time", lambda: later)
+    with pytest.raises(InvalidParams) as refusal:
+        open_state(ring, sealed, **SAME)
+    said.add((refusal.value.message, str(refusal.value.data)))
+
+    assert len(said) == 1
+    assert len(caplog.records) == len(cases) + 1
+    for what in ("altered", "not in the ring", "another principal", "another request", "expired", "base64url"):
+        assert what in caplog.text
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=200) | st.binary(max_size=100).map(lambda data: KeyRing([NEW]).seal(data, audience=b"here")[3:]))
+def test_what_we_did_not_seal_is_refused(state: str) -> None:
+    with pytest.raises(InvalidParams):
+        open_state(KeyRing([NEW]), state, **SAME)
+
+
+def request(**params: Any) -> RequestReceived:
+    method = LATEST.method("tools/call", Side.SERVER)
+    assert method is not None
+    return RequestReceived(1, method, LATEST.structure({"name": "t", **params}, method.params), Peer(revision=LATEST))
+
+
+def test_the_digest_is_of_the_request_and_not_of_its_round() -> None:
+    first = request(arguments={"a": 1, "b": [2]})
+
+    assert digest_of(first) == digest_of(
+        request(
+            arguments={"b": [2], "a": 1},
+            _meta={"progressToken": 5},
+            inputResponses={"x": {}},
+            requestState="s",
+        )
+    )
+    assert digest_of(first) != digest_of(request(arguments={"a": 1, "b": [3]}))
+    assert digest_of(first) != digest_of(request(arguments={"a": 1, "b": [2]}, name="u"))

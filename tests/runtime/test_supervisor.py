@@ -1,0 +1,234 @@
+"""The supervisor: its limits, and its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from mcptrio import Context, Limits, Server, Timeouts, memory_channel_pair
+from mcptrio.abc import SessionRecord
+from mcptrio.errors import ConnectionClosed, Overloaded
+from mcptrio.outbox import Outbox
+from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
+from tests.runtime.peers import connected, envelope, open_client, tool
+
+__all__: list[str] = []
+
+INITIALIZE = Request(
+    0,
+    "initialize",
+    {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}},
+)
+
+
+async def endless() -> str:
+    await trio.sleep_forever()
+    return "unreachable"
+
+
+async def slow() -> str:
+    await trio.sleep(3)
+    return "done"
+
+
+async def test_requests_of_the_whole_server_are_bounded(autojump_clock: Any) -> None:
+    server = Server(limits=Limits(requests=2))
+    server.add_tool(endless)
+    async with connected(server) as one, open_client(server) as other:
+        await one.send(tool(1, "endless"))
+        await other.send(tool(1, "endless", modern=True))
+        await trio.testing.wait_all_tasks_blocked()
+        for client in (one, other):
+            error = await client.error(tool(2, "endless", modern=client is other))
+            assert "2 are in flight on this server" in error.message
+        await one.send(Notification("notifications/cancelled", {"requestId": 1}))
+        await other.send(Notification("notifications/cancelled", {"requestId": 1}))
+
+
+async def test_sessions_are_bounded(autojump_clock: Any) -> None:
+    server = Server(limits=Limits(sessions=1))
+    async with connected(server):
+        _, theirs = memory_channel_pair()
+        with pytest.raises(Overloaded, match="1 are open"):
+            await server.serve(theirs)
+        with pytest.raises(Overloaded, match="1 are open"):
+            server.supervisor.open_session()
+
+
+async def test_a_server_that_is_not_open_says_so() -> None:
+    server = Server()
+    with pytest.raises(RuntimeError, match="not open"):
+        _ = server.supervisor.nursery
+
+
+async def test_stopping_waits_for_what_is_in_flight_and_cancels_the_rest(autojump_clock: Any) -> None:
+    server = Server(timeouts=Timeouts(shutdown=5))
+    server.add_tool(slow)
+    server.add_tool(endless)
+    async with connected(server) as client:
+        await client.send(tool(1, "slow"), tool(2, "endless"))
+        await trio.testing.wait_all_tasks_blocked()
+        began = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(server.supervisor.drain)
+            await trio.testing.wait_all_tasks_blocked()
+            refused = await client.error(tool(3, "slow"))
+            assert refused.data == {"retryAfter": 5.0}
+            assert isinstance(await client.next(), Response)
+        assert trio.current_time() - began == pytest.approx(5)
+        with pytest.raises(trio.EndOfChannel):
+            await client.next()
+
+
+async def test_stopping_an_idle_server_takes_no_time(autojump_clock: Any) -> None:
+    server = Server(timeouts=Timeouts(shutdown=50))
+    async with connected(server):
+        began = trio.current_time()
+        await server.supervisor.drain()
+        await server.supervisor.drain()
+        assert trio.current_time() == began
+
+
+async def test_a_peer_that_never_reads_does_not_hold_up_the_end(autojump_clock: Any) -> None:
+    async def flood(ctx: Context) -> str:
+        while True:
+            await ctx.notify("acme/flood")
+
+    server = Server(limits=Limits(outbox=2), timeouts=Timeouts(shutdown=5))
+    server.add_tool(flood)
+    async with server.open():
+        ours, theirs = memory_channel_pair()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(server.serve, theirs)
+            await ours.send([tool(1, "flood", modern=True)])
+            await trio.testing.wait_all_tasks_blocked()
+            began = trio.current_time()
+            await server.supervisor.drain()
+        assert trio.current_time() - began < 10
+        await ours.aclose()
+    assert server.snapshot()["in_flight"] == 0
+
+
+async def test_who_floods_waits_for_the_answers_to_be_read(autojump_clock: Any) -> None:
+    served: list[int] = []
+
+    async def count() -> str:
+        served.append(1)
+        return "x"
+
+    server = Server(limits=Limits(outbox=5))
+    server.add_tool(count)
+    async with connected(server, revision=None) as client:
+        with trio.move_on_after(10):
+            for id in range(10_000):
+                await client.send(tool(id, "count", modern=True))
+        assert len(served) < 500
+
+
+async def test_a_session_that_has_ended_takes_in_nothing_more(autojump_clock: Any) -> None:
+    server = Server()
+    server.add_tool(slow)
+    async with server.open():
+        session = server.supervisor.open_session()
+        outbox = Outbox()
+        session.receive(INITIALIZE, outbox)
+        assert isinstance((await outbox.take())[0], Response)
+        for before in (False, True):
+            if before:
+                await trio.testing.wait_all_tasks_blocked()
+            session.end("gone")
+            late = Outbox()
+            assert session.receive(tool(1, "slow"), late)
+            with pytest.raises((trio.EndOfChannel, ConnectionClosed)):
+                await late.take()
+        assert session.ended
+        assert server.supervisor.in_flight == 0
+        assert session.in_flight == {}
+
+
+async def test_ending_a_session_before_it_runs_leaves_nothing(autojump_clock: Any) -> None:
+    server = Server(ping_interval=5)
+    async with server.open():
+        session = server.supervisor.open_session()
+        outbox = Outbox()
+        session.receive(INITIALIZE, outbox)
+        session.end("at once")
+        await trio.testing.wait_all_tasks_blocked()
+        assert server.snapshot()["sessions"] == []
+        assert server.supervisor.in_flight == 0
+        assert outbox.closed
+
+
+async def test_a_stored_session_goes_on_where_it_was(autojump_clock: Any) -> None:
+    server = Server()
+    server.add_tool(slow)
+    record = SessionRecord(id="s", revision="2025-06-18", initialized=True, log_level="error")
+    async with server.open():
+        session = server.supervisor.open_session(record=record)
+        outbox = Outbox()
+        session.receive(Request(1, "tools/call", {"name": "slow", "arguments": {}}), outbox)
+        (answer,) = await outbox.take()
+        assert isinstance(answer, Response)
+        assert (session.id, session.log_level) == ("s", "error")
+
+
+@pytest.mark.parametrize("message", [Notification("acme/none"), Notification("notifications/initialized")])
+async def test_a_notification_on_its_own_is_taken_and_closed(message: Notification, autojump_clock: Any) -> None:
+    server = Server()
+    async with server.open():
+        outbox = Outbox()
+        await server.supervisor.answer(message, outbox)
+        assert outbox.closed
+        assert outbox.try_take() == []
+
+
+async def test_a_message_on_its_own_needs_an_envelope(autojump_clock: Any) -> None:
+    server = Server()
+    async with server.open():
+        for request in (INITIALIZE, Request(1, "tools/list"), Request(2, "tools/list", {"_meta": {}})):
+            outbox = Outbox()
+            await server.supervisor.answer(request, outbox)
+            (answer,) = outbox.try_take()
+            assert isinstance(answer, ErrorResponse)
+            assert answer.code == -32602
+
+
+async def test_cancelling_the_caller_cancels_the_request(autojump_clock: Any) -> None:
+    ended: list[str | None] = []
+
+    async def waits(ctx: Context) -> str:
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended.append(ctx.cancel_reason)
+        return "unreachable"
+
+    server = Server()
+    server.add_tool(waits)
+    async with server.open():
+        outbox = Outbox()
+        with trio.move_on_after(3):
+            await server.supervisor.answer(tool(1, "waits", modern=True), outbox)
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(ended) == 1
+        assert outbox.closed
+        assert outbox.try_take() == []
+        assert server.supervisor.in_flight == 0
+
+
+async def test_a_plugin_hears_notifications_wherever_they_come_in(autojump_clock: Any) -> None:
+    heard: list[Any] = []
+
+    async def hear(params: Any) -> None:
+        heard.append(params["n"])
+
+    server = Server()
+    server.add_method(hear, "acme/heard", notification=True)
+    async with connected(server) as client:
+        await client.send(Notification("acme/heard", {"n": 1}))
+        await server.supervisor.answer(Notification("acme/heard", {"n": 2, "_meta": envelope()}), Outbox())
+        await trio.testing.wait_all_tasks_blocked()
+        assert heard == [1, 2]

@@ -1,0 +1,48 @@
+"""Timeouts: what narrows what."""
+
+from __future__ import annotations
+
+from math import inf, nan
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcptrio.runtime.timeouts import CALL_TIMEOUT, Timeouts, call_timeout
+
+__all__: list[str] = []
+
+seconds = st.floats(min_value=0.001, max_value=1e6)
+
+
+@given(seconds, seconds, seconds)
+def test_narrowing_sets_the_whole_and_never_leaves_idle_above_it(request: float, idle: float, to: float) -> None:
+    narrowed = Timeouts(request=request, idle=idle).narrowed(to)
+
+    assert narrowed.request == to
+    assert narrowed.idle <= to
+    if to <= request:
+        assert narrowed.idle <= idle
+
+
+def test_without_a_bound_nothing_changes() -> None:
+    timeouts = Timeouts()
+
+    assert timeouts.narrowed(None) is timeouts
+
+
+@pytest.mark.parametrize("value", [0, -1, -inf, nan])
+def test_times_are_positive(value: float) -> None:
+    with pytest.raises(ValueError, match="request|must be"):
+        Timeouts(request=value)
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [(5, 5.0), (0.5, 0.5), (0, None), (-1, None), (True, None), ("5", None), (None, None), (nan, None), ([], None)],
+)
+def test_what_a_caller_allows(value: Any, read: float | None) -> None:
+    assert call_timeout({CALL_TIMEOUT: value}) == read
+    assert call_timeout({}) is None
+    assert call_timeout(None) is None

@@ -1,0 +1,162 @@
+"""The promise of the README, kept word for word: a clone, one command, and a client reads a file.
+
+Runs the first block of README.md that serves over HTTP, in a copy of what git sees, in bash; then has the official
+Python SDK list the tools and read a file, over HTTP and, from the same installation, over stdio. Slow: pip installs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.processes import Served, serving
+
+__all__: list[str] = []
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+INSTALL_SECONDS = 300.0
+"""For building three wheels and fetching what they need; 15 to 60 s as a rule."""
+
+CLIENT = """
+import json, sys
+import anyio
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+
+async def main(where, path):
+    if isinstance(where, str):
+        transport = streamable_http_client(where)
+    else:
+        transport = StdioServerParameters(command=where["command"], args=where["args"], env=where["env"])
+    async with Client(transport, read_timeout_seconds=20) as client:
+        tools = await client.list_tools()
+        read = await client.call_tool("read_text_file", {"path": path})
+        print(json.dumps({
+            "server": client.server_info.name,
+            "tools": [tool.name for tool in tools.tools],
+            "error": read.is_error,
+            "text": read.content[0].text,
+        }))
+
+anyio.run(main, json.loads(sys.argv[1]), sys.argv[2])
+"""
+
+
+def serve_block() -> str:
+    """What a reader copies."""
+    blocks = README.read_text("utf-8").split("```sh\n")[1:]
+    return next(text for text in (block.partition("```")[0] for block in blocks) if "serve --http" in text)
+
+
+def copy_of_the_tree(target: Path) -> Path:
+    """What a clone of the repository would hold, changes that are not committed included."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        if (ROOT / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, target / name)
+    return target
+
+
+def path_variable() -> str:
+    """Ours, with the Python that runs the tests in front, but outside its environment: a reader has none yet."""
+    base = Path(sys.base_prefix, "bin")
+    others = [part for part in os.environ["PATH"].split(os.pathsep) if Path(part) != Path(sys.prefix, "bin")]
+    return os.pathsep.join([str(base), *others])
+
+
+def the_server(served: Served) -> int:
+    """The process that serves: the shell, or a child of the shell."""
+    shell = served.process.pid
+    for directory in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((directory / "stat").read_text().rpartition(")")[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if parent == shell:
+            return int(directory.name)
+    return shell
+
+
+def look(where: Any, path: Path) -> dict[str, Any]:
+    """What the client sees: the tools, and the text of a file."""
+    done = subprocess.run(
+        [sys.executable, "-c", CLIENT, json.dumps(where), str(path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    seen: dict[str, Any] = json.loads(done.stdout)
+    return seen
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copy_of_the_tree(tmp_path_factory.mktemp("clone"))
+
+
+@pytest.fixture(scope="module")
+def served(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    command = ["bash", "-c", serve_block()]
+    # Not in the tree, whose files are what is served.
+    logs = tmp_path_factory.mktemp("logs")
+    # The command is as it is written; but the port it would take may be taken on this machine.
+    env = {"MCPTRIO_SERVE_PORT": "0", "VIRTUAL_ENV": "", "PYTHONPATH": "", "PATH": path_variable()}
+    with serving(command=command, cwd=tree, logs=logs, env=env) as served:
+        served.until("(?m)^serving http://", INSTALL_SECONDS)
+        yield served
+
+
+def test_a_client_reads_a_file_over_http(tree: Path, served: Served) -> None:
+    seen = look(f"http://127.0.0.1:{served.port}/mcp", tree / "LICENSE")
+
+    assert seen["server"] == "mcptrio"
+    assert {"read_text_file", "list_directory", "search_files"} <= set(seen["tools"])
+    assert not seen["error"]
+    assert seen["text"] == (ROOT / "LICENSE").read_text()
+
+
+def test_what_is_outside_the_folder_stays_there(tree: Path, served: Served) -> None:
+    seen = look(f"http://127.0.0.1:{served.port}/mcp", Path("/etc/hostname"))
+
+    assert seen["error"]
+
+
+def test_the_same_installation_serves_a_client_over_stdio(tree: Path, served: Served) -> None:
+    """As the README's ``mcpServers`` has it."""
+    settings = README.read_text("utf-8").split("```json\n")[1].partition("```")[0]
+    [server] = json.loads(settings)["mcpServers"].values()
+    server["command"] = server["command"].replace("/path/to", str(tree))
+    server["env"] = {name: value.replace("/path/to/folder", str(tree)) for name, value in server["env"].items()}
+    seen = look(server, tree / "plugins" / "mcptrio-fs" / "pyproject.toml")
+
+    assert "read_text_file" in seen["tools"]
+    assert seen["text"] == (ROOT / "plugins" / "mcptrio-fs" / "pyproject.toml").read_text()
+
+
+def test_it_ends_on_a_signal(served: Served) -> None:
+    """The last test of this file: the server is the same for all."""
+    os.kill(the_server(served), signal.SIGTERM)
+    code, took = served.end()
+
+    assert code == 0
+    assert took < 3
+    assert served.rest() == []
+    assert "Traceback" not in served.stderr
