@@ -51,7 +51,7 @@ def test_traits() -> None:
     }
 
     assert table == {
-        "2024-11-05": (False, [], False, BadArguments.PROTOCOL_ERROR, False, False, False),
+        "2024-11-05": (False, [], False, BadArguments.PROTOCOL_ERROR, True, False, False),
         "2025-03-26": (True, [], False, BadArguments.PROTOCOL_ERROR, True, False, False),
         "2025-06-18": (False, ["form"], False, BadArguments.PROTOCOL_ERROR, True, True, False),
         "2025-11-25": (False, ["form", "url"], True, BadArguments.TOOL_ERROR, True, True, True),
