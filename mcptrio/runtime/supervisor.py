@@ -176,6 +176,11 @@ class Supervisor:
                     await session.handle(scope, False)
                 finally:
                     self.sessions.discard(session)
+            elif isinstance(event, NotificationReceived):
+                session = Session(self, connection, name="http", principal=principal, outlet=outlet)
+                # The caller waits, which is what slows down who floods us.
+                for listener in self.listeners.get(event.method.name, ()):
+                    await self.hear(listener, session, event)
         finally:
             outlet.close()
 

@@ -53,11 +53,11 @@ class Conversation:
 
 
 @pytest.fixture
-async def talk(autojump_clock: Any) -> Conversation:
+async def talk() -> Conversation:
     return Conversation.begin()
 
 
-async def test_the_result_comes_back(talk: Conversation) -> None:
+async def test_the_result_comes_back(talk: Conversation, autojump_clock: Any) -> None:
     async with trio.open_nursery() as nursery:
         results: list[dict[str, Any]] = []
 
@@ -72,7 +72,7 @@ async def test_the_result_comes_back(talk: Conversation) -> None:
     talk.assert_nothing_left()
 
 
-async def test_an_error_of_the_peer_is_raised(talk: Conversation) -> None:
+async def test_an_error_of_the_peer_is_raised(talk: Conversation, autojump_clock: Any) -> None:
     async with trio.open_nursery() as nursery:
 
         async def ask() -> None:
@@ -85,7 +85,7 @@ async def test_an_error_of_the_peer_is_raised(talk: Conversation) -> None:
     talk.assert_nothing_left()
 
 
-async def test_without_an_answer_the_peer_is_told(talk: Conversation) -> None:
+async def test_without_an_answer_the_peer_is_told(talk: Conversation, autojump_clock: Any) -> None:
     began = trio.current_time()
     with pytest.raises(trio.TooSlowError):
         await talk.ping()
@@ -100,7 +100,7 @@ async def test_without_an_answer_the_peer_is_told(talk: Conversation) -> None:
     talk.assert_nothing_left()
 
 
-async def test_who_leaves_early_tells_the_peer_under_a_shield(talk: Conversation) -> None:
+async def test_who_leaves_early_tells_the_peer_under_a_shield(talk: Conversation, autojump_clock: Any) -> None:
     with trio.move_on_after(3):
         await talk.ping()
     assert [type(message) for message in talk.outbox.try_take()] == [Request, Notification]
@@ -127,7 +127,7 @@ async def test_what_never_went_out_is_not_taken_back(autojump_clock: Any) -> Non
     talk.assert_nothing_left()
 
 
-async def test_who_is_cancelled_already_sends_nothing(talk: Conversation) -> None:
+async def test_who_is_cancelled_already_sends_nothing(talk: Conversation, autojump_clock: Any) -> None:
     with trio.CancelScope() as scope:
         scope.cancel()
         await talk.ping()
@@ -136,7 +136,7 @@ async def test_who_is_cancelled_already_sends_nothing(talk: Conversation) -> Non
     talk.assert_nothing_left()
 
 
-async def test_the_end_of_the_session_ends_the_wait(talk: Conversation) -> None:
+async def test_the_end_of_the_session_ends_the_wait(talk: Conversation, autojump_clock: Any) -> None:
     async with trio.open_nursery() as nursery:
 
         async def ask() -> None:
@@ -152,14 +152,14 @@ async def test_the_end_of_the_session_ends_the_wait(talk: Conversation) -> None:
     talk.assert_nothing_left()
 
 
-async def test_a_closed_outlet_leaves_nothing(talk: Conversation) -> None:
+async def test_a_closed_outlet_leaves_nothing(talk: Conversation, autojump_clock: Any) -> None:
     talk.outbox.close()
     with pytest.raises(ConnectionClosed):
         await talk.ping()
     talk.assert_nothing_left()
 
 
-async def test_what_the_revision_has_not_is_not_sent(talk: Conversation) -> None:
+async def test_what_the_revision_has_not_is_not_sent(talk: Conversation, autojump_clock: Any) -> None:
     with pytest.raises(MethodNotFound):
         await talk.outgoing.request("acme/x", {}, peer=Peer(revision=LATEST), outlet=talk.outbox)
     with pytest.raises(MethodNotFound):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import inf, nan
 from typing import Any
 
@@ -11,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
+from mcptrio import Context, Server
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.messages import Notification
 from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
 from mcptrio.runtime.progress import BURST, RATE, Progress
+from tests.runtime.peers import connected, tool
 
 __all__: list[str] = []
 
@@ -40,7 +43,7 @@ def test_what_is_sent_rises(values: list[float]) -> None:
         return told(outbox)
 
     sent = trio.run(main, clock=MockClock(autojump_threshold=0))
-    assert all(one < other for one, other in zip(sent, sent[1:], strict=False))
+    assert all(one < other for one, other in pairwise(sent))
     assert not values or sent[-1] == max(values)
 
 
@@ -72,12 +75,23 @@ async def test_in_a_full_outbox_the_newest_takes_the_place_of_the_older(autojump
 
 
 @pytest.mark.parametrize("value", [nan, inf, -inf])
-async def test_a_value_that_is_no_number_is_refused(value: float) -> None:
-    progress = Progress(1, Outbox(), LATEST)
-    with pytest.raises(ValueError, match="finite"):
-        progress.report(value, None, None)
-    with pytest.raises(ValueError, match="finite"):
-        progress.report(1, value, None)
+async def test_a_value_that_is_no_number_is_refused(value: float, autojump_clock: MockClock) -> None:
+    """Whether the client wants to be told or not."""
+    refused: list[float | None] = []
+
+    async def report(ctx: Context) -> str:
+        for progress, total in ((value, None), (1, value)):
+            with pytest.raises(ValueError, match="finite"):
+                await ctx.report_progress(progress, total)
+            refused.append(value)
+        return "done"
+
+    server = Server()
+    server.add_tool(report)
+    async with connected(server) as client:
+        await client.result(tool(1, "report"))
+        await client.result(tool(2, "report", _meta={"progressToken": 1}))
+    assert len(refused) == 4
 
 
 @pytest.mark.parametrize(("version", "message"), [("2024-11-05", None), ("2025-03-26", "half")])

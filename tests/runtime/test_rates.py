@@ -21,5 +21,5 @@ async def test_a_burst_then_the_rate(autojump_clock: MockClock) -> None:
 async def test_it_never_holds_more_than_a_burst(autojump_clock: MockClock) -> None:
     bucket = TokenBucket(rate=2, burst=3)
 
-    await trio.sleep(1e6)
+    await trio.sleep(3600)
     assert [bucket.take() for _ in range(4)] == [True] * 3 + [False]

@@ -98,7 +98,9 @@ def test_every_failed_check_sounds_the_same_and_the_log_tells(
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.text(max_size=200) | st.binary(max_size=100).map(lambda data: KeyRing([NEW]).seal(data, audience=b"here")[3:]))
+@given(
+    st.text(max_size=200) | st.binary(max_size=100).map(lambda data: KeyRing([NEW]).seal(data, audience=b"here")[3:])
+)
 def test_what_we_did_not_seal_is_refused(state: str) -> None:
     with pytest.raises(InvalidParams):
         open_state(KeyRing([NEW]), state, **SAME)
