@@ -29,6 +29,7 @@ from mcptrio.protocol.model.sampling import (
     ToolChoice,
 )
 from mcptrio.protocol.model.tools import Tool
+from mcptrio.protocol.revisions.revision import Lifecycle
 from mcptrio.runtime.inputs import InputChannel, Question, declares, require
 from mcptrio.runtime.request_scope import RequestScope
 
@@ -67,7 +68,8 @@ class Context:
     @property
     def session_id(self) -> str | None:
         """Of the handshake session, where there is one. Not a credential."""
-        return self._scope.session.id if self._scope.session.connection.peer is not None else None
+        scope = self._scope
+        return scope.session.id if scope.request.peer.revision.lifecycle is Lifecycle.HANDSHAKE else None
 
     @property
     def principal(self) -> Principal | None:

@@ -21,6 +21,7 @@ from attrs import define
 
 from mcptrio.abc import Bus
 from mcptrio.capabilities.host import Host
+from mcptrio.capabilities.resources import URI_LENGTH
 from mcptrio.errors import InvalidParams, Overloaded
 from mcptrio.protocol.envelope import SUBSCRIPTION_ID
 from mcptrio.protocol.model.base import EmptyParams, EmptyResult
@@ -167,6 +168,8 @@ class Subscriptions:
     async def _subscribe(self, scope: RequestScope, params: SubscribeParams) -> EmptyResult:
         limit = scope.session.supervisor.settings.limits.subscriptions
         subscriptions = scope.session.subscriptions
+        if len(params.uri) > URI_LENGTH:
+            raise InvalidParams(f"expected a URI of at most {URI_LENGTH} characters @ $.uri, got {len(params.uri)}")
         if params.uri not in subscriptions and len(subscriptions) >= limit:
             raise InvalidParams(f"expected at most {limit} subscriptions in one session")
         scope.session.set_subscriptions(subscriptions | {params.uri})

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+import orjson
 from attrs import evolve
 
 from mcptrio.errors import (
@@ -57,6 +58,8 @@ __all__ = ["Connection"]
 _INITIALIZE = "initialize"
 _INITIALIZED = "notifications/initialized"
 _CANCELLED = "notifications/cancelled"
+_INTRODUCTION = 64 * 1024
+"""Bytes a client may say of itself: a session, and whatever stores it, keeps them for as long as it lives."""
 _NO_METHODS: Mapping[str, Method] = MappingProxyType({})
 
 
@@ -205,6 +208,9 @@ class Connection:
             raise InvalidParams(f"expected a string, got {type(requested).__name__} @ $.protocolVersion")
         revision = negotiate(requested)
         params: InitializeParams = revision.structure(raw, InitializeParams)
+        size = len(orjson.dumps([raw.get("clientInfo"), raw.get("capabilities")]))
+        if size > _INTRODUCTION:
+            raise InvalidParams(f"expected clientInfo and capabilities of at most {_INTRODUCTION} bytes, got {size}")
         method = revision.method(_INITIALIZE, Side.SERVER)
         assert method is not None
         peer = Peer(revision=revision, info=params.client_info, capabilities=params.capabilities)

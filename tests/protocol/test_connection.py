@@ -110,6 +110,16 @@ def test_an_initialize_that_is_wrong_changes_nothing(params: Any) -> None:
     assert (peer.phase, peer.in_flight) == (Phase.NEW, {})
 
 
+def test_a_client_cannot_have_much_kept_of_itself() -> None:
+    peer = connection()
+    for member in ("clientInfo", "capabilities"):
+        request = initialize()
+        assert request.params is not None
+        request.params[member] = {**request.params[member], "experimental": {"x": {"y": "z" * 100_000}}}
+        assert "at most" in refused(peer, request).message
+    assert (peer.phase, peer.in_flight) == (Phase.NEW, {})
+
+
 def test_before_initialize_there_is_ping_only() -> None:
     peer = connection()
 

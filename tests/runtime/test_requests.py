@@ -155,6 +155,33 @@ async def test_a_method_of_a_plugin_gets_its_params_as_they_came(params: Any, au
         assert (await client.result(Request(2, "acme/echo", stamped)))["got"] == stamped
 
 
+async def test_a_long_uri_is_not_kept(autojump_clock: Any) -> None:
+    async def data() -> str:
+        return "x"
+
+    server = Server()
+    server.add_resource(data, "data://x")
+    async with connected(server) as client:
+        error = await client.error(Request(1, "resources/subscribe", {"uri": "data://" + "x" * 10_000}))
+        assert error.code == -32602
+        await client.result(Request(2, "resources/subscribe", {"uri": "data://x"}))
+
+
+async def test_a_stateless_request_is_in_no_session(autojump_clock: Any) -> None:
+    """Not even where the channel has one: nothing is inferred from it (MCP 2026-07-28, basic/index)."""
+
+    async def session(ctx: Context) -> str:
+        return str(ctx.session_id)
+
+    server = Server()
+    server.add_tool(session)
+    async with connected(server) as client:
+        inside = await client.result(tool(1, "session"))
+        outside = await client.result(tool(2, "session", modern=True))
+        assert inside["content"][0]["text"] != "None"
+        assert outside["content"][0]["text"] == "None"
+
+
 async def test_too_many_requests_are_refused_and_the_places_come_back(autojump_clock: Any) -> None:
     async def slow() -> str:
         await trio.sleep(10)
