@@ -62,7 +62,8 @@ async def dispatch(handlers: Mapping[str, Handler], scope: RequestScope) -> Resp
     except MCPError:
         raise
     except BaseException as error:
-        raise as_error(_foreign(error), scope.label) from error
+        # _foreign lets Cancelled through.
+        raise as_error(_foreign(error), scope.label) from error  # noqa: ASYNC104
 
 
 def as_error(error: BaseException, label: str) -> MCPError:
@@ -83,8 +84,8 @@ async def contain(work: Callable[[], Awaitable[T]]) -> Done[T] | Failure:
     """
     try:
         return Done(await work())
-    except BaseException as error:
-        return Failure(_foreign(error))
+    except BaseException as error:  # noqa: ASYNC103 - _foreign lets Cancelled through
+        return Failure(_foreign(error))  # noqa: ASYNC104
 
 
 def contain_sync(work: Callable[[], T]) -> Done[T] | Failure:
@@ -93,8 +94,8 @@ def contain_sync(work: Callable[[], T]) -> Done[T] | Failure:
         return Done(work())
     except KeyboardInterrupt:
         raise
-    except BaseException as error:
-        return Failure(_unwrap(error))
+    except BaseException as error:  # noqa: ASYNC103 - a plain call is no place where Cancelled comes up
+        return Failure(_unwrap(error))  # noqa: ASYNC104
 
 
 def _foreign(error: BaseException) -> BaseException:

@@ -15,7 +15,7 @@ import trio
 from mcptrio.abc import Outlet, Principal
 from mcptrio.errors import ConnectionClosed
 from mcptrio.protocol.events import RequestReceived
-from mcptrio.protocol.messages import Notification
+from mcptrio.protocol.messages import ErrorResponse, Notification, Response
 from mcptrio.runtime.progress import Progress
 from mcptrio.runtime.timeouts import Timeouts, call_timeout
 
@@ -31,16 +31,20 @@ class RequestScope:
         request: what was received, in its revision.
         outlet: where everything about this request goes.
         session: the conversation it came in.
-        cancel_scope: entered by the session around the handler.
+        deadline: trio time at which the request is given up, as things are now; watched by the supervisor.
+        closes: whether the outlet is the request's own, and is closed at its end.
+        reply: what the handler came to.
         reason: why it was cancelled, where somebody said.
         started: trio time.
     """
 
     __slots__ = (
         "_caller",
+        "_lent",
         "_timeouts",
         "_waiting",
-        "cancel_scope",
+        "closes",
+        "deadline",
         "ended",
         "label",
         "outlet",
@@ -48,12 +52,17 @@ class RequestScope:
         "principal",
         "progress",
         "reason",
+        "released",
+        "reply",
         "request",
         "session",
         "started",
+        "timed_out",
     )
 
-    def __init__(self, request: RequestReceived, outlet: Outlet, session: Session, timeouts: Timeouts) -> None:
+    def __init__(
+        self, request: RequestReceived, outlet: Outlet, session: Session, timeouts: Timeouts, *, closes: bool = False
+    ) -> None:
         self.request = request
         self.outlet = outlet
         self.session = session
@@ -69,8 +78,12 @@ class RequestScope:
         meta = self.meta
         self._caller = call_timeout(meta)
         self._timeouts = timeouts if self._caller is None else timeouts.shortened(self._caller)
-        # Given while the scope is made: setting a deadline afterwards costs as much as making the scope.
-        self.cancel_scope = trio.CancelScope(deadline=self.started + min(self._timeouts.idle, self._timeouts.request))
+        self.deadline = self.started + min(self._timeouts.idle, self._timeouts.request)
+        self.closes = closes
+        self.reply: Response | ErrorResponse | None = None
+        self.timed_out = False
+        self.released = False
+        self._lent: trio.CancelScope | None = None
         token = meta.get("progressToken") if meta else None
         # A bool is an int to isinstance, and no token.
         if not isinstance(token, str | int) or isinstance(token, bool):
@@ -88,11 +101,6 @@ class RequestScope:
         return params.get("_meta") if type(params) is dict else params.meta
 
     @property
-    def deadline(self) -> float:
-        """Trio time at which the request is given up, as things are now."""
-        return self.cancel_scope.deadline
-
-    @property
     def log_level(self) -> str | None:
         """The least severe level the client wants to see of this request; ``None``: nothing."""
         return self.request.log_level or self.session.log_level_of(self.request.peer)
@@ -102,7 +110,31 @@ class RequestScope:
         if self.reason is None:
             self.reason = reason
         self.ended = True
-        self.cancel_scope.cancel()
+        if self._lent is not None:
+            self._lent.cancel()
+
+    def expire(self) -> None:
+        """The deadline has passed: stop, and say so."""
+        if not self.ended:
+            self.timed_out = True
+            if self._lent is not None:
+                self._lent.cancel()
+
+    def lend(self, cancel_scope: trio.CancelScope) -> bool:
+        """The scope around the handler, for as long as that runs.
+
+        Returns:
+            Whether the request is still wanted.
+        """
+        if self.reason is not None or self.timed_out:
+            return False
+        self._lent = cancel_scope
+        return True
+
+    def settle(self) -> None:
+        """The handler is done: nothing is cancelled through this request any more, and nothing but the answer sent."""
+        self._lent = None
+        self.ended = True
 
     def bound(self, request: float | None) -> None:
         """A plugin's or a tool's own bound, in seconds from the request's start."""
@@ -113,7 +145,7 @@ class RequestScope:
 
     def unbounded(self) -> None:
         """This request is meant to stay open (a subscription)."""
-        self.cancel_scope.deadline = inf
+        self.deadline = inf
 
     def touch(self) -> None:
         """There is life in the request: the idle time starts again."""
@@ -123,7 +155,7 @@ class RequestScope:
     def wait_for_input(self) -> float:
         """The client is being asked: the idle time stops. Returns the seconds it may take."""
         self._waiting += 1
-        self.cancel_scope.deadline = self.started + self._timeouts.request
+        self.deadline = self.started + self._timeouts.request
         return self._timeouts.input
 
     def input_arrived(self) -> None:
@@ -174,7 +206,7 @@ class RequestScope:
     def snapshot(self) -> dict[str, Any]:
         """One node of the tree of what is running; seconds."""
         now = trio.current_time()
-        deadline = self.cancel_scope.deadline
+        deadline = self.deadline
         return {
             "id": self.request.id,
             "method": self.request.method.name,
@@ -192,4 +224,5 @@ class RequestScope:
     def _set_deadline(self) -> None:
         times = self._timeouts
         deadline = min(trio.current_time() + times.idle, self.started + times.request)
-        self.cancel_scope.deadline = deadline
+        self.deadline = deadline
+        self.session.supervisor.deadlines.moved(self)

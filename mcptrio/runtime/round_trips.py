@@ -128,7 +128,7 @@ class RoundTrips:
         try:
             await run.settle()
         except trio.Cancelled:
-            if scope.reason is None and not scope.cancel_scope.cancel_called:
+            if scope.reason is None and not scope.timed_out:
                 # Not its deadline: whoever carries the request has let go of it.
                 scope.reason = "the client is gone"
             run.cancel(scope.reason or "its time is over")

@@ -35,6 +35,7 @@ from mcptrio.runtime.dispatch import dispatch
 from mcptrio.runtime.outgoing import Outgoing
 from mcptrio.runtime.rates import TokenBucket
 from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.runtime.workers import Workers
 
 if TYPE_CHECKING:
     from mcptrio.runtime.supervisor import Listener, Supervisor
@@ -81,6 +82,7 @@ class Session:
         self._nursery: trio.Nursery | None = None
         self._early: list[tuple[Callable[..., Awaitable[None]], tuple[Any, ...]]] = []
         self._cancel_scope = trio.CancelScope()
+        self._workers = Workers(start=self.start, serve=self._serve, finish=self._finish, release=self._release)
         self._over = False
         self._hearing = 0
         """Notifications that listeners are being told of."""
@@ -101,15 +103,15 @@ class Session:
                 self._early.clear()
                 if body is not None:
                     await body()
+                    self._workers.close()
                 else:
                     await trio.sleep_forever()
         self._nursery = None
         self._over = True
         self.outgoing.close(self.reason or "the session ended")
         for scope in list(self.in_flight.values()):
-            self.connection.silence(scope.request)
+            self._release(scope)
             scope.outlet.close()
-        self.in_flight.clear()
         for outlet in self._outlets:
             outlet.close()
 
@@ -211,63 +213,78 @@ class Session:
 
     def _accept(self, event: RequestReceived, outlet: Outlet, own: bool) -> None:
         try:
-            scope = self.open_scope(event, outlet)
+            scope = self.open_scope(event, outlet, closes=own)
         except Overloaded as error:
             self._reply(self.connection.error(event, error), outlet, close=own)
             return
         if event.method.name == "initialize":
             self.negotiating = trio.Event()
-        self.start(self.handle, scope, own)
+        self._workers.put(scope)
 
-    def open_scope(self, event: RequestReceived, outlet: Outlet) -> RequestScope:
+    def open_scope(self, event: RequestReceived, outlet: Outlet, *, closes: bool = False) -> RequestScope:
         """
         Raises:
             Overloaded: too much in flight, or the server is stopping.
         """
         self.supervisor.admit(self)
-        scope = RequestScope(event, outlet, self, self.supervisor.settings.timeouts)
+        scope = RequestScope(event, outlet, self, self.supervisor.settings.timeouts, closes=closes)
         self.in_flight[event.id] = scope
-        self.supervisor.in_flight += 1
+        self.supervisor.opened(scope)
         return scope
 
-    async def handle(self, scope: RequestScope, own: bool) -> None:
-        """Serve one request to its end: a result, an error, or silence."""
-        request = scope.request
-        reply: Message | None = None
+    async def handle(self, scope: RequestScope) -> None:
+        """Serve one request to its end, in the task of the caller: a result, an error, or silence."""
+        try:
+            with trio.CancelScope() as lent:
+                if scope.lend(lent):
+                    await self._serve(scope)
+            await self._finish(scope)
+        finally:
+            self._release(scope)
+
+    async def _serve(self, scope: RequestScope) -> None:
         CURRENT.set(scope)
         try:
-            with scope.cancel_scope as cancel_scope:
-                try:
-                    reply = await dispatch(self.supervisor.handlers, scope)
-                except MCPError as error:
-                    reply = self.connection.error(request, error)
-            if reply is None and cancel_scope.cancelled_caught and scope.reason is None:
+            scope.reply = await dispatch(self.supervisor.handlers, scope)
+        except MCPError as error:
+            scope.reply = self.connection.error(scope.request, error)
+
+    async def _finish(self, scope: RequestScope) -> None:
+        """Send the answer, where there is one to be sent."""
+        try:
+            if scope.reply is None and scope.timed_out and scope.reason is None:
                 seconds = trio.current_time() - scope.started
                 late = InternalError(f"{scope.label} timed out after {seconds:.3g} s", data={"timeout": seconds})
-                reply = self.connection.error(request, late)
-            if scope.reason is not None:
-                # Cancelled: what a handler still brought out of a shield comes too late.
-                reply = None
-            if reply is not None:
+                scope.reply = self.connection.error(scope.request, late)
+            # Cancelled: what a handler still brought out of a shield comes too late.
+            if scope.reply is not None and scope.reason is None:
                 if scope.progress is not None:
                     scope.progress.flush()
-                scope.ended = True
-                await scope.outlet.send(reply)
+                scope.settle()
+                await scope.outlet.send(scope.reply)
         except ConnectionClosed:
             _log.debug("%s: the answer to %s had nowhere to go", self.name, scope.label)
         finally:
-            scope.ended = True
-            if reply is None:
-                self.connection.silence(request)
-            if self.in_flight.get(request.id) is scope:
-                del self.in_flight[request.id]
-            self.supervisor.released()
-            if own:
-                scope.outlet.close()
-            if self.negotiating is not None and request.method.name == "initialize":
-                self._negotiated()
-                self.negotiating.set()
-                self.negotiating = None
+            self._release(scope)
+
+    def _release(self, scope: RequestScope) -> None:
+        """Let go of a request; once."""
+        request = scope.request
+        if scope.released:
+            return
+        scope.released = True
+        scope.settle()
+        if scope.reply is None or scope.reason is not None:
+            self.connection.silence(request)
+        if self.in_flight.get(request.id) is scope:
+            del self.in_flight[request.id]
+        self.supervisor.released(scope)
+        if scope.closes:
+            scope.outlet.close()
+        if self.negotiating is not None and request.method.name == "initialize":
+            self._negotiated()
+            self.negotiating.set()
+            self.negotiating = None
 
     def _reply(self, reply: ErrorResponse, outlet: Outlet, *, close: bool) -> None:
         self.start(self._send_and_close, reply, outlet, close)

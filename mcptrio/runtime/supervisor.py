@@ -28,8 +28,10 @@ from mcptrio.protocol.messages import Notification, Request
 from mcptrio.protocol.model.lifecycle import ClientCapabilities, Implementation, PingParams
 from mcptrio.protocol.model.methods import Method, Side
 from mcptrio.protocol.revisions.registry import REVISIONS
+from mcptrio.runtime.deadlines import Deadlines
 from mcptrio.runtime.dispatch import Done, Failure, Handler, contain
 from mcptrio.runtime.parking import ParkingLot
+from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.runtime.session import Session
 from mcptrio.runtime.settings import Settings
 
@@ -72,6 +74,7 @@ class Supervisor:
         self.sealer = sealer
         self.sessions: set[Session] = set()
         self.in_flight = 0
+        self.deadlines = Deadlines()
         self.parking = ParkingLot(settings.limits.parked)
         self._serves = serves
         self._mirrored = mirrored
@@ -89,6 +92,7 @@ class Supervisor:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             self.trio_token = trio.lowlevel.current_trio_token()
+            nursery.start_soon(self.deadlines.run)
             task_status.started()
             await trio.sleep_forever()
 
@@ -130,9 +134,15 @@ class Supervisor:
         if len(session.in_flight) >= limits.requests_per_session:
             raise Overloaded(f"too many requests: {limits.requests_per_session} are in flight in this session")
 
-    def released(self) -> None:
+    def opened(self, scope: RequestScope) -> None:
+        """One request more is in flight."""
+        self.in_flight += 1
+        self.deadlines.add(scope)
+
+    def released(self, scope: RequestScope) -> None:
         """One request less is in flight."""
         self.in_flight -= 1
+        self.deadlines.discard(scope)
         if not self.in_flight and self.draining:
             self._idle.set()
 
@@ -173,7 +183,7 @@ class Supervisor:
                 scope = session.open_scope(event, outlet)
                 self.sessions.add(session)
                 try:
-                    await session.handle(scope, False)
+                    await session.handle(scope)
                 finally:
                     self.sessions.discard(session)
             elif isinstance(event, NotificationReceived):

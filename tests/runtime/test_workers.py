@@ -1,0 +1,101 @@
+"""Workers: requests never wait for each other, and nothing of one is left for the next."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+
+import pytest
+import trio
+import trio.testing
+
+from mcptrio import Context, Server, tool
+from mcptrio.protocol.messages import ErrorResponse, Message, Notification, Response
+from mcptrio.runtime.timeouts import Timeouts
+from tests.runtime.peers import connected
+from tests.runtime.peers import tool as call
+
+__all__: list[str] = []
+
+LEFT: ContextVar[str] = ContextVar("left", default="nothing")
+
+
+class Gate:
+    """Calls that wait for each other: with fewer tasks than calls none of them would end."""
+
+    def __init__(self) -> None:
+        self.inside = 0
+        self.full = trio.Event()
+
+    @tool
+    async def meet(self, parties: int) -> int:
+        self.inside += 1
+        if self.inside == parties:
+            self.full.set()
+        await self.full.wait()
+        return self.inside
+
+    @tool
+    async def leave_something(self) -> str:
+        found = LEFT.get()
+        LEFT.set("something")
+        return found
+
+    @tool
+    async def wait(self, ctx: Context) -> None:
+        await trio.sleep_forever()
+
+    @tool(timeout=1)
+    async def linger(self) -> None:
+        await trio.sleep_forever()
+
+
+def text_of(answer: Message) -> str:
+    assert isinstance(answer, Response), answer
+    text: str = answer.result["content"][0]["text"]
+    return text
+
+
+async def test_as_many_calls_run_at_once_as_there_are(autojump_clock: trio.testing.MockClock) -> None:
+    async with connected(Server(plugins=[Gate()])) as client:
+        await client.send(*(call(id, "meet", {"parties": 200}) for id in range(1, 201)))
+        with trio.fail_after(5):
+            texts = [text_of(await client.next()) for _ in range(200)]
+
+    assert texts == ["200"] * 200
+
+
+async def test_a_context_variable_set_by_one_call_is_not_seen_by_the_next() -> None:
+    async with connected(Server(plugins=[Gate()])) as client:
+        texts = [text_of(await client.ask(call(id, "leave_something"))) for id in range(1, 6)]
+
+    assert texts == ["nothing"] * 5
+
+
+async def test_a_cancelled_call_takes_no_other_along(autojump_clock: trio.testing.MockClock) -> None:
+    async with connected(Server(plugins=[Gate()])) as client:
+        await client.send(call(1, "wait"), call(2, "meet", {"parties": 2}))
+        await trio.testing.wait_all_tasks_blocked()
+        await client.send(Notification("notifications/cancelled", {"requestId": 1}))
+        await client.send(call(3, "meet", {"parties": 2}))
+        with trio.fail_after(5):
+            answers = [await client.next(), await client.next()]
+
+    assert sorted((answer.id, text_of(answer)) for answer in answers if isinstance(answer, Response)) == [
+        (2, "2"),
+        (3, "2"),
+    ]
+
+
+async def test_a_deadline_is_kept_while_others_come_and_go(autojump_clock: trio.testing.MockClock) -> None:
+    server = Server(plugins=[Gate()], timeouts=Timeouts(idle=50))
+    async with connected(server) as client:
+        started = trio.current_time()
+        await client.send(call(1, "wait"))
+        assert isinstance(await client.ask(call(2, "linger")), ErrorResponse)
+        assert trio.current_time() - started == pytest.approx(1)
+        assert text_of(await client.ask(call(3, "leave_something"))) == "nothing"
+        late = await client.next()
+
+    assert isinstance(late, ErrorResponse)
+    assert "timed out after 50 s" in late.message
+    assert trio.current_time() - started == pytest.approx(50)
