@@ -84,7 +84,6 @@ def _entry(name: str, value: Any) -> Iterator[str]:
 
 _OTHERS = {
     "hookimpl": "Marks a function, or a method of a plugin object, as the implementation of a [hook](hooks.md).",
-    "hookspec": "Marks a function as the specification of a hook; for whoever lists the hooks. Plugins use `hookimpl`.",
 }
 
 

@@ -33,7 +33,7 @@ from mcptrio.errors import (
     UnsupportedProtocolVersion,
     URLElicitationRequired,
 )
-from mcptrio.hookspecs import hookimpl, hookspec
+from mcptrio.hookspecs import hookimpl
 from mcptrio.plugins import Plugin, PluginManager
 from mcptrio.protocol.model import (
     Annotations,
@@ -71,7 +71,6 @@ __all__ = [  # noqa: RUF022 - grouped for the reader
     "Header",
     "completion",
     "hookimpl",
-    "hookspec",
     "method",
     "notification",
     "prompt",

@@ -79,7 +79,8 @@ class Outlet(Protocol):
     def offer(self, message: Notification, key: object) -> None:
         """Hand over a message that only matters while it is the newest with its key. Never waits.
 
-        In a full outlet it takes the place of an earlier one with the same key that is still queued, or is dropped.
+        In a full outlet it takes the place of an earlier one with the same key that is still queued, or is held back
+        until there is room; of very many keys the rest is dropped.
         On a closed outlet nothing happens.
         """
         ...

@@ -17,7 +17,10 @@ import trio
 from mcptrio.errors import ConnectionClosed
 from mcptrio.protocol.messages import Message, Notification
 
-__all__ = ["Item", "Outbox"]
+__all__ = ["HELD", "Item", "Outbox"]
+
+HELD = 256
+"""Offers a full outbox keeps beside its queue: news of lists and subscribed resources must not get lost."""
 
 Item: TypeAlias = Message | Sequence[Message]
 """A message, or a sequence of messages that becomes one JSON-RPC batch."""
@@ -37,6 +40,8 @@ class Outbox:
         self._queue: list[Item] = []
         self._offers: dict[object, int] = {}
         """Key of an offer to its place in the queue; forgotten when the queue is taken."""
+        self._held: OrderedDict[object, Notification] = OrderedDict()
+        """Offers for which there was no room, by key."""
         self._senders: OrderedDict[trio.lowlevel.Task, Item] = OrderedDict()
         """Who waits for room, in order. Not empty only while the queue is full."""
         self._takers = trio.lowlevel.ParkingLot()
@@ -96,8 +101,8 @@ class Outbox:
         """Queue a message that only matters while it is the newest with its key. Never waits.
 
         While there is room it is queued like any other. In a full outbox it takes the place of the one with the same
-        key that is still queued; without such a one it is dropped: whoever offers will have something newer to offer
-        later. On a closed outbox nothing happens.
+        key that is still queued, or is held back, the newest of each key, until there is room; of more than
+        :data:`HELD` keys the rest is dropped. On a closed outbox nothing happens.
         """
         if self._closed:
             return
@@ -108,6 +113,8 @@ class Outbox:
                 self._takers.unpark()
         elif (place := self._offers.get(key)) is not None:
             self._queue[place] = message
+        elif key in self._held or len(self._held) < HELD:
+            self._held[key] = message
 
     async def take(self) -> list[Item]:
         """Everything queued, at least one message. For the one writer.
@@ -132,6 +139,11 @@ class Outbox:
         taken = self._queue
         self._queue = []
         self._offers.clear()
+        # Before those who wait: what was held back was there when they came, or is newer and harmless.
+        while self._held and len(self._queue) < self._max:
+            key, held = self._held.popitem(last=False)
+            self._offers[key] = len(self._queue)
+            self._queue.append(held)
         while self._senders and len(self._queue) < self._max:
             task, message = self._senders.popitem(last=False)
             self._queue.append(message)
@@ -145,6 +157,8 @@ class Outbox:
         if self._closed:
             return
         self._closed = True
+        self._queue += self._held.values()
+        self._held.clear()
         while self._senders:
             task, _ = self._senders.popitem(last=False)
             closed = ConnectionClosed("the message was not sent: the outlet was closed")

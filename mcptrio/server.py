@@ -171,7 +171,10 @@ class Server:
 
         At the end what is in flight has ``timeouts.shutdown`` seconds, then everything is cancelled and the lifespans
         are left, the last one entered first. They have what is left of these seconds, and one second each at least.
+        A server is opened once.
         """
+        if self.supervisor.draining:
+            raise RuntimeError("a server is opened once: make another one")
         handler = ClientLogHandler(self.logging, self.supervisor)
         logging.getLogger().addHandler(handler)
         try:

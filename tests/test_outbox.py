@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mcptrio.abc import Outlet
 from mcptrio.errors import ConnectionClosed
-from mcptrio.outbox import Outbox
+from mcptrio.outbox import HELD, Outbox
 from mcptrio.protocol.messages import Message, Notification, Response
 
 
@@ -143,7 +143,7 @@ async def test_while_there_is_room_an_offer_is_a_message_like_any_other() -> Non
     assert await outbox.take() == [note("50%"), note("log"), note("60%"), result(1)]
 
 
-async def test_a_full_outbox_drops_new_offers_and_replaces_queued_ones() -> None:
+async def test_a_full_outbox_holds_new_offers_back_and_replaces_queued_ones() -> None:
     """In the place of the one before, the last where there are several: nothing sent later is overtaken."""
     outbox = Outbox(4)
     outbox.offer(note("50%"), "progress")
@@ -151,10 +151,22 @@ async def test_a_full_outbox_drops_new_offers_and_replaces_queued_ones() -> None
     await outbox.send(note("log"))
     outbox.offer(note("1 MB"), "download")
     outbox.offer(note("x"), "other")
+    outbox.offer(note("y"), "other")
     outbox.offer(note("70%"), "progress")
     outbox.offer(note("80%"), "progress")
 
     assert outbox.try_take() == [note("50%"), note("80%"), note("log"), note("1 MB")]
+    assert outbox.try_take() == [note("y")]
+
+
+async def test_only_so_many_offers_are_held_back_and_they_go_out_after_close() -> None:
+    outbox = Outbox(1)
+    await outbox.send(note("first"))
+    for number in range(HELD + 10):
+        outbox.offer(note(str(number)), number)
+    outbox.close()
+
+    assert outbox.try_take() == [note("first"), *(note(str(number)) for number in range(HELD))]
 
 
 async def test_a_place_is_forgotten_when_the_queue_is_taken() -> None:
@@ -165,6 +177,7 @@ async def test_a_place_is_forgotten_when_the_queue_is_taken() -> None:
     outbox.offer(note("60%"), "progress")
 
     assert outbox.try_take() == [note("log")]
+    assert outbox.try_take() == [note("60%")]
 
 
 async def test_what_is_queued_goes_out_after_close() -> None:

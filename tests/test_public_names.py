@@ -34,7 +34,6 @@ from mcptrio import (
     ToolError,
     URLElicitationRequired,
     hookimpl,
-    hookspec,
     redact,
 )
 from tests.test_hooks import both_eras, talking
@@ -139,7 +138,7 @@ def test_secrets_are_taken_out_of_a_text() -> None:
 
 
 def test_marks_belong_to_one_project() -> None:
-    assert hookspec.project_name == hookimpl.project_name == "mcptrio"
+    assert hookimpl.project_name == "mcptrio"
 
 
 def test_serve_stdio_opens_the_server_in_a_process_of_its_own() -> None:

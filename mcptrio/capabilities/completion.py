@@ -9,6 +9,7 @@ Source: MCP 2026-07-28, server/utilities/completion.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -34,6 +35,8 @@ RATE = 50.0
 """Completions per second of one session; a person types ten."""
 BURST = 100.0
 VALUE_LENGTH = 4096
+PRINCIPALS = 1000
+"""Whose rate is remembered; the one heard of longest ago is forgotten."""
 
 
 @define(eq=False, slots=True)
@@ -50,6 +53,7 @@ class Completions:
         self._host = host
         self._prompts = prompts
         self._resources = resources
+        self._buckets: OrderedDict[str | None, TokenBucket] = OrderedDict()
         self.registry: Registry[CompletionEntry] = Registry("completion", lambda: None)
         self.handlers: dict[str, Handler] = {"completion/complete": self._complete}
 
@@ -80,10 +84,7 @@ class Completions:
         typed = params.argument.value
         if len(typed) > VALUE_LENGTH:
             raise InvalidParams(f"expected at most {VALUE_LENGTH} characters @ $.argument.value, got {len(typed)}")
-        bucket = scope.session.buckets.get("completion")
-        if bucket is None:
-            bucket = scope.session.buckets["completion"] = TokenBucket(RATE, BURST)
-        if not bucket.take():
+        if not self._bucket(scope).take():
             raise Overloaded(f"too many completions: more than {RATE:g} a second")
         ref = params.ref.name if isinstance(params.ref, PromptReference) else params.ref.uri
         choices = self._choices(params, ref)
@@ -98,6 +99,17 @@ class Completions:
         ranked = rank(candidates, typed)
         completion = Completion(values=tuple(ranked.values), total=ranked.total, has_more=ranked.has_more)
         return CompleteResult(completion=completion)
+
+    def _bucket(self, scope: RequestScope) -> TokenBucket:
+        """Of the session; where a request stands alone, of its principal."""
+        if scope.session.connection.peer is not None:
+            return scope.session.buckets.setdefault("completion", TokenBucket(RATE, BURST))
+        principal = scope.principal.subject if scope.principal is not None else None
+        bucket = self._buckets.pop(principal, None) or TokenBucket(RATE, BURST)
+        self._buckets[principal] = bucket
+        if len(self._buckets) > PRINCIPALS:
+            self._buckets.popitem(last=False)
+        return bucket
 
     async def _offered(
         self, scope: RequestScope, entry: CompletionEntry, function: Function, typed: str, settled: Mapping[str, str]

@@ -34,7 +34,7 @@ _log = logging.getLogger("mcptrio.request_state")
 
 NONCE_BYTES = 12
 KEY_ID_BYTES = 4
-LIFETIME = 24 * 3600
+LIFETIME = 3600
 """Seconds for which a sealed state is accepted; an answer later than that starts afresh."""
 
 
