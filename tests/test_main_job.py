@@ -60,6 +60,10 @@ def serve_block() -> str:
 
 def copy_of_the_tree(target: Path) -> Path:
     """What a clone of the repository would hold, changes that are not committed included."""
+    if not (ROOT / ".git").exists():
+        # Not a clone, but an archive of one, or a copy.
+        left_out = shutil.ignore_patterns(".venv*", ".cache", ".*_cache", ".hypothesis", "__pycache__", "*.egg-info")
+        return Path(shutil.copytree(ROOT, target, ignore=left_out, dirs_exist_ok=True))
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,

@@ -154,7 +154,11 @@ class ClientLogHandler(logging.Handler):
         if scope.session.supervisor is not self._supervisor:
             return
         token = self._supervisor.trio_token
-        level: LoggingLevel = next((name for number, name in _PYTHON if record.levelno >= number), _LOWEST)
+        level: LoggingLevel = _LOWEST
+        for number, name in _PYTHON:
+            if record.levelno >= number:
+                level = name
+                break
         outcome = contain_sync(record.getMessage)
         if isinstance(outcome, Failure):
             return

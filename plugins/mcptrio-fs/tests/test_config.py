@@ -33,7 +33,7 @@ def test_the_environment_wins() -> None:
         "MCPTRIO_FS_READ_ONLY": "1",
         "MCPTRIO_FS_DENY": ".git:.env*",
         "MCPTRIO_FS_MAX_READ_BYTES": "1000",
-        "MCPTRIO_FS_TIMEOUT": "0.5",
+        "MCPTRIO_FS_STEP_TIMEOUT": "0.5",
         "OTHER": "x",
     }
 
@@ -69,7 +69,7 @@ def test_what_does_not_fit_is_named(settings: dict[str, Any], message: str) -> N
 
 @pytest.mark.parametrize(
     ("variable", "value"),
-    [("MCPTRIO_FS_ROOTS", "perhaps"), ("MCPTRIO_FS_MAX_ENTRIES", "many"), ("MCPTRIO_FS_TIMEOUT", "-1")],
+    [("MCPTRIO_FS_ROOTS", "perhaps"), ("MCPTRIO_FS_MAX_ENTRIES", "many"), ("MCPTRIO_FS_STEP_TIMEOUT", "-1")],
 )
 def test_a_variable_that_does_not_fit_is_named(variable: str, value: str) -> None:
     with pytest.raises(ConfigError, match=f"@ {variable}, got"):
