@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import frozen
 
-from mcptrio.config import LEAST_MESSAGE_BYTES, Config, load_config
+from mcptrio.config import LEAST_DEPTH, LEAST_MESSAGE_BYTES, Config, load_config
 from mcptrio.errors import ConfigError, PluginError
 
 if TYPE_CHECKING:
@@ -102,6 +102,8 @@ def _plugin_options(command: Any) -> Any:
 @click.option(
     "--max-message-bytes", type=click.IntRange(min=LEAST_MESSAGE_BYTES), help="Size of one message.  [default: 4 MiB]"
 )
+@click.option("--max-message-depth", type=click.IntRange(min=LEAST_DEPTH), help="Nesting of it.  [default: 64]")
+@click.option("--max-batch", type=click.IntRange(min=1), help="Messages in one array.  [default: 100]")
 @click.option(
     "--ping-interval",
     type=click.FloatRange(min=0),
@@ -125,16 +127,17 @@ def serve(
     read = _read_config(config)
     make = partial(_server, read, _Wanted.of(read, plugins, no_plugins, strict), options)
     if transport == "stdio":
-        _serve_stdio(make, options["max_message_bytes"] or read.message_bytes)
+        _serve_stdio(make, read, options)
     else:
         _serve_http(make, read, options, log_format)
 
 
-def _serve_stdio(make: Callable[[], Server], message_bytes: int | None) -> None:
+def _serve_stdio(make: Callable[[], Server], read: Config, options: dict[str, Any]) -> None:
     from mcptrio.protocol.jsonrpc import Limits as MessageLimits
     from mcptrio.serve import run_stdio
 
-    run_stdio(make, limits=MessageLimits(message_bytes=message_bytes) if message_bytes else MessageLimits())
+    bounds = {**_filed_bounds(read, "message_bytes"), **_wanted_bounds(options, "message_bytes")}
+    run_stdio(make, limits=MessageLimits(**bounds))
 
 
 def _serve_http(make: Callable[[], Server], read: Config, options: dict[str, Any], log_format: str) -> None:
@@ -142,11 +145,8 @@ def _serve_http(make: Callable[[], Server], read: Config, options: dict[str, Any
     from mcptrio.transports.http.exchange import HTTPLimits
 
     http = dict(read.http)
-    bounds = {name: http.pop(name) for name in list(http) if name in HTTPLimits.__annotations__}
-    if options["max_message_bytes"]:
-        bounds["body_bytes"] = options["max_message_bytes"]
-    elif read.message_bytes:
-        bounds.setdefault("body_bytes", read.message_bytes)
+    filed = {name: http.pop(name) for name in list(http) if name in HTTPLimits.__annotations__}
+    bounds = {**_filed_bounds(read, "body_bytes"), **filed, **_wanted_bounds(options, "body_bytes")}
     given = {
         "host": options["host"],
         "port": options["port"],
@@ -302,6 +302,17 @@ def _version() -> str:
     from mcptrio import __version__
 
     return __version__
+
+
+def _filed_bounds(read: Config, size: str) -> dict[str, int]:
+    """What the file's ``[server]`` says of one message; ``size`` is what the transport calls its bytes."""
+    return _given({size: read.message_bytes, "depth": read.message_depth, "batch": read.message_batch})
+
+
+def _wanted_bounds(options: dict[str, Any], size: str) -> dict[str, int]:
+    """The same of the command line."""
+    wanted = {size: options["max_message_bytes"], "depth": options["max_message_depth"], "batch": options["max_batch"]}
+    return _given(wanted)
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:

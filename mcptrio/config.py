@@ -20,10 +20,11 @@ from mcptrio.errors import ConfigError
 from mcptrio.runtime.limits import Limits
 from mcptrio.runtime.timeouts import Timeouts
 
-__all__ = ["LEAST_MESSAGE_BYTES", "Config", "Source", "load_config"]
+__all__ = ["LEAST_DEPTH", "LEAST_MESSAGE_BYTES", "Config", "Source", "load_config"]
 
 LEAST_MESSAGE_BYTES = 1024
-"""A smaller bound would refuse ``initialize``."""
+LEAST_DEPTH = 8
+"""Smaller bounds would refuse ``initialize``."""
 
 Key = tuple[str, ...]
 """Where something stands: ``("server", "timeouts", "idle")``."""
@@ -80,6 +81,8 @@ class Config:
     page_size: int | None = None
     ping_interval: float | None = None
     message_bytes: int | None = None
+    message_depth: int | None = None
+    message_batch: int | None = None
     audience: str | None = None
     key_files: tuple[str, ...] = ()
     """As written; see :meth:`beside`."""
@@ -147,6 +150,7 @@ _MESSAGE_BYTES = _Kind(
     f"an integer of at least {LEAST_MESSAGE_BYTES}",
     lambda value: _is_integer(value) and value >= LEAST_MESSAGE_BYTES,
 )
+_DEPTH = _Kind(f"an integer of at least {LEAST_DEPTH}", lambda value: _is_integer(value) and value >= LEAST_DEPTH)
 _PORT = _Kind("an integer from 0 to 65535", lambda value: _is_integer(value) and 0 <= value <= 65535)
 _PATH = _Kind("a path that begins with /", lambda value: isinstance(value, str) and value.startswith("/"))
 
@@ -158,6 +162,8 @@ _SERVER: dict[str, _Kind] = {
     "page_size": _COUNT,
     "ping_interval": _NOT_NEGATIVE,
     "message_bytes": _MESSAGE_BYTES,
+    "message_depth": _DEPTH,
+    "message_batch": _COUNT,
     "audience": _STRING,
     "key_files": _STRINGS,
 }
@@ -168,6 +174,8 @@ _HTTP: dict[str, _Kind] = {
     "allow_hosts": _STRINGS,
     "allow_origins": _STRINGS,
     "body_bytes": _MESSAGE_BYTES,
+    "depth": _DEPTH,
+    "batch": _COUNT,
     "header_bytes": _COUNT,
     "body_timeout": _POSITIVE,
     "write_timeout": _POSITIVE,

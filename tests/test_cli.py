@@ -225,11 +225,19 @@ def test_the_bound_on_messages_from_option_before_file(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(one_tool("one"))
     (tmp_path / "mcptrio.toml").write_text("[http]\nbody_bytes = 1000000\nhost = 'localhost'\npath = '/filed'\n")
     with serving(
-        "--http", "--port=0", "--host=127.0.0.1", "--plugin=own.py", "--max-message-bytes=2000", cwd=tmp_path
+        "--http",
+        "--port=0",
+        "--host=127.0.0.1",
+        "--plugin=own.py",
+        "--max-message-bytes=2000",
+        "--max-message-depth=8",
+        cwd=tmp_path,
     ) as served:
         port = served.port
         assert f"serving http://127.0.0.1:{port}/filed" in served.stderr
         assert post(port, "/filed", {**HELLO, "x": "y" * 2000})[0] == 413
+        status, body = post(port, "/filed", {**HELLO, "x": [[[[[[[[1]]]]]]]]})
+        assert (status, json.loads(body)["error"]["code"]) == (400, -32600)
         assert post(port, "/filed", HELLO)[0] == 200
 
 

@@ -191,3 +191,12 @@ def test_any_file_is_read_or_refused_with_its_line(
         assert 1 <= int(line) <= text.count("\n") + 1
     else:
         assert isinstance(config, Config)
+
+
+def test_bounds_of_a_message_may_be_stated(tmp_path: Path) -> None:
+    path = tmp_path / "mcptrio.toml"
+    path.write_text("[server]\nmessage_depth = 16\nmessage_batch = 3\n[http]\ndepth = 9\nbatch = 2\n")
+    config = load_config(path)
+
+    assert (config.message_depth, config.message_batch) == (16, 3)
+    assert config.http == {"depth": 9, "batch": 2}

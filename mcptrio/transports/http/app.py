@@ -69,7 +69,9 @@ class HTTPApp:
         self._hosts = hosts or HostPolicy()
         self._origins = origins or OriginPolicy()
         self._authenticate = authenticate
-        self._json_limits = Limits(message_bytes=self._limits.body_bytes)
+        self._json_limits = Limits(
+            message_bytes=self._limits.body_bytes, depth=self._limits.depth, batch=self._limits.batch
+        )
         self._open = 0
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

@@ -42,6 +42,8 @@ class HTTPLimits:
     """
     Args:
         body_bytes: of one request's body.
+        depth: levels of nesting of a message.
+        batch: messages in one JSON-RPC array.
         header_bytes: of one request's headers.
         body_timeout: seconds for a body to arrive.
         write_timeout: seconds one write may wait for the client to read.
@@ -56,6 +58,8 @@ class HTTPLimits:
     """
 
     body_bytes: int = 4 * 1024 * 1024
+    depth: int = 64
+    batch: int = 100
     header_bytes: int = 32 * 1024
     body_timeout: float = 30.0
     write_timeout: float = 30.0
