@@ -5,7 +5,7 @@ The one rule: nothing here does anything. Values are frozen; protocols are small
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -260,6 +260,10 @@ class Engine(Protocol):
         Raises:
             Overloaded: too many sessions.
         """
+        ...
+
+    async def contained(self, task: Callable[[], Awaitable[object]], what: str) -> None:
+        """Run a task of the transport's own; what it raises (a store that fails, say) is logged and ends nothing."""
         ...
 
     def mirrored_parameters(self, tool: str) -> Mapping[str, tuple[str, ...]]:

@@ -217,6 +217,12 @@ class Supervisor:
             session.start(self._keep_alive, session)
         return session
 
+    async def contained(self, task: Callable[[], Awaitable[object]], what: str) -> None:
+        """Run a task of a transport; what it raises is logged and ends nothing."""
+        outcome = await contain(task)
+        if isinstance(outcome, Failure):
+            _log.error("%s failed", what, exc_info=outcome.error)
+
     def mirrored_parameters(self, tool: str) -> Mapping[str, tuple[str, ...]]:
         return self._mirrored(tool)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 import trio
@@ -58,7 +59,7 @@ class Sessions:
                 task_status.started()
                 while True:
                     await trio.sleep(_SWEEP)
-                    await self._sweep()
+                    await self._engine.contained(self._sweep, "looking for idle sessions")
         finally:
             self._nursery = None
             for session in tuple(self._here.values()):
@@ -114,7 +115,8 @@ class Sessions:
         await self._replicas.tell(session.id, {"end": "the client has ended the session"})
 
     def _start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
-        self._check_running().start_soon(function, *args)
+        work = partial(function, *args)
+        self._check_running().start_soon(self._engine.contained, work, "a task of an HTTP session")
 
     def _check_running(self) -> trio.Nursery:
         if self._nursery is None:

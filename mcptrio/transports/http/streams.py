@@ -85,6 +85,8 @@ class Stream:
         self.patience = trio.CancelScope()
         """Around the wait for a first message, which decides between a plain answer and a stream."""
         self.released = False
+        self.broken = False
+        """The store has failed: what is missing will never come."""
         self.retry: int | None = None
         self._session = session
         self._store = store
@@ -135,6 +137,7 @@ class Stream:
             items: what was taken from the outbox before.
         """
         left = self._expected
+        orderly = False
         try:
             while True:
                 for item in items:
@@ -143,16 +146,21 @@ class Stream:
                         left -= _responses(item)
                     await self._append(encode(item), last=left is not None and left <= 0)
                     if left is not None and left <= 0:
+                        orderly = True
                         return
                 items = await self.outbox.take()
         except trio.EndOfChannel:
             # Cancelled requests end without a response; an event without data marks the end for whoever resumes.
             await self._append(b"", last=True)
+            orderly = True
         except ConnectionClosed:
             pass  # the session has ended
         finally:
-            # Whoever still sends learns that nothing goes out any more.
+            # Whoever still sends learns that nothing goes out any more, and whoever reads that nothing comes.
             self.outbox.abort()
+            if not orderly:
+                self.broken = True
+                self.wake()
 
     async def _append(self, data: bytes, *, last: bool) -> None:
         await self._store.append(self._session, self.id, data, last=last)
@@ -175,7 +183,7 @@ class Stream:
 
     @property
     def over(self) -> bool:
-        return self._wakes.over
+        return self._wakes.over or self.broken
 
     def news(self) -> trio.Event:
         return self._wakes.next(self.id)

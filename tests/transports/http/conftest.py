@@ -162,6 +162,9 @@ class EchoEngine:
     async def serve(self, channel: Any, *, principal: Principal | None = None) -> None:
         raise NotImplementedError
 
+    async def contained(self, task: Any, what: str) -> None:
+        await task()
+
     async def answer(self, message: Any, outlet: Outlet, *, principal: Principal | None = None) -> None:
         if self.limit == 0:
             raise Overloaded("too much", retry_after=7)
