@@ -36,17 +36,22 @@ HTTP_GRACE = 1.0
 
 
 async def serve_stdio(
-    server: Server | Callable[[], Server], *, limits: MessageLimits = DEFAULT, shutdown: trio.Event | None = None
+    server: Server | Callable[[], Server],
+    *,
+    limits: MessageLimits = DEFAULT,
+    shutdown: trio.Event | None = None,
+    restore: bool = True,
 ) -> None:
     """Serve the process's standard input and output until the input ends. Opens the server.
 
     Args:
         server: or what makes it, called once nothing that is printed can reach standard output any more.
         shutdown: set it for an orderly end before that.
+        restore: give standard input and output back afterwards; ``False`` in a process that ends then.
     """
     from mcptrio.transports.stdio import open_stdio
 
-    async with open_stdio(limits=limits) as channel:
+    async with open_stdio(limits=limits, restore=restore) as channel:
         made = server if isinstance(server, Server) else server()
         async with trio.open_nursery() as nursery:
             if shutdown is not None:
@@ -219,7 +224,7 @@ def run_stdio(make: Callable[[], Server], *, limits: MessageLimits = DEFAULT) ->
         make: makes the server, once the descriptors are guarded: what plugins print while they are imported must not
             end up among the messages.
     """
-    trio.run(_until_signalled, lambda stop: serve_stdio(make, limits=limits, shutdown=stop))
+    trio.run(_until_signalled, lambda stop: serve_stdio(make, limits=limits, shutdown=stop, restore=False))
 
 
 def run_http(server: Server, *, ready: Callable[[list[str]], None], options: dict[str, Any]) -> None:

@@ -118,7 +118,12 @@ class StdioChannel:
 
 @asynccontextmanager
 async def open_stdio(
-    *, limits: Limits = DEFAULT, stdin_fd: int = 0, stdout_fd: int = 1, write_timeout: float = 30.0
+    *,
+    limits: Limits = DEFAULT,
+    stdin_fd: int = 0,
+    stdout_fd: int = 1,
+    write_timeout: float = 30.0,
+    restore: bool = True,
 ) -> AsyncIterator[StdioChannel]:
     """Take standard input and output over; on leaving they are what they were.
 
@@ -126,13 +131,18 @@ async def open_stdio(
         stdin_fd: read from this descriptor; while the channel is open it leads to the null device.
         stdout_fd: write to this descriptor; while the channel is open it leads to standard error.
         write_timeout: seconds without any progress after which a peer that does not read counts as gone.
+        restore: ``False`` in a process that ends with the channel: what a thread that was left behind prints at the
+            end must not reach the peer either.
     """
     # Where one of these is closed, the next file to be opened would get its number.
     reserved = {0, 1, _STDERR, stdin_fd, stdout_fd}
     null = _moved(os.open(os.devnull, os.O_RDWR), reserved)
     stderr = _STDERR if _is_standard(_STDERR) else null
     try:
-        with _taken_over(stdin_fd, null, reserved) as source, _taken_over(stdout_fd, stderr, reserved) as sink:
+        with (
+            _taken_over(stdin_fd, null, reserved, restore=restore) as source,
+            _taken_over(stdout_fd, stderr, reserved, restore=restore) as sink,
+        ):
             shared = os.path.samestat(os.fstat(sink), os.fstat(stderr))
             writer = open_writer(sink, shared=shared)
             channel = StdioChannel(open_reader(source), writer, limits=limits, write_timeout=write_timeout)
@@ -151,8 +161,8 @@ async def open_stdio(
 
 
 @contextmanager
-def _taken_over(fd: int, instead: int, reserved: AbstractSet[int]) -> Iterator[int]:
-    """While inside, ``fd`` leads to where ``instead`` leads.
+def _taken_over(fd: int, instead: int, reserved: AbstractSet[int], *, restore: bool) -> Iterator[int]:
+    """While inside, ``fd`` leads to where ``instead`` leads; afterwards too, unless it is to be restored.
 
     Gives another number, not for child processes, for what it led to; the receiver closes that. What was closed is at
     its end when read, and cannot be written to: so is the null device, opened for reading.
@@ -165,9 +175,10 @@ def _taken_over(fd: int, instead: int, reserved: AbstractSet[int]) -> Iterator[i
         yield _moved(os.open(os.devnull, os.O_RDONLY) if saved is None else os.dup(saved), reserved)
     finally:
         if saved is not None:
-            os.dup2(saved, fd, inheritable=fd <= _STDERR)
+            if restore:
+                os.dup2(saved, fd, inheritable=fd <= _STDERR)
             os.close(saved)
-        elif not foreign:
+        elif not foreign and restore:
             os.close(fd)
 
 

@@ -106,6 +106,15 @@ def test_standard_output_is_restored() -> None:
     assert (out, err, code) == (ANSWERS + b"afterwards\n", b"", 0)
 
 
+def test_in_a_process_that_ends_standard_output_is_not_restored() -> None:
+    """A thread that was left behind may print at the very end."""
+    once = "import functools; open_stdio = functools.partial(open_stdio, restore=False)"
+    out, err, code = talk(to_lines([Request(1, "x")]), before=once, after="print('late')")
+
+    assert (out, code) == (to_lines([Response(1, {})]), 0)
+    assert b"late" in err
+
+
 @pytest.mark.parametrize("eater", ["subprocess.run(['cat'])", "sys.stdin.read()", "os.read(0, 1000)"])
 def test_nobody_eats_the_input(eater: str) -> None:
     lines = to_lines([Request(n, "echo", {"text": "x" * 1000}) for n in range(500)])
