@@ -1,7 +1,7 @@
 """Writes ``docs/reference.md``: the public names of mcptrio, from their signatures and docstrings.
 
 Run it after a change: python docs/make_reference.py. A test compares the file with what this would write.
-The one rule: nothing is said here that the code does not say; the groups are the comments in ``mcptrio.__all__``.
+The one rule: nothing is said here that the code does not say; the groups are the comments in ``mcptrio/__init__.py``.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ def render() -> str:
 
 
 def _groups() -> Iterator[tuple[str, list[str]]]:
-    """The names of ``__all__`` below the comments that group them."""
+    """The public names below the comments that group them."""
     source = inspect.getsource(mcptrio)
     title = ""
     names: list[str] = []
-    for line in source[source.index("__all__") :].splitlines()[1:]:
+    for line in source[source.index("_HOMES = {") :].splitlines()[1:]:
         text = line.strip()
         if text.startswith("# "):
             if names:
                 yield title, names
             title, names = text[2:], []
-        elif match := re.fullmatch(r'"(\w+)",', text):
+        elif match := re.fullmatch(r'"(\w+)": .*', text):
             names.append(match[1])
     yield title, names
 

@@ -1,142 +1,171 @@
 """mcptrio: a Trio-native runtime for the Model Context Protocol.
 
-The public names, grouped. Names that would pull in an HTTP stack are not here: they are imported where they are used.
+The public names, grouped. Each is imported when it is first used: a stdio server starts without an HTTP stack and
+without a client, a client without a server.
 """
 
-from mcptrio.abc import Principal
-from mcptrio.capabilities.contents import Blob
-from mcptrio.capabilities.context import Context
-from mcptrio.capabilities.logging import redact
-from mcptrio.capabilities.marks import Header, completion, method, notification, prompt, resource, tool
-from mcptrio.capabilities.questions import Elicit, Elicited, ElicitURL, ListRoots, Sample
-from mcptrio.errors import (
-    AuthorizationError,
-    Code,
-    ConfigError,
-    ConnectionClosed,
-    HeaderMismatch,
-    InternalError,
-    InvalidParams,
-    InvalidRequest,
-    LocalProtocolError,
-    MCPError,
-    MCPTrioError,
-    MethodNotFound,
-    MissingClientCapability,
-    Overloaded,
-    ParseError,
-    PluginError,
-    ProtocolError,
-    RemoteProtocolError,
-    ResourceNotFound,
-    ToolError,
-    UnsupportedProtocolVersion,
-    URLElicitationRequired,
-)
-from mcptrio.hookspecs import hookimpl
-from mcptrio.plugins import Plugin, PluginManager
-from mcptrio.protocol.model import (
-    Annotations,
-    AudioContent,
-    BlobResourceContents,
-    CallToolResult,
-    CreateMessageResult,
-    EmbeddedResource,
-    GetPromptResult,
-    Icon,
-    ImageContent,
-    ModelHint,
-    ModelPreferences,
-    PromptMessage,
-    ReadResourceResult,
-    ResourceLink,
-    Root,
-    SamplingMessage,
-    TextContent,
-    TextResourceContents,
-    Tool,
-    ToolChoice,
-)
-from mcptrio.runtime.limits import Limits
-from mcptrio.runtime.timeouts import Timeouts
-from mcptrio.serve import asgi_app, serve_http, serve_stdio
-from mcptrio.server import Server
-from mcptrio.transports.memory import memory_channel_pair
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mcptrio.abc import Principal as Principal
+    from mcptrio.capabilities.contents import Blob as Blob
+    from mcptrio.capabilities.context import Context as Context
+    from mcptrio.capabilities.logging import redact as redact
+    from mcptrio.capabilities.marks import Header as Header
+    from mcptrio.capabilities.marks import completion as completion
+    from mcptrio.capabilities.marks import method as method
+    from mcptrio.capabilities.marks import notification as notification
+    from mcptrio.capabilities.marks import prompt as prompt
+    from mcptrio.capabilities.marks import resource as resource
+    from mcptrio.capabilities.marks import tool as tool
+    from mcptrio.capabilities.questions import Elicit as Elicit
+    from mcptrio.capabilities.questions import Elicited as Elicited
+    from mcptrio.capabilities.questions import ElicitURL as ElicitURL
+    from mcptrio.capabilities.questions import ListRoots as ListRoots
+    from mcptrio.capabilities.questions import Sample as Sample
+    from mcptrio.errors import AuthorizationError as AuthorizationError
+    from mcptrio.errors import Code as Code
+    from mcptrio.errors import ConfigError as ConfigError
+    from mcptrio.errors import ConnectionClosed as ConnectionClosed
+    from mcptrio.errors import HeaderMismatch as HeaderMismatch
+    from mcptrio.errors import InternalError as InternalError
+    from mcptrio.errors import InvalidParams as InvalidParams
+    from mcptrio.errors import InvalidRequest as InvalidRequest
+    from mcptrio.errors import LocalProtocolError as LocalProtocolError
+    from mcptrio.errors import MCPError as MCPError
+    from mcptrio.errors import MCPTrioError as MCPTrioError
+    from mcptrio.errors import MethodNotFound as MethodNotFound
+    from mcptrio.errors import MissingClientCapability as MissingClientCapability
+    from mcptrio.errors import Overloaded as Overloaded
+    from mcptrio.errors import ParseError as ParseError
+    from mcptrio.errors import PluginError as PluginError
+    from mcptrio.errors import ProtocolError as ProtocolError
+    from mcptrio.errors import RemoteProtocolError as RemoteProtocolError
+    from mcptrio.errors import ResourceNotFound as ResourceNotFound
+    from mcptrio.errors import ToolError as ToolError
+    from mcptrio.errors import UnsupportedProtocolVersion as UnsupportedProtocolVersion
+    from mcptrio.errors import URLElicitationRequired as URLElicitationRequired
+    from mcptrio.hookspecs import hookimpl as hookimpl
+    from mcptrio.plugins import Plugin as Plugin
+    from mcptrio.plugins import PluginManager as PluginManager
+    from mcptrio.protocol.model import Annotations as Annotations
+    from mcptrio.protocol.model import AudioContent as AudioContent
+    from mcptrio.protocol.model import BlobResourceContents as BlobResourceContents
+    from mcptrio.protocol.model import CallToolResult as CallToolResult
+    from mcptrio.protocol.model import CreateMessageResult as CreateMessageResult
+    from mcptrio.protocol.model import EmbeddedResource as EmbeddedResource
+    from mcptrio.protocol.model import GetPromptResult as GetPromptResult
+    from mcptrio.protocol.model import Icon as Icon
+    from mcptrio.protocol.model import ImageContent as ImageContent
+    from mcptrio.protocol.model import ModelHint as ModelHint
+    from mcptrio.protocol.model import ModelPreferences as ModelPreferences
+    from mcptrio.protocol.model import PromptMessage as PromptMessage
+    from mcptrio.protocol.model import ReadResourceResult as ReadResourceResult
+    from mcptrio.protocol.model import ResourceLink as ResourceLink
+    from mcptrio.protocol.model import Root as Root
+    from mcptrio.protocol.model import SamplingMessage as SamplingMessage
+    from mcptrio.protocol.model import TextContent as TextContent
+    from mcptrio.protocol.model import TextResourceContents as TextResourceContents
+    from mcptrio.protocol.model import Tool as Tool
+    from mcptrio.protocol.model import ToolChoice as ToolChoice
+    from mcptrio.runtime.limits import Limits as Limits
+    from mcptrio.runtime.timeouts import Timeouts as Timeouts
+    from mcptrio.serve import asgi_app as asgi_app
+    from mcptrio.serve import serve_http as serve_http
+    from mcptrio.serve import serve_stdio as serve_stdio
+    from mcptrio.server import Server as Server
+    from mcptrio.transports.memory import memory_channel_pair as memory_channel_pair
 
 __version__ = "0.1.0"
 
-__all__ = [  # noqa: RUF022 - grouped for the reader
+_HOMES = {
     # What a plugin author writes
-    "Context",
-    "Header",
-    "completion",
-    "hookimpl",
-    "method",
-    "notification",
-    "prompt",
-    "resource",
-    "tool",
+    "Context": "mcptrio.capabilities.context",
+    "Header": "mcptrio.capabilities.marks",
+    "completion": "mcptrio.capabilities.marks",
+    "hookimpl": "mcptrio.hookspecs",
+    "method": "mcptrio.capabilities.marks",
+    "notification": "mcptrio.capabilities.marks",
+    "prompt": "mcptrio.capabilities.marks",
+    "resource": "mcptrio.capabilities.marks",
+    "tool": "mcptrio.capabilities.marks",
     # What a function may return
-    "Annotations",
-    "AudioContent",
-    "Blob",
-    "BlobResourceContents",
-    "CallToolResult",
-    "EmbeddedResource",
-    "GetPromptResult",
-    "Icon",
-    "ImageContent",
-    "PromptMessage",
-    "ReadResourceResult",
-    "ResourceLink",
-    "TextContent",
-    "TextResourceContents",
+    "Annotations": "mcptrio.protocol.model",
+    "AudioContent": "mcptrio.protocol.model",
+    "Blob": "mcptrio.capabilities.contents",
+    "BlobResourceContents": "mcptrio.protocol.model",
+    "CallToolResult": "mcptrio.protocol.model",
+    "EmbeddedResource": "mcptrio.protocol.model",
+    "GetPromptResult": "mcptrio.protocol.model",
+    "Icon": "mcptrio.protocol.model",
+    "ImageContent": "mcptrio.protocol.model",
+    "PromptMessage": "mcptrio.protocol.model",
+    "ReadResourceResult": "mcptrio.protocol.model",
+    "ResourceLink": "mcptrio.protocol.model",
+    "TextContent": "mcptrio.protocol.model",
+    "TextResourceContents": "mcptrio.protocol.model",
     # Asking the client
-    "CreateMessageResult",
-    "Elicit",
-    "ElicitURL",
-    "Elicited",
-    "ListRoots",
-    "ModelHint",
-    "ModelPreferences",
-    "Root",
-    "Sample",
-    "SamplingMessage",
-    "Tool",
-    "ToolChoice",
+    "CreateMessageResult": "mcptrio.protocol.model",
+    "Elicit": "mcptrio.capabilities.questions",
+    "ElicitURL": "mcptrio.capabilities.questions",
+    "Elicited": "mcptrio.capabilities.questions",
+    "ListRoots": "mcptrio.capabilities.questions",
+    "ModelHint": "mcptrio.protocol.model",
+    "ModelPreferences": "mcptrio.protocol.model",
+    "Root": "mcptrio.protocol.model",
+    "Sample": "mcptrio.capabilities.questions",
+    "SamplingMessage": "mcptrio.protocol.model",
+    "Tool": "mcptrio.protocol.model",
+    "ToolChoice": "mcptrio.protocol.model",
     # Running a server
-    "Limits",
-    "Plugin",
-    "PluginManager",
-    "Principal",
-    "Server",
-    "Timeouts",
-    "asgi_app",
-    "memory_channel_pair",
-    "redact",
-    "serve_http",
-    "serve_stdio",
+    "Limits": "mcptrio.runtime.limits",
+    "Plugin": "mcptrio.plugins",
+    "PluginManager": "mcptrio.plugins",
+    "Principal": "mcptrio.abc",
+    "Server": "mcptrio.server",
+    "Timeouts": "mcptrio.runtime.timeouts",
+    "asgi_app": "mcptrio.serve",
+    "memory_channel_pair": "mcptrio.transports.memory",
+    "redact": "mcptrio.capabilities.logging",
+    "serve_http": "mcptrio.serve",
+    "serve_stdio": "mcptrio.serve",
     # Errors
-    "AuthorizationError",
-    "Code",
-    "ConfigError",
-    "ConnectionClosed",
-    "HeaderMismatch",
-    "InternalError",
-    "InvalidParams",
-    "InvalidRequest",
-    "LocalProtocolError",
-    "MCPError",
-    "MCPTrioError",
-    "MethodNotFound",
-    "MissingClientCapability",
-    "Overloaded",
-    "ParseError",
-    "PluginError",
-    "ProtocolError",
-    "RemoteProtocolError",
-    "ResourceNotFound",
-    "ToolError",
-    "URLElicitationRequired",
-    "UnsupportedProtocolVersion",
-]
+    "AuthorizationError": "mcptrio.errors",
+    "Code": "mcptrio.errors",
+    "ConfigError": "mcptrio.errors",
+    "ConnectionClosed": "mcptrio.errors",
+    "HeaderMismatch": "mcptrio.errors",
+    "InternalError": "mcptrio.errors",
+    "InvalidParams": "mcptrio.errors",
+    "InvalidRequest": "mcptrio.errors",
+    "LocalProtocolError": "mcptrio.errors",
+    "MCPError": "mcptrio.errors",
+    "MCPTrioError": "mcptrio.errors",
+    "MethodNotFound": "mcptrio.errors",
+    "MissingClientCapability": "mcptrio.errors",
+    "Overloaded": "mcptrio.errors",
+    "ParseError": "mcptrio.errors",
+    "PluginError": "mcptrio.errors",
+    "ProtocolError": "mcptrio.errors",
+    "RemoteProtocolError": "mcptrio.errors",
+    "ResourceNotFound": "mcptrio.errors",
+    "ToolError": "mcptrio.errors",
+    "URLElicitationRequired": "mcptrio.errors",
+    "UnsupportedProtocolVersion": "mcptrio.errors",
+}
+"""Every public name, and the module that has it."""
+
+__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above say it to type checkers
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'mcptrio' has no attribute {name!r}", name=name, obj=None)
+    value = globals()[name] = getattr(import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

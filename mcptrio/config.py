@@ -1,64 +1,27 @@
-"""The configuration file ``mcptrio.toml``, read and checked.
+"""What the configuration of a server says, wherever it was written.
 
-Used by the command line; options given there, or in the environment, win over the file.
-The one rule: whatever is wrong is said with file, line and key, before anything starts.
+Made from ``mcptrio.toml`` by :mod:`mcptrio.config_file`; empty where there is no file. Used by the command line, whose
+options, given there or in the environment, win over it.
 """
 
 from __future__ import annotations
 
-import re
-import tomllib
-from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
-from math import isnan
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from attrs import field, fields, frozen
+from attrs import field, frozen
 
 from mcptrio.errors import ConfigError
-from mcptrio.runtime.limits import Limits
-from mcptrio.runtime.timeouts import Timeouts
 
-__all__ = ["LEAST_DEPTH", "LEAST_MESSAGE_BYTES", "Config", "Source", "load_config"]
+if TYPE_CHECKING:
+    from mcptrio.config_file import Key, Source
+
+__all__ = ["LEAST_DEPTH", "LEAST_MESSAGE_BYTES", "Config"]
 
 LEAST_MESSAGE_BYTES = 1024
 LEAST_DEPTH = 8
 """Smaller bounds would refuse ``initialize``."""
-
-Key = tuple[str, ...]
-"""Where something stands: ``("server", "timeouts", "idle")``."""
-
-
-class Source:
-    """The text of a configuration file, for saying where in it something is wrong."""
-
-    def __init__(self, path: Path, text: str) -> None:
-        self.path = path
-        # What looks like a key inside a long string is none; the lines keep their numbers.
-        self._lines = _LONG_STRING.sub(lambda found: '""' + "\n" * found[0].count("\n"), text).splitlines()
-
-    def error(self, key: Key, problem: str) -> ConfigError:
-        line = self._line_of(key)
-        where = f"{self.path}:{line}" if line else str(self.path)
-        return ConfigError(f"{where}: {'.'.join(key)}: {problem}")
-
-    def _line_of(self, key: Key) -> int | None:
-        """The line of a key, or, in a table on one line, of the nearest table around it."""
-        nearest: tuple[int, int | None] = (0, None)
-        table: Key = ()
-        for number, line in enumerate(self._lines, 1):
-            if header := _HEADER.match(line):
-                found = table = _parts(header[1])
-            elif assignment := _ASSIGNMENT.match(line):
-                found = (*table, *_parts(assignment[1]))
-            else:
-                continue
-            if found[: len(key)] == key:
-                return number
-            if found == key[: len(found)] and len(found) > nearest[0]:
-                nearest = (len(found), number)
-        return nearest[1]
 
 
 @frozen(kw_only=True)
@@ -94,186 +57,3 @@ class Config:
     def error(self, key: Key, problem: str) -> ConfigError:
         """What is wrong with a value that only its user can judge."""
         return self.source.error(key, problem) if self.source is not None else ConfigError(f"{key[-1]}: {problem}")
-
-
-def load_config(path: Path) -> Config:
-    """Read and check a file.
-
-    Raises:
-        ConfigError: it cannot be read, is not TOML, or says something else than expected.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: expected UTF-8: {error.reason} at byte {error.start}") from error
-    try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        problem, line = _syntax_error(str(error), text)
-        raise ConfigError(f"{path}:{line}: expected TOML: {problem}") from error
-    except RecursionError as error:
-        raise ConfigError(f"{path}: expected TOML: nested too deeply") from error
-    return _Reader(Source(path, text)).read(tables)
-
-
-@frozen
-class _Kind:
-    """What a value has to be.
-
-    Args:
-        said: for messages: ``an integer above 0``.
-    """
-
-    said: str
-    fits: Callable[[Any], bool]
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and not isnan(value)
-
-
-_STRING = _Kind("a string", lambda value: isinstance(value, str))
-_STRINGS = _Kind(
-    "a list of strings", lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value)
-)
-_COUNT = _Kind("an integer above 0", lambda value: _is_integer(value) and value > 0)
-_NATURAL = _Kind("an integer of at least 0", lambda value: _is_integer(value) and value >= 0)
-_POSITIVE = _Kind("a number above 0", lambda value: _is_number(value) and value > 0)
-_NOT_NEGATIVE = _Kind("a number of at least 0", lambda value: _is_number(value) and value >= 0)
-_MESSAGE_BYTES = _Kind(
-    f"an integer of at least {LEAST_MESSAGE_BYTES}",
-    lambda value: _is_integer(value) and value >= LEAST_MESSAGE_BYTES,
-)
-_DEPTH = _Kind(f"an integer of at least {LEAST_DEPTH}", lambda value: _is_integer(value) and value >= LEAST_DEPTH)
-_PORT = _Kind("an integer from 0 to 65535", lambda value: _is_integer(value) and 0 <= value <= 65535)
-_PATH = _Kind("a path that begins with /", lambda value: isinstance(value, str) and value.startswith("/"))
-
-_SERVER: dict[str, _Kind] = {
-    "name": _STRING,
-    "instructions": _STRING,
-    "enable": _STRINGS,
-    "disable": _STRINGS,
-    "page_size": _COUNT,
-    "ping_interval": _NOT_NEGATIVE,
-    "message_bytes": _MESSAGE_BYTES,
-    "message_depth": _DEPTH,
-    "message_batch": _COUNT,
-    "audience": _STRING,
-    "key_files": _STRINGS,
-}
-_HTTP: dict[str, _Kind] = {
-    "host": _STRING,
-    "port": _PORT,
-    "path": _PATH,
-    "allow_hosts": _STRINGS,
-    "allow_origins": _STRINGS,
-    "body_bytes": _MESSAGE_BYTES,
-    "depth": _DEPTH,
-    "batch": _COUNT,
-    "header_bytes": _COUNT,
-    "body_timeout": _POSITIVE,
-    "write_timeout": _POSITIVE,
-    "keep_alive": _POSITIVE,
-    "streams": _COUNT,
-}
-_TIMEOUTS: dict[str, _Kind] = {each.name: _POSITIVE for each in fields(Timeouts)}
-_LIMITS: dict[str, _Kind] = {
-    each.name: _NATURAL if each.name == "parked" else _COUNT if isinstance(each.default, int) else _POSITIVE
-    for each in fields(Limits)
-}
-
-_NAMES: tuple[tuple[type, str], ...] = (
-    (bool, "a boolean"),
-    (str, "a string"),
-    (int, "an integer"),
-    (float, "a number"),
-    (list, "a list"),
-    (dict, "a table"),
-)
-"""TOML's words for what Python makes of it; a bool is an int, and comes first."""
-
-_LONG_STRING = re.compile(r'"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\'', re.DOTALL)
-_PART = r"""(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)"""
-_HEADER = re.compile(rf"\s*\[+\s*({_PART}(?:\s*\.\s*{_PART})*)\s*\]+")
-_ASSIGNMENT = re.compile(rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*=")
-
-
-def _parts(dotted: str) -> Key:
-    return tuple(part.strip("\"'") for part in re.findall(_PART, dotted))
-
-
-def _syntax_error(message: str, text: str) -> tuple[str, int]:
-    """What tomllib says, and the line: it says that only in words, and ``at end of document`` for the last one."""
-    problem, _, place = message.partition(" (at ")
-    line = re.match(r"line (\d+)", place)
-    return problem, int(line[1]) if line else max(1, len(text.splitlines()))
-
-
-class _Reader:
-    def __init__(self, source: Source) -> None:
-        self._source = source
-
-    def read(self, tables: dict[str, Any]) -> Config:
-        self._known(tables, (), ("server", "http", "plugins"))
-        server = self._table(tables, ("server",))
-        self._known(server, ("server",), (*_SERVER, "timeouts", "limits"))
-        values = self._values({key: server[key] for key in server if key in _SERVER}, ("server",), _SERVER)
-        given: dict[str, Any] = {key: tuple(it) if isinstance(it, list) else it for key, it in values.items()}
-        return Config(
-            source=self._source,
-            **given,
-            timeouts=self._values(self._table(server, ("server", "timeouts")), ("server", "timeouts"), _TIMEOUTS),
-            limits=self._values(self._table(server, ("server", "limits")), ("server", "limits"), _LIMITS),
-            http=self._values(self._table(tables, ("http",)), ("http",), _HTTP),
-            **self._plugins(self._table(tables, ("plugins",))),
-        )
-
-    def _plugins(self, tables: dict[str, Any]) -> dict[str, Any]:
-        plugins: dict[str, dict[str, Any]] = {}
-        timeouts: dict[str, float] = {}
-        for name in tables:
-            own = dict(self._table(tables, ("plugins", name)))
-            if "timeout" in own:
-                timeouts[name] = self._value(own.pop("timeout"), ("plugins", name, "timeout"), _POSITIVE)
-            plugins[name] = own
-        return {"plugins": plugins, "plugin_timeouts": timeouts}
-
-    def _table(self, tables: dict[str, Any], key: Key) -> dict[str, Any]:
-        table = tables.get(key[-1], {})
-        if not isinstance(table, dict):
-            raise self._source.error(key, f"expected a table, got {_said(table)}")
-        return table
-
-    def _known(self, table: dict[str, Any], parents: Key, known: Iterable[str]) -> None:
-        names = list(known)
-        for key in table:
-            if key not in names:
-                near = get_close_matches(key, names, 1)
-                hint = f"; did you mean {near[0]}?" if near else ""
-                raise self._source.error((*parents, key), f"expected one of {', '.join(names)}, got {key}{hint}")
-
-    def _values(self, table: dict[str, Any], parents: Key, kinds: Mapping[str, _Kind]) -> dict[str, Any]:
-        self._known(table, parents, kinds)
-        return {name: self._value(value, (*parents, name), kinds[name]) for name, value in table.items()}
-
-    def _value(self, value: Any, key: Key, kind: _Kind) -> Any:
-        if not kind.fits(value):
-            raise self._source.error(key, f"expected {kind.said}, got {_said(value)}")
-        return value
-
-
-def _said(value: Any) -> str:
-    """A value in a message: short ones as they are, others by their kind."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float):
-        return str(value)
-    if isinstance(value, str) and len(value) <= 40:
-        return f"{value!r}"
-    return next((name for kind, name in _NAMES if isinstance(value, kind)), "a date or time")

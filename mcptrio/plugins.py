@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum
 from functools import partial
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 from attrs import define, field
@@ -37,6 +36,9 @@ from mcptrio.capabilities.registry import Duplicate
 from mcptrio.errors import ConfigError, PluginError
 from mcptrio.hookspecs import HOOKS, hookimpl
 from mcptrio.runtime.dispatch import Failure, contain_sync
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["GROUP", "Plugin", "PluginManager", "State"]
 
@@ -323,6 +325,8 @@ def _check_hooks(object: object) -> None:
 
 def _offered() -> dict[str, list[EntryPoint]]:
     """The entry points by name, in the order of the names; several of one name in the order of their distributions."""
+    from importlib.metadata import entry_points
+
     offered: dict[str, list[EntryPoint]] = {}
     for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, _distribution(point)[0] or "")):
         offered.setdefault(point.name, []).append(point)

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcptrio.config import Config, load_config
+from mcptrio.config import Config
+from mcptrio.config_file import load_config
 from mcptrio.errors import ConfigError
 
 __all__: list[str] = []

@@ -11,7 +11,7 @@ import pytest
 
 from mcptrio import Limits, Timeouts
 from mcptrio.cli import cli
-from mcptrio.config import load_config
+from mcptrio.config_file import load_config
 from mcptrio.errors import ConfigError
 from mcptrio.transports.http.exchange import HTTPLimits
 

@@ -27,7 +27,7 @@ LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
     (frozenset({"capabilities"}),),
     (frozenset({"hookspecs"}),),
     (frozenset({"server", "plugins"}), frozenset({"client"}), frozenset({"extensions"})),
-    (frozenset({"", "__main__", "serve", "connect", "cli", "config", "testing"}),),
+    (frozenset({"", "__main__", "serve", "connect", "cli", "config", "config_file", "testing"}),),
 )
 """From the ground up. Each layer is made of rooms; a room imports from itself and from the layers below."""
 
@@ -35,6 +35,8 @@ LAZY: frozenset[tuple[str, str]] = frozenset(
     {
         # Where no argument is checked against a schema written by hand.
         ("mcptrio.capabilities.validation", "jsonschema_rs"),
+        # Where only files are served; it brings a parser for mails along.
+        ("mcptrio.plugins", "importlib.metadata"),
         # A server that never parks a request, stdio in a handshake revision, seals nothing.
         ("mcptrio.runtime.request_state", "cryptography.exceptions"),
         ("mcptrio.runtime.request_state", "cryptography.hazmat.primitives.ciphers.aead"),
