@@ -51,6 +51,7 @@ EXPECTATIONS = (
     Expectation("memory after start", at_most=0.6, bound=40),
     Expectation("memory after load", at_most=0.6, bound=40),
     Expectation("HTTP", at_least=1),
+    Expectation("client", at_least=2),
 )
 
 

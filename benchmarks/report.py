@@ -27,6 +27,9 @@ The load generator is a process of its own on the same machine, with blocking pi
 beforehand and answers counted rather than decoded. *Generator alone* is what it reaches against a process that gives
 the same bytes to everybody without reading them: a server near that figure would be faster than is shown.
 
+The rows of clients are the other way round: each client, in its own environment, against one server that is made for
+this and does nothing but answer. There 16 in flight share one connection over stdio, and have what they open over HTTP.
+
 Start-up is from the start of the process to its answer to `initialize`. Memory is resident memory: after one call, and
 after the calls of the stdio or HTTP rows. Each connection is a client of its own, with one call in flight; in
 2025-11-25 with a session of its own.

@@ -13,6 +13,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+from load_clients import measure_client
 from load_http import measure_http
 from load_stdio import measure_start, measure_stdio
 from report import Samples, markdown, rows, text
@@ -55,6 +56,8 @@ def _measure(servers: list[Server], pythons: dict[str, Path], options: argparse.
                 figures.append(measure_stdio(server, python, seconds))
             if options.transport in (None, "http"):
                 figures.append(measure_http(server, python, seconds))
+            if server is not NULL:
+                figures.append(measure_client(server, python, seconds, options.transport))
             for figure in figures:
                 for row, value in figure.items():
                     samples[server.name][row].append(value)

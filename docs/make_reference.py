@@ -92,7 +92,7 @@ def _members(owner: str, cls: type) -> Iterator[str]:
     if issubclass(cls, BaseException) or cls.__module__.startswith("mcptrio.protocol"):
         return
     own = {
-        name: value
+        name: value.__func__ if isinstance(value, classmethod) else value
         for name, value in vars(cls).items()
         if not name.startswith("_") and not (attrs.has(cls) and name in attrs.fields_dict(cls))
     }

@@ -24,6 +24,19 @@ if TYPE_CHECKING:
     from mcptrio.capabilities.questions import ElicitURL as ElicitURL
     from mcptrio.capabilities.questions import ListRoots as ListRoots
     from mcptrio.capabilities.questions import Sample as Sample
+    from mcptrio.client.calls import Progress as Progress
+    from mcptrio.client.client import Client as Client
+    from mcptrio.client.form_fields import FormField as FormField
+    from mcptrio.client.forms import Form as Form
+    from mcptrio.client.forms import Page as Page
+    from mcptrio.client.handlers import Handlers as Handlers
+    from mcptrio.client.handlers import InputFailed as InputFailed
+    from mcptrio.client.listings import Listing as Listing
+    from mcptrio.client.subscriptions import Change as Change
+    from mcptrio.client.subscriptions import Changes as Changes
+    from mcptrio.client.timeouts import ClientTimeouts as ClientTimeouts
+    from mcptrio.client.tool_calls import ToolCall as ToolCall
+    from mcptrio.connecting import connect as connect
     from mcptrio.errors import AuthorizationError as AuthorizationError
     from mcptrio.errors import Code as Code
     from mcptrio.errors import ConfigError as ConfigError
@@ -42,29 +55,54 @@ if TYPE_CHECKING:
     from mcptrio.errors import PluginError as PluginError
     from mcptrio.errors import ProtocolError as ProtocolError
     from mcptrio.errors import RemoteProtocolError as RemoteProtocolError
+    from mcptrio.errors import RequestFailed as RequestFailed
+    from mcptrio.errors import RequestTimeout as RequestTimeout
     from mcptrio.errors import ResourceNotFound as ResourceNotFound
+    from mcptrio.errors import SessionLost as SessionLost
     from mcptrio.errors import ToolError as ToolError
     from mcptrio.errors import UnsupportedProtocolVersion as UnsupportedProtocolVersion
     from mcptrio.errors import URLElicitationRequired as URLElicitationRequired
     from mcptrio.hookspecs import hookimpl as hookimpl
+    from mcptrio.host.approval import ApprovalRequest as ApprovalRequest
+    from mcptrio.host.approval import Decision as Decision
+    from mcptrio.host.approval import NotApproved as NotApproved
+    from mcptrio.host.audit import AuditRecord as AuditRecord
+    from mcptrio.host.audit_file import AuditFile as AuditFile
+    from mcptrio.host.changes import HostChange as HostChange
+    from mcptrio.host.changes import HostChanges as HostChanges
+    from mcptrio.host.host import Host as Host
+    from mcptrio.host.listing import HostList as HostList
+    from mcptrio.host.listing import HostListing as HostListing
+    from mcptrio.host.listing import Listed as Listed
+    from mcptrio.host.member import ServerStatus as ServerStatus
+    from mcptrio.host.options import HostOptions as HostOptions
     from mcptrio.plugins import Plugin as Plugin
     from mcptrio.plugins import PluginManager as PluginManager
     from mcptrio.protocol.model import Annotations as Annotations
     from mcptrio.protocol.model import AudioContent as AudioContent
     from mcptrio.protocol.model import BlobResourceContents as BlobResourceContents
     from mcptrio.protocol.model import CallToolResult as CallToolResult
+    from mcptrio.protocol.model import Completion as Completion
+    from mcptrio.protocol.model import CreateMessageParams as CreateMessageParams
     from mcptrio.protocol.model import CreateMessageResult as CreateMessageResult
+    from mcptrio.protocol.model import ElicitResult as ElicitResult
     from mcptrio.protocol.model import EmbeddedResource as EmbeddedResource
     from mcptrio.protocol.model import GetPromptResult as GetPromptResult
     from mcptrio.protocol.model import Icon as Icon
     from mcptrio.protocol.model import ImageContent as ImageContent
+    from mcptrio.protocol.model import Implementation as Implementation
+    from mcptrio.protocol.model import LoggingMessageParams as LoggingMessageParams
     from mcptrio.protocol.model import ModelHint as ModelHint
     from mcptrio.protocol.model import ModelPreferences as ModelPreferences
+    from mcptrio.protocol.model import Prompt as Prompt
     from mcptrio.protocol.model import PromptMessage as PromptMessage
     from mcptrio.protocol.model import ReadResourceResult as ReadResourceResult
+    from mcptrio.protocol.model import Resource as Resource
     from mcptrio.protocol.model import ResourceLink as ResourceLink
+    from mcptrio.protocol.model import ResourceTemplate as ResourceTemplate
     from mcptrio.protocol.model import Root as Root
     from mcptrio.protocol.model import SamplingMessage as SamplingMessage
+    from mcptrio.protocol.model import ServerCapabilities as ServerCapabilities
     from mcptrio.protocol.model import TextContent as TextContent
     from mcptrio.protocol.model import TextResourceContents as TextResourceContents
     from mcptrio.protocol.model import Tool as Tool
@@ -75,6 +113,8 @@ if TYPE_CHECKING:
     from mcptrio.serve import serve_http as serve_http
     from mcptrio.serve import serve_stdio as serve_stdio
     from mcptrio.server import Server as Server
+    from mcptrio.targets import Command as Command
+    from mcptrio.targets import Endpoint as Endpoint
     from mcptrio.transports.memory import memory_channel_pair as memory_channel_pair
 
 __version__ = "0.1.0"
@@ -106,6 +146,7 @@ _HOMES = {
     "TextContent": "mcptrio.protocol.model",
     "TextResourceContents": "mcptrio.protocol.model",
     # Asking the client
+    "CreateMessageParams": "mcptrio.protocol.model",
     "CreateMessageResult": "mcptrio.protocol.model",
     "Elicit": "mcptrio.capabilities.questions",
     "ElicitURL": "mcptrio.capabilities.questions",
@@ -130,12 +171,49 @@ _HOMES = {
     "redact": "mcptrio.capabilities.logging",
     "serve_http": "mcptrio.serve",
     "serve_stdio": "mcptrio.serve",
+    # Connecting to servers
+    "Change": "mcptrio.client.subscriptions",
+    "Changes": "mcptrio.client.subscriptions",
+    "Client": "mcptrio.client.client",
+    "ClientTimeouts": "mcptrio.client.timeouts",
+    "Command": "mcptrio.targets",
+    "Completion": "mcptrio.protocol.model",
+    "ElicitResult": "mcptrio.protocol.model",
+    "Endpoint": "mcptrio.targets",
+    "Form": "mcptrio.client.forms",
+    "FormField": "mcptrio.client.form_fields",
+    "Handlers": "mcptrio.client.handlers",
+    "Implementation": "mcptrio.protocol.model",
+    "Listing": "mcptrio.client.listings",
+    "LoggingMessageParams": "mcptrio.protocol.model",
+    "Page": "mcptrio.client.forms",
+    "Progress": "mcptrio.client.calls",
+    "Prompt": "mcptrio.protocol.model",
+    "Resource": "mcptrio.protocol.model",
+    "ResourceTemplate": "mcptrio.protocol.model",
+    "ServerCapabilities": "mcptrio.protocol.model",
+    "ToolCall": "mcptrio.client.tool_calls",
+    "connect": "mcptrio.connecting",
+    # Hosting servers
+    "ApprovalRequest": "mcptrio.host.approval",
+    "AuditFile": "mcptrio.host.audit_file",
+    "AuditRecord": "mcptrio.host.audit",
+    "Decision": "mcptrio.host.approval",
+    "Host": "mcptrio.host.host",
+    "HostChange": "mcptrio.host.changes",
+    "HostChanges": "mcptrio.host.changes",
+    "HostList": "mcptrio.host.listing",
+    "HostListing": "mcptrio.host.listing",
+    "HostOptions": "mcptrio.host.options",
+    "Listed": "mcptrio.host.listing",
+    "ServerStatus": "mcptrio.host.member",
     # Errors
     "AuthorizationError": "mcptrio.errors",
     "Code": "mcptrio.errors",
     "ConfigError": "mcptrio.errors",
     "ConnectionClosed": "mcptrio.errors",
     "HeaderMismatch": "mcptrio.errors",
+    "InputFailed": "mcptrio.client.handlers",
     "InternalError": "mcptrio.errors",
     "InvalidParams": "mcptrio.errors",
     "InvalidRequest": "mcptrio.errors",
@@ -145,11 +223,15 @@ _HOMES = {
     "MethodNotFound": "mcptrio.errors",
     "MissingClientCapability": "mcptrio.errors",
     "Overloaded": "mcptrio.errors",
+    "NotApproved": "mcptrio.host.approval",
     "ParseError": "mcptrio.errors",
     "PluginError": "mcptrio.errors",
     "ProtocolError": "mcptrio.errors",
     "RemoteProtocolError": "mcptrio.errors",
+    "RequestFailed": "mcptrio.errors",
+    "RequestTimeout": "mcptrio.errors",
     "ResourceNotFound": "mcptrio.errors",
+    "SessionLost": "mcptrio.errors",
     "ToolError": "mcptrio.errors",
     "URLElicitationRequired": "mcptrio.errors",
     "UnsupportedProtocolVersion": "mcptrio.errors",

@@ -11,16 +11,21 @@ from typing import Any, Protocol
 
 from attrs import field, frozen
 
-from mcptrio.protocol.messages import Incoming, Message, Notification, Request
+from mcptrio.protocol.messages import ErrorResponse, Incoming, Message, Notification, Request, Response
+from mcptrio.protocol.revisions.revision import Revision
 
 __all__ = [
     "Bus",
+    "ClientAuth",
     "Engine",
     "EventStore",
+    "Link",
+    "LinkOpener",
     "MessageChannel",
     "Outlet",
     "PeerSession",
     "Principal",
+    "Receiver",
     "SessionRecord",
     "SessionStore",
     "StateSealer",
@@ -63,6 +68,93 @@ class MessageChannel(Protocol):
         ...
 
     async def aclose(self) -> None: ...
+
+
+class Link(Protocol):
+    """A client's way to one server: a pipe of messages, or one HTTP exchange a message.
+
+    The client numbers requests, reads results and answers the server's requests; a link only carries them. Whatever
+    goes wrong with one exchange is raised there and leaves the others alone.
+    """
+
+    name: str
+    """For logs and errors: the command, or the URL without credentials and query."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether no exchange can succeed any more."""
+        ...
+
+    async def exchange(
+        self, request: Request, revision: Revision, *, mirrored: Mapping[str, tuple[str, ...]] = ...
+    ) -> Response | ErrorResponse:
+        """Send a request and wait for its answer; what else the server sends meanwhile goes to the link's receiver.
+
+        Sets no deadline: the caller cancels. Cancelling tells the server only where :meth:`cancels_by_leaving`.
+
+        Args:
+            mirrored: header name in lower case, without ``mcp-param-``, to the path of the argument it repeats.
+
+        Raises:
+            RequestFailed: this request could not be delivered, or its answer not be read. The link is usable.
+            SessionLost: the server has forgotten the session (HTTP 404); nothing was done.
+            AuthorizationError: the server wants credentials, and there will be none.
+            ConnectionClosed: the link is closed, or was closed before the answer came.
+        """
+        ...
+
+    async def send(self, message: Notification | Response | ErrorResponse, revision: Revision) -> None:
+        """Send what has no answer.
+
+        Raises:
+            RequestFailed: it was refused or could not be delivered.
+            SessionLost: the server has forgotten the session.
+            AuthorizationError: the server wants credentials, and there will be none.
+            ConnectionClosed: the link is closed.
+        """
+        ...
+
+    def cancels_by_leaving(self, revision: Revision) -> bool:
+        """Whether cancelling :meth:`exchange` is all the server needs to stop (2026-07-28 over HTTP)."""
+        ...
+
+    def mirrors(self, revision: Revision) -> bool:
+        """Whether arguments that a tool's schema marks are repeated in headers (``mirrored`` of :meth:`exchange`)."""
+        ...
+
+    def settled(self, revision: Revision) -> None:
+        """The handshake is done, for the first time or again: what the server sends unasked may come from now on."""
+        ...
+
+    async def wait_closed(self) -> str:
+        """Wait until the server has closed the link or it broke; why, in a few words."""
+        ...
+
+
+Receiver = Callable[[Request | Notification], None]
+"""Takes in what a server sends that answers nothing, in the order of its stream. Never waits, never raises."""
+
+LinkOpener = Callable[[Receiver], AbstractAsyncContextManager[Link]]
+"""Opens a new link; leaving it says goodbye to the server within a stated time."""
+
+
+class ClientAuth(Protocol):
+    """Authorizes a client's HTTP requests."""
+
+    async def headers(self, method: str, url: str) -> Mapping[str, str]:
+        """What to send with a request, e.g. ``Authorization``; empty where there is nothing yet."""
+        ...
+
+    async def challenged(self, url: str, status: int, headers: Mapping[str, str]) -> bool:
+        """The server refused with 401 or 403; ``headers`` are its answer's, in lower case.
+
+        Returns:
+            Whether there are other credentials now, with which the request is worth one more try.
+
+        Raises:
+            AuthorizationError: there will be none, and why.
+        """
+        ...
 
 
 class Outlet(Protocol):

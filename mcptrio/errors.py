@@ -31,7 +31,10 @@ __all__ = [
     "PluginError",
     "ProtocolError",
     "RemoteProtocolError",
+    "RequestFailed",
+    "RequestTimeout",
     "ResourceNotFound",
+    "SessionLost",
     "ToolError",
     "URLElicitationRequired",
     "UnsupportedProtocolVersion",
@@ -195,6 +198,43 @@ class RemoteProtocolError(ProtocolError):
 
 class ConnectionClosed(MCPTrioError):
     """The channel or stream has ended; nothing more will be received or sent."""
+
+
+class RequestFailed(MCPTrioError):
+    """One request of a client could not be delivered, or its answer not be read; the connection is usable.
+
+    Args:
+        status: the HTTP status it was refused with; ``None`` where no answer came.
+        reply: the JSON-RPC error in the body of the refusal, where there is one.
+        delivered: whether the server may have served it; ``False`` makes it safe to send again.
+    """
+
+    def __init__(
+        self, message: str, *, status: int | None = None, reply: MCPError | None = None, delivered: bool = True
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reply = reply
+        self.delivered = delivered
+
+
+class SessionLost(RequestFailed):
+    """The server no longer knows the session; the request was not served."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, status=404, delivered=False)
+
+
+class RequestTimeout(MCPTrioError, TimeoutError):
+    """No answer in time; the server has been told that nobody waits any more.
+
+    Args:
+        seconds: how long was waited.
+    """
+
+    def __init__(self, message: str, *, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds
 
 
 class PluginError(MCPTrioError):

@@ -21,6 +21,12 @@ ROWS = (
     "HTTP 2026-07-28, 1 connection, calls/s",
     "HTTP 2026-07-28, 16 connections, calls/s",
     "memory after HTTP load, MiB",
+    "client, stdio, 1 in flight, calls/s",
+    "client, stdio, 16 in flight, calls/s",
+    "client, HTTP 2025-11-25, 1 in flight, calls/s",
+    "client, HTTP 2025-11-25, 16 in flight, calls/s",
+    "client, HTTP 2026-07-28, 1 in flight, calls/s",
+    "client, HTTP 2026-07-28, 16 in flight, calls/s",
 )
 
 

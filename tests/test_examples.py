@@ -265,3 +265,54 @@ async def test_own_transport(revision: str) -> None:
         await peers[0].wire.aclose()  # type: ignore[union-attr]
         assert await peers[1].text("shout", {"text": "still here"}) == "STILL HERE"
         await peers[1].wire.aclose()  # type: ignore[union-attr]
+
+
+def printed_by(example: str) -> str:
+    """What the example says when it is run as its docstring says."""
+    command = [sys.executable, f"examples/{example}.py"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_client() -> None:
+    printed = printed_by("client")
+
+    assert "3 of 1000\nleft early" in printed
+    assert printed.endswith("Table 1 for 4, inside, in the name of Ada.\n")
+
+
+def test_asyncio_host() -> None:
+    assert printed_by("asyncio_host") == (
+        "3 ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\nleft early, and the server was told\n"
+    )
+
+
+def test_host() -> None:
+    """Each line that is read is a call, a yes or a no, or an answer to a server."""
+    said = [
+        'hello_greet {"name": "Ada"}',
+        "yes",
+        'hello_greet {"name": "Bob"}',
+        "no",
+        "tables_book",
+        "yes",
+        "yes",
+        '{"guests": 3}',
+        "yes",
+        '{"value": "Ada"}',
+        "nothing_like_it",
+    ]
+    command = [sys.executable, "examples/host.py"]
+    done = subprocess.run(
+        command, cwd=ROOT, input="\n".join(said), capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "hello_greet: " in done.stdout
+    where = Path(sys.executable).name
+    assert f'call the tool greet of hello ({where}): {{"name":"Ada"}}' in done.stdout
+    assert "Hello, Ada!" in done.stdout
+    assert "not approved: greet" in done.stdout
+    assert "Table 1 for 3, inside, in the name of Ada." in done.stdout
+    assert "no such tool: 'nothing_like_it'" in done.stdout

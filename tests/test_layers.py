@@ -27,7 +27,10 @@ LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
     (frozenset({"capabilities"}),),
     (frozenset({"hookspecs"}),),
     (frozenset({"server", "plugins"}), frozenset({"client"}), frozenset({"extensions"})),
-    (frozenset({"", "__main__", "serve", "connect", "cli", "config", "config_file", "testing"}),),
+    (
+        frozenset({"", "__main__", "serve", "cli", "config", "config_file", "commands"})
+        | frozenset({"connecting", "targets", "mcp_json", "host", "testing"}),
+    ),
 )
 """From the ground up. Each layer is made of rooms; a room imports from itself and from the layers below."""
 
@@ -44,7 +47,13 @@ LAZY: frozenset[tuple[str, str]] = frozenset(
 )
 """``(module, imported)``: heavy libraries, or parts of ours that load one, imported when needed, to start fast."""
 
-EDGES = ("mcptrio.cli", "mcptrio.serve")
+EDGES = (
+    "mcptrio.cli",
+    "mcptrio.serve",
+    "mcptrio.connecting",
+    "mcptrio.commands.serving",
+    "mcptrio.commands.plugin_server",
+)
 """What a command or a transport needs is imported when it runs: stdio loads no HTTP stack."""
 
 DATED = ("mcptrio.protocol.model", "mcptrio.protocol.revisions", "mcptrio.extensions")

@@ -16,6 +16,7 @@ import trio
 
 from mcptrio.abc import Principal
 from mcptrio.capabilities.questions import Elicit, Elicited, ElicitURL, ListRoots, Sample
+from mcptrio.capabilities.tracking import Tracked
 from mcptrio.errors import URLElicitationRequired
 from mcptrio.protocol.messages import Notification, RequestId
 from mcptrio.protocol.model.elicitation import ElicitationCompleteParams
@@ -129,21 +130,11 @@ class Context:
         self._scope.report(progress, total, message)
         await trio.lowlevel.checkpoint()
 
-    async def track(self, items: Iterable[T] | AsyncIterator[T], total: float | None = None) -> AsyncIterator[T]:
+    def track(self, items: Iterable[T] | AsyncIterator[T], total: float | None = None) -> AsyncIterator[T]:
         """Iterate, and report progress as one goes: ``async for row in ctx.track(rows)``."""
         if total is None and hasattr(items, "__len__"):
             total = float(len(items))  # type: ignore[arg-type]
-        done = 0
-        if isinstance(items, AsyncIterator):
-            async for item in items:
-                yield item
-                done += 1
-                await self.report_progress(done, total)
-            return
-        for item in items:
-            yield item
-            done += 1
-            await self.report_progress(done, total)
+        return Tracked(items, lambda done: self.report_progress(done, total))
 
     async def log(self, level: LoggingLevel, data: Any, logger: str | None = None) -> None:
         """Send a log message to the client of this request, if it wants this level. A checkpoint.

@@ -34,7 +34,7 @@ from mcptrio.protocol.messages import (
     Response,
 )
 
-__all__ = ["DEFAULT", "Limits", "decode", "encode"]
+__all__ = ["CLIENT_DEFAULT", "DEFAULT", "Limits", "decode", "encode"]
 
 
 @frozen(kw_only=True)
@@ -50,6 +50,11 @@ class Limits:
 
 
 DEFAULT = Limits()
+
+CLIENT_DEFAULT = Limits(message_bytes=64 * 1024 * 1024, depth=128)
+"""For what a server sends. Its user has chosen the server and wants the result: a picture or a document of 48 MB is one
+text of base64, parsed at its own size. Input and output schemas nest about two levels for each level of what they
+describe."""
 
 _PARSE_ERROR = int(Code.PARSE_ERROR)
 _INVALID = int(Code.INVALID_REQUEST)
@@ -138,25 +143,26 @@ def _decode_response(value: dict[str, Any]) -> Response | ErrorResponse | Malfor
     """A malformed response is answered without an id: ids of responses are ours, not the peer's."""
     id = value.get("id")
     has_id = type(id) is str or type(id) is int
+    answers: RequestId | None = id if has_id else None
     if "result" in value:
         result = value["result"]
         if "error" in value:
-            return _malformed("response: expected one of result, error; got both")
+            return _malformed("response: expected one of result, error; got both", answers=answers)
         if type(result) is not dict:
-            return _malformed(f"result: expected an object, got {_kind(result)}")
+            return _malformed(f"result: expected an object, got {_kind(result)}", answers=answers)
         if not has_id:
-            return _malformed(f"response: id: expected a string or an integer, got {_kind(id)}")
+            return _malformed(f"response: id: expected a string or an integer, got {_kind(id)}", answers=answers)
         return Response(id, result)  # type: ignore[arg-type]  # has_id is the check
     error = value["error"]
     if type(error) is not dict:
-        return _malformed(f"error: expected an object, got {_kind(error)}")
+        return _malformed(f"error: expected an object, got {_kind(error)}", answers=answers)
     code, message = error.get("code"), error.get("message")
     if type(code) is not int:
-        return _malformed(f"error.code: expected an integer, got {_kind(code)}")
+        return _malformed(f"error.code: expected an integer, got {_kind(code)}", answers=answers)
     if type(message) is not str:
-        return _malformed(f"error.message: expected a string, got {_kind(message)}")
+        return _malformed(f"error.message: expected a string, got {_kind(message)}", answers=answers)
     if not has_id and id is not None:
-        return _malformed(f"response: id: expected a string or an integer, got {_kind(id)}")
+        return _malformed(f"response: id: expected a string or an integer, got {_kind(id)}", answers=answers)
     return ErrorResponse(id, code, message, error.get("data"))
 
 
@@ -176,8 +182,8 @@ def _readable_id(value: dict[str, Any]) -> RequestId | None:
     return id if type(id) is str or type(id) is int else None
 
 
-def _malformed(message: str, id: RequestId | None = None) -> Malformed:
-    return Malformed(ErrorResponse(id, _INVALID, message))
+def _malformed(message: str, id: RequestId | None = None, *, answers: RequestId | None = None) -> Malformed:
+    return Malformed(ErrorResponse(id, _INVALID, message), answers)
 
 
 def _too_deep(limits: Limits) -> Malformed:

@@ -68,6 +68,9 @@ class Malformed:
     """What arrived instead of a message: the reply says why (-32700, -32600, or the size limit)."""
 
     reply: ErrorResponse
+    """With the id of the peer's call, where it is a call and its id can be read."""
+    answers: RequestId | None = None
+    """The id of our call, where it is an answer and its id can be read."""
 
 
 Message: TypeAlias = Request | Notification | Response | ErrorResponse

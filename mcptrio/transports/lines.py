@@ -1,21 +1,40 @@
 """Messages as lines of a byte stream.
 
 Used by every transport whose peer ends messages with a line feed: stdio, TCP, Unix sockets. No I/O here.
-The one rule: time is linear and memory bounded whatever comes. A line over the limit is reported once, when its size
-passes the limit, and the rest of it is skipped without being kept; the next line is served as if nothing had been.
+The one rule: time is linear and memory bounded whatever comes. A line over the limit is reported once, the rest of it
+is skipped without being kept, and the next line is served as if nothing had been.
 
-Source: MCP 2026-07-28, basic/transports/stdio.
+The report says which request the line was about, where that can be told from its first and last bytes. Most peers write
+the id first; others, the TypeScript SDK for one, write it last.
+
+Source: MCP 2026-07-28, basic/transports/stdio; JSON-RPC 2.0 section 5.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from mcptrio.errors import Code
 from mcptrio.protocol.jsonrpc import DEFAULT, Limits, decode, encode
-from mcptrio.protocol.messages import ErrorResponse, Incoming, Malformed, Message
+from mcptrio.protocol.messages import ErrorResponse, Incoming, Malformed, Message, Request, RequestId
 
 __all__ = ["LineFramer", "to_lines"]
+
+_HEAD_BYTES = 512
+"""How much of the beginning of a line over the limit is looked at."""
+_TAIL_BYTES = 256
+"""How much of its end."""
+
+# Patterns, compiled when the first line is too long. At each underscore there may be blanks.
+_BLANKS = (b"_", rb"[ \t\r]*")
+_ID = rb'(-?[0-9]{1,20}|"(?:[^"\\\x00-\x1f]|\\.){0,150}")'
+_VERSION = rb'"jsonrpc"_:_"2\.0"'
+_HEAD = rb'_\{_(?:%b_,_)?(?:"id"_:_%b_,_)?(?:%b_,_)?"(method|result|error)"_:' % (_VERSION, _ID, _VERSION)
+"""The first members of an object that says there what it is. No text can have begun before them."""
+_TAIL = rb',_"id"_:_%b_(?:,_%b_)?\}_\Z' % (_ID, _VERSION)
+"""The last members of an object. Its last brace stands outside of every text; read backwards from there, and since none
+has a backslash before it, each quotation mark begins or ends what it seems to."""
 
 
 def to_lines(messages: Iterable[Message | Sequence[Message]]) -> bytes:
@@ -24,17 +43,30 @@ def to_lines(messages: Iterable[Message | Sequence[Message]]) -> bytes:
 
 
 class LineFramer:
-    """Bytes in, messages out. Lines end with LF or CRLF (the CR counts towards the limit); blank ones mean nothing."""
+    """Bytes in, messages out. Lines end with LF or CRLF (the CR counts towards the limit); blank ones mean nothing.
 
-    def __init__(self, limits: Limits = DEFAULT) -> None:
+    Args:
+        answers: what a line over the limit is reported with the id of. By default a request of the peer's, so that the
+            reply reaches who waits for it. ``True`` on a client's side: an answer of the peer's, so that the call it
+            belongs to can be failed. With the id of the other kind it would be taken for something it is not.
+    """
+
+    def __init__(self, limits: Limits = DEFAULT, *, answers: bool = False) -> None:
         self._limits = limits
+        self._of_answers = answers
+        self._kinds = (b"result", b"error") if answers else (b"method",)
         self._line = bytearray()
         """The beginning of a line whose end has not arrived; never more than ``limits.message_bytes``."""
         self._skipping = False
         """Whether we are inside a line that is too long."""
+        self._tail: bytes | None = None
+        """The end of what was skipped, while the report waits for the id that may stand there."""
 
     def feed(self, chunk: bytes) -> list[Incoming]:
-        """What the lines that end in ``chunk`` say, in order. Never raises."""
+        """What the lines that end in ``chunk`` say, in order. Never raises.
+
+        A line over the limit is reported when its size passes the limit; or at its end, if its id may stand there.
+        """
         lines = chunk.split(b"\n")
         unfinished = lines.pop()
         received: list[Incoming] = []
@@ -42,26 +74,58 @@ class LineFramer:
             if self._line or self._skipping:
                 self._extend(lines.pop(0), received)
                 received.extend(self.finish())
-            received.extend([decode(line, self._limits) for line in lines if line and not line.isspace()])
+            limit = self._limits.message_bytes
+            for line in lines:
+                if len(line) > limit:
+                    self._extend(line, received)
+                    received.extend(self.finish())
+                elif line and not line.isspace():
+                    received.append(decode(line, self._limits))
         if unfinished:
             self._extend(unfinished, received)
         return received
 
     def finish(self) -> list[Incoming]:
         """What the last line says, where the stream ends without a line feed; afterwards a line can begin."""
-        line = bytes(self._line)
-        self._line.clear()
+        line, self._line = self._line, bytearray()
+        tail, self._tail = self._tail, None
         self._skipping = False
+        if tail is not None:
+            found = re.search(_TAIL.replace(*_BLANKS), tail)
+            return [self._report(found[1] if found else None)]
         return [decode(line, self._limits)] if line and not line.isspace() else []
 
     def _extend(self, part: bytes, received: list[Incoming]) -> None:
         if self._skipping:
+            if self._tail is not None:
+                self._tail = (self._tail + part[-_TAIL_BYTES:])[-_TAIL_BYTES:]
             return
         limit = self._limits.message_bytes
         if len(self._line) + len(part) <= limit:
             self._line += part
             return
-        self._line.clear()
         self._skipping = True
+        start = (bytes(self._line[:_HEAD_BYTES]) + part[:_HEAD_BYTES])[: min(_HEAD_BYTES, limit)]
+        head = re.match(_HEAD.replace(*_BLANKS), start)
+        if head is None or head[2] not in self._kinds:
+            received.append(self._report(None))
+        elif head[1] is not None:
+            received.append(self._report(head[1]))
+        else:
+            self._tail = (bytes(self._line[-_TAIL_BYTES:]) + part[-_TAIL_BYTES:])[-_TAIL_BYTES:]
+        self._line.clear()
+
+    def _report(self, id: bytes | None) -> Malformed:
+        limit = self._limits.message_bytes
         text = f"message of more than {limit} bytes: the limit is {limit} bytes; the rest of the line is skipped"
-        received.append(Malformed(ErrorResponse(None, int(Code.INVALID_REQUEST), text)))
+        known = _read_id(id)
+        reply = ErrorResponse(None if self._of_answers else known, int(Code.INVALID_REQUEST), text)
+        return Malformed(reply, known if self._of_answers else None)
+
+
+def _read_id(written: bytes | None) -> RequestId | None:
+    """The id as the codec reads it, and by its rules."""
+    if written is None:
+        return None
+    message = decode(b'{"jsonrpc":"2.0","method":"","id":' + written + b"}")
+    return message.id if isinstance(message, Request) else None

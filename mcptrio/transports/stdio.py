@@ -13,107 +13,20 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from collections.abc import Set as AbstractSet
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 
 import trio
 
-from mcptrio.errors import ConnectionClosed
 from mcptrio.protocol.jsonrpc import DEFAULT, Limits
-from mcptrio.protocol.messages import Incoming, Message
-from mcptrio.transports.descriptors import Reader, Writer, open_reader, open_writer
-from mcptrio.transports.lines import LineFramer, to_lines
+from mcptrio.transports.descriptors import open_reader, open_writer
+from mcptrio.transports.line_channel import LineChannel
+from mcptrio.transports.lines import LineFramer
 
-__all__ = ["StdioChannel", "open_stdio"]
-
-FINISH = 2.0
-"""Seconds for finishing a line that was begun when the sender was cancelled."""
+__all__ = ["open_stdio"]
 
 _STDERR = 2
-
-
-class StdioChannel:
-    """Messages over a pair of descriptors, one a line. Made by :func:`open_stdio`.
-
-    Args:
-        write_timeout: seconds without any progress after which a peer that does not read counts as gone.
-    """
-
-    name = "stdio"
-
-    def __init__(
-        self, reader: Reader, writer: Writer, *, limits: Limits = DEFAULT, write_timeout: float = 30.0
-    ) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._framer = LineFramer(limits)
-        self._write_timeout = write_timeout
-        self._ended = False
-        self._broken: str | None = None
-        """Why nothing can be written any more."""
-
-    async def receive(self) -> list[Incoming]:
-        """Everything that has arrived, at least one item.
-
-        Raises:
-            trio.EndOfChannel: the peer has closed its side, or has gone.
-            ConnectionClosed: reading failed, or the channel was closed here.
-        """
-        while not self._ended:
-            try:
-                chunk = await self._reader.read()
-            except OSError as error:
-                raise ConnectionClosed(f"standard input cannot be read: {error}") from error
-            self._ended = not chunk
-            received = self._framer.feed(chunk) if chunk else self._framer.finish()
-            if received:
-                return received
-        await trio.lowlevel.checkpoint()
-        raise trio.EndOfChannel
-
-    async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
-        """Write all of it. Cancelled after the beginning, it still finishes, for at most :data:`FINISH` seconds.
-
-        Raises:
-            ConnectionClosed: the peer has closed its side or does not read, or the channel was closed here.
-        """
-        await trio.lowlevel.checkpoint_if_cancelled()
-        if self._broken is not None:
-            raise ConnectionClosed(self._broken)
-        rest = memoryview(to_lines(messages))
-        # Whatever goes wrong from here on leaves half a line, until the last byte is out.
-        self._broken = "standard output ends in the middle of a message"
-        try:
-            # Nearly always there is room, and then no deadline is needed: entering one costs more than the write.
-            rest = rest[self._writer.write_now(rest) :]
-            if not rest:
-                self._broken = None
-                return
-            with trio.move_on_after(self._write_timeout) as patience:
-                while rest:
-                    rest = rest[await self._writer.write_some(rest) :]
-                    patience.deadline = trio.current_time() + self._write_timeout
-            if patience.cancelled_caught:
-                raise ConnectionClosed(f"standard output was not read for {self._write_timeout} seconds")
-        except trio.Cancelled:
-            with trio.move_on_after(min(FINISH, self._write_timeout), shield=True), suppress(OSError, ConnectionClosed):
-                while rest:
-                    rest = rest[await self._writer.write_some(rest) :]
-                self._broken = None
-            raise
-        except (OSError, ConnectionClosed) as error:
-            self._broken = str(error) if isinstance(error, ConnectionClosed) else f"standard output is closed: {error}"
-            raise ConnectionClosed(self._broken) from error
-        self._broken = None
-        await trio.lowlevel.cancel_shielded_checkpoint()
-
-    async def aclose(self) -> None:
-        """Give the descriptors back. Whoever is in ``receive`` or ``send`` gets ConnectionClosed."""
-        self._broken = self._broken or "the channel is closed"
-        self._reader.close()
-        self._writer.close()
-        await trio.lowlevel.checkpoint()
 
 
 @asynccontextmanager
@@ -124,7 +37,7 @@ async def open_stdio(
     stdout_fd: int = 1,
     write_timeout: float = 30.0,
     restore: bool = True,
-) -> AsyncIterator[StdioChannel]:
+) -> AsyncIterator[LineChannel]:
     """Take standard input and output over; on leaving they are what they were.
 
     Args:
@@ -145,7 +58,7 @@ async def open_stdio(
         ):
             shared = os.path.samestat(os.fstat(sink), os.fstat(stderr))
             writer = open_writer(sink, shared=shared)
-            channel = StdioChannel(open_reader(source), writer, limits=limits, write_timeout=write_timeout)
+            channel = LineChannel(open_reader(source), writer, LineFramer(limits), write_timeout=write_timeout)
             try:
                 yield channel
             finally:

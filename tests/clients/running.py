@@ -6,28 +6,22 @@ The one rule: whatever is started here has ended, and has said so in its log, be
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from tests.clients.behaviours import Run, behaviours_of
-from tests.conformance.runner import CACHE
 
-__all__ = ["HERE", "Reports", "complaints", "install_packages", "run_script", "serve_command"]
+__all__ = ["HERE", "Reports", "complaints", "run_script", "serve_command"]
 
 HERE = Path(__file__).resolve().parent
 
 Reports: TypeAlias = dict[str, dict[str, dict[str, Any]]]
 """By run and behaviour: ``{"saw": …}`` or ``{"failed": …}``."""
 
-INSTALL_SECONDS = 180
 SCRIPT_SECONDS = 180
 """A script takes 10 to 15 s on two cores; one behaviour that hangs costs it 20."""
 
@@ -84,32 +78,3 @@ def complaints(log: Path) -> list[str]:
     if written.count("Traceback") != written.count("tool crash failed"):
         wrong.append(f"unexpected traceback:\n{written[-4000:]}")
     return wrong
-
-
-def install_packages(folder: Path, node: Path, npm: Sequence[str]) -> Path:
-    """A folder's Node packages, installed from its lock file into ``.cache`` unless they are there already."""
-    lock = (folder / "package-lock.json").read_bytes()
-    home = CACHE / f"{folder.name}-{hashlib.sha256(lock).hexdigest()[:12]}"
-    if home.exists():
-        return home
-    CACHE.mkdir(exist_ok=True)
-    # Made beside its place and renamed: a run that is interrupted, or two at once, leave no half of an installation.
-    with tempfile.TemporaryDirectory(dir=CACHE, ignore_cleanup_errors=True) as scratch:
-        for name in ("package.json", "package-lock.json", ".npmrc"):
-            shutil.copy(folder / name, scratch)
-        done = subprocess.run(
-            [*npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier"],
-            cwd=scratch,
-            env={**os.environ, "PATH": f"{node.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"},
-            capture_output=True,
-            text=True,
-            timeout=INSTALL_SECONDS,
-            check=False,
-        )
-        assert done.returncode == 0, f"npm ci failed ({done.returncode}):\n{done.stdout}{done.stderr}"
-        try:
-            Path(scratch).rename(home)
-        except OSError:
-            if not home.exists():
-                raise
-    return home

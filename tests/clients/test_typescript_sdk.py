@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.clients.behaviours import HANDSHAKE, REVISIONS, Run, expected, runs_of
-from tests.clients.running import HERE, Reports, complaints, install_packages, run_script
-from tests.conformance.runner import find_node
+from tests.clients.running import HERE, Reports, complaints, run_script
+from tests.node import find_node
 
 __all__: list[str] = []
 
@@ -22,8 +22,8 @@ RUNS = {"v1": runs_of("typescript-1", HANDSHAKE), "v2": runs_of("typescript-2", 
 @pytest.fixture(scope="module")
 def node() -> tuple[Path, Path]:
     """Node, and where the packages are."""
-    binary, npm = find_node()
-    return binary, install_packages(FOLDER, binary, npm)
+    node = find_node()
+    return node.binary, node.install(FOLDER)
 
 
 @pytest.fixture(scope="module")

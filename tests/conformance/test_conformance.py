@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.runner import HERE, LEGS, Allowed, Leg, find_node, install_suite, judge, run_leg, serve
+from tests.conformance.runner import HERE, LEGS, Allowed, Leg, find_suite, judge, run_leg, serve
+from tests.node import Node, find_node
 
 __all__: list[str] = []
 
@@ -21,10 +22,10 @@ COMMAND = (sys.executable, "-m", "mcptrio", "serve", "--http", "--port", "0", "-
 
 
 @pytest.fixture(scope="session")
-def suite() -> tuple[Path, Path]:
+def suite() -> tuple[Node, Path]:
     """Node and the suite's script."""
-    node, npm = find_node()
-    return node, install_suite(node, npm)
+    node = find_node()
+    return node, find_suite(node)
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +39,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("leg", LEGS, ids=[leg.name for leg in LEGS])
-def test_suite_has_no_complaint(leg: Leg, suite: tuple[Path, Path], url: str, tmp_path: Path) -> None:
+def test_suite_has_no_complaint(leg: Leg, suite: tuple[Node, Path], url: str, tmp_path: Path) -> None:
     scenarios = run_leg(leg, node=suite[0], suite=suite[1], url=url, out=tmp_path / "results")
 
     complaints = judge(leg, scenarios, Allowed.read(HERE / "skips.toml"))
@@ -46,9 +47,11 @@ def test_suite_has_no_complaint(leg: Leg, suite: tuple[Path, Path], url: str, tm
     assert not complaints, "\n".join(complaints)
 
 
-def test_allowances_name_scenarios_of_the_suite(suite: tuple[Path, Path]) -> None:
+def test_allowances_name_scenarios_of_the_suite(suite: tuple[Node, Path]) -> None:
     """A name the suite does not know would allow nothing, or something else one day."""
-    listed = subprocess.run([*suite, "list", "--server"], capture_output=True, text=True, timeout=60, check=True).stdout
+    listed = subprocess.run(
+        [suite[0].binary, suite[1], "list", "--server"], capture_output=True, text=True, timeout=60, check=True
+    ).stdout
     known = {word for line in listed.splitlines() for word in line.split()}
     allowed = Allowed.read(HERE / "skips.toml")
 

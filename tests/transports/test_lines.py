@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcptrio.protocol.jsonrpc import DEFAULT, Limits
-from mcptrio.protocol.messages import Batch, Incoming, Malformed, Notification, Request
+from mcptrio.protocol.messages import Batch, Incoming, Malformed, Notification, Request, RequestId
 from mcptrio.transports.lines import LineFramer, to_lines
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
@@ -88,8 +88,82 @@ def test_an_end_inside_a_line_over_the_limit_says_nothing_more() -> None:
     assert len(framed(b"x" * 61, b"x" * 61, limits=Limits(message_bytes=60))) == 1
 
 
+TEXT = b'"%b"' % (600 * b"x")
+NOTHING = (None, None)
+
+
+@pytest.mark.parametrize(
+    ("line", "ids"),
+    [
+        # The id first, as most write it.
+        (b'{"jsonrpc":"2.0","id":7,"method":"a","params":{"t":%b}}', (7, None)),
+        (b'{"jsonrpc":"2.0","id":7,"result":{"t":%b}}', (None, 7)),
+        (b'{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":%b}}', (None, 7)),
+        (b'{"id":7,"jsonrpc":"2.0","result":{"t":%b}}', (None, 7)),
+        (b'{"id":7,"result":{"t":%b},"jsonrpc":"2.0"}', (None, 7)),
+        (b' { "jsonrpc" : "2.0" , "id" : -7 , "method" : "a", "params":{"t":%b}}\r', (-7, None)),
+        (b'{"jsonrpc":"2.0","id":"a\\"b\xc3\xa4","result":{"t":%b}}', (None, 'a"bä')),
+        (b'{"jsonrpc":"2.0","id":"7","result":{"t":%b}}', (None, "7")),
+        # The id last, as the TypeScript SDK writes it.
+        (b'{"method":"a","params":{"t":%b},"jsonrpc":"2.0","id":7}', (7, None)),
+        (b'{"result":{"t":%b},"jsonrpc":"2.0","id":7}', (None, 7)),
+        (b'{"jsonrpc":"2.0","result":{"t":%b},"id":7}', (None, 7)),
+        (b'{"result":{"t":%b}, "id": "x\\\\", "jsonrpc": "2.0"} \r', (None, "x\\")),
+        # No id, or none that is one.
+        (b'{"jsonrpc":"2.0","method":"a","params":{"t":%b}}', NOTHING),
+        (b'{"jsonrpc":"2.0","id":null,"method":"a","params":{"t":%b}}', NOTHING),
+        (b'{"jsonrpc":"2.0","id":1.5,"method":"a","params":{"t":%b}}', NOTHING),
+        (b'{"jsonrpc":"2.0","id":07,"method":"a","params":{"t":%b}}', NOTHING),
+        (b'{"jsonrpc":"2.0","id":"\xff","method":"a","params":{"t":%b}}', NOTHING),
+        (b'{"jsonrpc":"2.0","id":99999999999999999999,"result":{"t":%b}}', NOTHING),
+        (b'{"result":{"t":%b},"id":1.5}', NOTHING),
+        (b'{"result":{"t":%b},"id":null}', NOTHING),
+        # Something that looks like one.
+        (b'{"method":"a","params":{"t":%b,"id":7}}', NOTHING),
+        (b'{"result":{"t":%b,"u":",\\"id\\":7}"}}', NOTHING),
+        (b'{"result":{"t":%b},"u":",\\"id\\":7}"}', NOTHING),
+        (b'{"result":{"t":%b},",\\"id":7}', NOTHING),
+        (b'{"params":{"id":7,"method":%b}}', NOTHING),
+        (b'{"x":1,"id":7,"method":"a","t":%b}', NOTHING),
+        (b'{"jsonrpc":"1.0","id":7,"method":"a","t":%b}', NOTHING),
+        (b'[{"jsonrpc":"2.0","id":7,"method":"a","t":%b}]', NOTHING),
+        (b'"{\\"jsonrpc\\":\\"2.0\\",\\"id\\":7}",%b', NOTHING),
+        (b'{"result":%b', NOTHING),
+        (b"%b", NOTHING),
+    ],
+)
+@pytest.mark.parametrize("step", [1, 50, 10_000])
+def test_a_report_says_which_request_the_line_was_about(
+    line: bytes, ids: tuple[RequestId | None, RequestId | None], step: int
+) -> None:
+    """A server is told the client's requests, so that they can be answered; a client the answers to its own."""
+    stream = line % TEXT + b"\n" + PING
+    for answers, id in zip((False, True), ids, strict=True):
+        framer = LineFramer(Limits(message_bytes=500), answers=answers)
+        received = [each for i in range(0, len(stream), step) for each in framer.feed(stream[i : i + step])]
+        report, ping = received + framer.finish()
+
+        assert isinstance(report, Malformed)
+        told, untold = (report.answers, report.reply.id) if answers else (report.reply.id, report.answers)
+        assert (told, type(told), untold, report.reply.code) == (id, type(id), None, -32600)
+        assert ping == Request(1, "ping")
+
+
+def test_a_report_waits_for_the_end_only_where_the_id_may_stand_there() -> None:
+    limits = Limits(message_bytes=60)
+    framer = LineFramer(limits, answers=True)
+
+    assert len(framer.feed(b'{"jsonrpc":"2.0","id":7,"result":{"t":"' + 60 * b"x")) == 1
+    assert framer.feed(b'"}}\n') == []
+    assert framer.feed(b'{"result":{"t":"' + 60 * b"x") == []
+    assert framer.feed(1000 * b"x") == []
+    assert len(framer.finish()) == 1
+    assert len(framer.feed(b'{"method":"a","t":"' + 60 * b"x")) == 1
+
+
+LONG = [b'{"id":7,"method":"a","t":"%b"}' % (90 * b"x"), b'{"method":"a","t":"%b","id":7}' % (90 * b"x")]
 streams = st.lists(
-    st.sampled_from([PING, b"\n", b"\n", b"\r\n", b" ", b"{", b"[1]", b"[" * 70, b"x" * 50, b"\xff", b"\0"]),
+    st.sampled_from([PING, b"\n", b"\n", b"\r\n", b" ", b"{", b"[1]", b"[" * 70, b"x" * 50, b"\xff", b"\0", *LONG]),
     max_size=30,
 ).map(b"".join)
 
@@ -99,7 +173,7 @@ def test_chunks_make_no_difference(stream: bytes, cuts: list[int]) -> None:
     """But for the words of the report: a long line seen as a whole has a length."""
 
     def kinds(received: list[Incoming]) -> list[object]:
-        return [each.reply.code if isinstance(each, Malformed) else each for each in received]
+        return [(each.reply.id, each.reply.code) if isinstance(each, Malformed) else each for each in received]
 
     limits = Limits(message_bytes=100)
     assert kinds(framed(*pieces(stream, cuts), limits=limits)) == kinds(framed(stream, limits=limits))

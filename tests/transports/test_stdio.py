@@ -18,8 +18,9 @@ from mcptrio.errors import ConnectionClosed
 from mcptrio.protocol.jsonrpc import Limits
 from mcptrio.protocol.messages import Incoming, Malformed, Notification, Request, Response
 from mcptrio.transports.descriptors import ThreadReader, ThreadWriter, WaitingReader, WaitingWriter
+from mcptrio.transports.line_channel import LineChannel
 from mcptrio.transports.lines import LineFramer, to_lines
-from mcptrio.transports.stdio import StdioChannel, open_stdio
+from mcptrio.transports.stdio import open_stdio
 
 
 @define
@@ -186,7 +187,7 @@ async def test_a_cancelled_send_finishes_the_line_it_began(peer: Peer) -> None:
 async def test_a_cancelled_send_that_cannot_be_finished_ends_the_channel(
     peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcptrio.transports.stdio.FINISH", 0.05)
+    monkeypatch.setattr("mcptrio.transports.line_channel.FINISH", 0.05)
     with trio.fail_after(5):
         async with open_stdio(stdin_fd=peer.stdin_fd, stdout_fd=peer.stdout_fd) as channel:
             with trio.move_on_after(0.05) as scope:
@@ -341,16 +342,16 @@ async def test_a_terminal() -> None:
 
 
 @pytest.fixture
-async def threaded(peer: Peer) -> AsyncIterator[StdioChannel]:
+async def threaded(peer: Peer) -> AsyncIterator[LineChannel]:
     """The channel of a system whose pipes cannot be polled."""
-    channel = StdioChannel(ThreadReader(peer.stdin_fd), ThreadWriter(peer.stdout_fd), write_timeout=0.2)
+    channel = LineChannel(ThreadReader(peer.stdin_fd), ThreadWriter(peer.stdout_fd), LineFramer(), write_timeout=0.2)
     peer.stdin_fd = peer.stdout_fd = -1  # the threads own them
     yield channel
     await channel.aclose()
     peer.close()  # which sets free a thread that is in the middle of it
 
 
-async def test_threads_read_and_write(threaded: StdioChannel, peer: Peer) -> None:
+async def test_threads_read_and_write(threaded: LineChannel, peer: Peer) -> None:
     with trio.fail_after(5):
         for n in range(50):
             peer.write(to_lines([Request(n, "a")]))
@@ -365,7 +366,7 @@ async def test_threads_read_and_write(threaded: StdioChannel, peer: Peer) -> Non
             await threaded.send([Notification("a")])
 
 
-async def test_a_cancelled_read_in_a_thread_loses_nothing(threaded: StdioChannel, peer: Peer) -> None:
+async def test_a_cancelled_read_in_a_thread_loses_nothing(threaded: LineChannel, peer: Peer) -> None:
     with trio.fail_after(5):
         for n in range(3):
             with trio.move_on_after(0.01) as scope:
@@ -375,7 +376,7 @@ async def test_a_cancelled_read_in_a_thread_loses_nothing(threaded: StdioChannel
             assert await threaded.receive() == [Request(n, "a")]
 
 
-async def test_a_cancelled_write_in_a_thread_finishes_its_line(threaded: StdioChannel, peer: Peer) -> None:
+async def test_a_cancelled_write_in_a_thread_finishes_its_line(threaded: LineChannel, peer: Peer) -> None:
     message = Notification("a", {"text": "x" * 500_000})
     got = bytearray()
     with trio.fail_after(5):
@@ -396,12 +397,12 @@ async def test_a_cancelled_write_in_a_thread_finishes_its_line(threaded: StdioCh
     assert LineFramer().feed(bytes(got)) == [message, Notification("b")]
 
 
-async def test_a_thread_that_cannot_write_counts_as_a_peer_that_is_gone(threaded: StdioChannel) -> None:
+async def test_a_thread_that_cannot_write_counts_as_a_peer_that_is_gone(threaded: LineChannel) -> None:
     with trio.fail_after(5), pytest.raises(ConnectionClosed, match=r"not read for 0\.2 seconds"):
         await threaded.send([Notification("a", {"text": "x" * 500_000})])
 
 
-async def test_closing_wakes_who_waits_for_a_thread(threaded: StdioChannel) -> None:
+async def test_closing_wakes_who_waits_for_a_thread(threaded: LineChannel) -> None:
     async def receive() -> None:
         with pytest.raises(ConnectionClosed):
             await threaded.receive()
@@ -422,7 +423,7 @@ async def test_somebody_else_may_have_set_non_blocking(
     message = Notification("a", {"text": "x" * 300_000})
     os.set_blocking(peer.stdin_fd, False)
     os.set_blocking(peer.stdout_fd, False)
-    channel = StdioChannel(kinds[0](peer.stdin_fd), kinds[1](peer.stdout_fd))
+    channel = LineChannel(kinds[0](peer.stdin_fd), kinds[1](peer.stdout_fd), LineFramer())
     peer.stdin_fd = peer.stdout_fd = -1
     received: list[Incoming] = []
     got = bytearray()

@@ -21,7 +21,7 @@ from mcptrio.errors import HeaderMismatch
 from mcptrio.protocol.messages import Request
 from mcptrio.transports.http.headers import Headers
 
-__all__ = ["NAMES", "check_method", "check_parameters", "decode_value", "encode_value"]
+__all__ = ["NAMES", "check_method", "check_parameters", "decode_value", "encode_value", "follow"]
 
 NAMES: Final[Mapping[str, str]] = {
     "tools/call": "name",
@@ -114,7 +114,7 @@ def check_parameters(headers: Headers, arguments: Any, mirrored: Mapping[str, tu
     for name, path in mirrored.items():
         full = f"mcp-param-{name}"
         header = headers.routing(full)
-        expected = _follow(arguments, path)
+        expected = follow(arguments, path)
         if header is None:
             if expected is not None:
                 raise _mismatch(full, None, expected)
@@ -124,7 +124,8 @@ def check_parameters(headers: Headers, arguments: Any, mirrored: Mapping[str, tu
             raise _mismatch(full, header, expected)
 
 
-def _follow(value: Any, path: tuple[str, ...]) -> Any:
+def follow(value: Any, path: tuple[str, ...]) -> Any:
+    """The value at a path of properties; ``None`` where there is none."""
     for member in path:
         if not isinstance(value, dict):
             return None

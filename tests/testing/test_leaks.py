@@ -12,15 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.leaks import Holdings
+from mcptrio.testing import Holdings, nothing_left
 
 __all__: list[str] = []
 
-ROOT = Path(__file__).resolve().parent.parent
+CONFTEST = """
+import pytest
+from mcptrio.testing import adopt_orphans, nothing_left
 
-CONFTEST = "from tests.leaks import adopt_orphans, nothing_left\nadopt_orphans()\n"
-IMPATIENT = "import tests.leaks\ntests.leaks.GRACE_SECONDS = 0.1\n"
-"""Each leak is waited for in vain."""
+adopt_orphans()
+
+@pytest.fixture(autouse=True)
+def checked():
+    with nothing_left(grace=%g):
+        yield
+"""
 
 LEAKS = """
 import os, socket, subprocess, sys, threading, time
@@ -99,15 +105,15 @@ def adopted() -> Iterator[None]:
         os.kill(id, signal.SIGKILL)
 
 
-def run(directory: Path, tests: str, *, conftest: str = CONFTEST) -> tuple[int, str]:
+def run(directory: Path, tests: str, *, grace: float = 2.0) -> tuple[int, str]:
     """Run a test file in a pytest of its own: its exit status and what it printed."""
-    (directory / "conftest.py").write_text(conftest)
+    (directory / "conftest.py").write_text(CONFTEST % grace)
     (directory / "test_it.py").write_text(tests)
     (directory / "pytest.ini").write_text("[pytest]\n")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-rE", "-p", "no:cacheprovider", directory],
         cwd=directory,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "400"},
+        env={**os.environ, "COLUMNS": "400"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -119,8 +125,10 @@ def run(directory: Path, tests: str, *, conftest: str = CONFTEST) -> tuple[int, 
 
 @pytest.mark.usefixtures("adopted")
 def test_each_kind_of_leak_is_found(tmp_path: Path) -> None:
-    status, output = run(tmp_path, LEAKS, conftest=CONFTEST + IMPATIENT)
-    errors = dict(re.findall(r"^ERROR test_it\.py::test_(\w+) - Failed: left behind: (.*)$", output, re.MULTILINE))
+    status, output = run(tmp_path, LEAKS, grace=0.1)
+    errors = dict(
+        re.findall(r"^ERROR test_it\.py::test_(\w+) - AssertionError: left behind: (.*)$", output, re.MULTILINE)
+    )
 
     assert status == 1, output
     assert set(errors) == set(re.findall(r"def test_(\w+)", LEAKS)), output
@@ -138,3 +146,21 @@ def test_what_is_given_back_is_no_leak(tmp_path: Path) -> None:
 
     assert status == 0, output
     assert "4 passed" in output
+
+
+def test_what_was_there_before_may_stay(tmp_path: Path) -> None:
+    with open(tmp_path / "a", "w"), nothing_left():
+        pass
+
+
+def test_a_body_that_fails_is_not_checked(tmp_path: Path) -> None:
+    kept: list[int] = []
+
+    def fail() -> None:
+        with nothing_left(grace=0):
+            kept.append(os.open(tmp_path, os.O_RDONLY))
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    os.close(kept[0])

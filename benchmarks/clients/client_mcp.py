@@ -1,0 +1,41 @@
+"""Calls of the official SDK's client: ``python client_mcp.py SECONDS IN_FLIGHT REVISION URL|COMMAND...``."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+
+from mcp import Client, StdioServerParameters
+
+__all__ = ["measure"]
+
+
+async def measure(seconds: float, in_flight: int, target: list[str]) -> float:
+    """Calls a second, as many in flight as asked for."""
+    count = 0
+
+    async def call(client: Client, deadline: float) -> None:
+        nonlocal count
+        while time.perf_counter() < deadline:
+            result = await client.call_tool("echo", {"text": "hello"})
+            assert not result.is_error
+            count += 1
+
+    async def load(client: Client, seconds: float) -> float:
+        nonlocal count
+        count = 0
+        began = time.perf_counter()
+        async with asyncio.TaskGroup() as group:
+            for _ in range(in_flight):
+                group.create_task(call(client, began + seconds))
+        return count / (time.perf_counter() - began)
+
+    where = target[0] if target[0].startswith("http") else StdioServerParameters(command=target[0], args=target[1:])
+    mode = "auto" if sys.argv[3] == "2026-07-28" else "legacy"
+    async with Client(where, mode=mode) as client:
+        await load(client, seconds / 4)
+        return await load(client, seconds)
+
+
+print(asyncio.run(measure(float(sys.argv[1]), int(sys.argv[2]), sys.argv[4:])))

@@ -1,0 +1,79 @@
+"""A host on a terminal: the tools of several servers in one list, and a person who agrees to each call.
+
+Run it: python examples/host.py [mcp.json]
+
+Without a file it starts two of the other examples. Each line of standard input is the name of a tool, and its arguments
+as JSON: ``hello_greet {"name": "Ada"}``. Where a model would choose the tool, you do.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import trio
+
+import mcptrio
+
+__all__ = ["main"]
+
+HERE = Path(__file__).resolve().parent
+
+
+def server(example: str) -> mcptrio.Command:
+    """One of the other examples, over its standard input and output."""
+    plugin = str(HERE / f"{example}.py")
+    return mcptrio.Command(args=(sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin", plugin))
+
+
+async def read_line(prompt: str) -> str:
+    """A line of standard input; empty at its end. Whoever no longer waits leaves the thread to itself."""
+    print(prompt, end="", flush=True)
+    return await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
+
+
+async def agree(request: mcptrio.ApprovalRequest) -> bool:
+    """Ask before anything is sent. The request is complete: nothing of it is hidden by its length."""
+    return (await read_line(f"{request}\nyes or no? ")).strip() == "yes"
+
+
+async def fill_in(form: mcptrio.Form) -> dict[str, Any] | None:
+    """Answer a server's question with JSON; nothing is as good as going away."""
+    line = await read_line(f"{form.server} asks: {form.message} ({', '.join(field.name for field in form.fields)}) ")
+    return json.loads(line) if line.strip() else None
+
+
+async def talk(host: mcptrio.Host) -> None:
+    tools = await host.tools().all()
+    for tool in tools.items:
+        print(f"{tool.name}: {(tool.item.description or '').partition(chr(10))[0]}")
+    for name, reason in tools.missing.items():
+        print(f"{name} is missing: {reason}")
+    while line := await read_line("> "):
+        name, _, arguments = line.strip().partition(" ")
+        if not name:
+            continue
+        try:
+            result = await host.call_tool(name, json.loads(arguments or "{}"))
+        except (mcptrio.MCPTrioError, ValueError) as error:
+            print(error)
+        else:
+            print(*[block.text for block in result.content if isinstance(block, mcptrio.TextContent)])
+    print()
+
+
+async def main() -> None:
+    handlers = mcptrio.Handlers(elicit=fill_in)
+    if len(sys.argv) > 1:
+        host = mcptrio.Host.from_mcp_json(sys.argv[1], approve=agree, handlers=handlers)
+    else:
+        servers = {"hello": server("hello"), "tables": server("elicit")}
+        host = mcptrio.Host(servers, approve=agree, handlers=handlers)
+    async with host:
+        await talk(host)
+
+
+if __name__ == "__main__":
+    trio.run(main)

@@ -1,0 +1,43 @@
+"""Items that report progress as they are taken.
+
+Made by ``Context.track``.
+The one rule: no async generator: one that is left in the middle would be finished by the garbage collector, with a
+warning of Trio's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Generic, TypeVar
+
+__all__ = ["Tracked"]
+
+T = TypeVar("T")
+
+
+class Tracked(Generic[T]):
+    """
+    Args:
+        report: told how many items are done, each time the next one is asked for.
+    """
+
+    def __init__(self, items: Iterable[T] | AsyncIterator[T], report: Callable[[int], Awaitable[None]]) -> None:
+        self._items = items if isinstance(items, AsyncIterator) else iter(items)
+        self._report = report
+        self._given = 0
+
+    def __aiter__(self) -> Tracked[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        if self._given:
+            await self._report(self._given)
+        if isinstance(self._items, AsyncIterator):
+            item: T = await anext(self._items)
+        else:
+            try:
+                item = next(self._items)
+            except StopIteration:
+                raise StopAsyncIteration from None
+        self._given += 1
+        return item

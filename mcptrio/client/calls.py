@@ -1,0 +1,206 @@
+"""The requests in flight: who waits, until when, and where progress goes.
+
+Used by the client's session for every request but the first ones.
+The one rule: whoever stops waiting before the answer has the server told, and who waits hears all progress before the
+answer, in order, in their own task.
+
+Source: MCP 2026-07-28, basic/patterns/cancellation and basic/patterns/progress; MCP 2025-11-25, basic/lifecycle,
+"Timeouts".
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from math import inf
+from types import MappingProxyType
+from typing import TypeAlias
+
+import trio
+from attrs import define, frozen
+
+from mcptrio.abc import Link
+from mcptrio.client.timeouts import ClientTimeouts
+from mcptrio.errors import MCPTrioError, RequestTimeout
+from mcptrio.protocol.client_connection import RequestSent
+from mcptrio.protocol.messages import ErrorResponse, Response
+from mcptrio.protocol.model.progress import ProgressParams, ProgressToken
+from mcptrio.runtime.dispatch import Failure, contain
+
+__all__ = ["Calls", "OnProgress", "Progress"]
+
+_QUEUED = 64
+"""Reports kept for a callback that is slower than the server; of more, the oldest is dropped."""
+_NOTHING: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+
+
+@frozen
+class Progress:
+    """How far a request has come."""
+
+    progress: float
+    total: float | None = None
+    message: str | None = None
+
+
+OnProgress: TypeAlias = Callable[[Progress], Awaitable[None] | None]
+"""Called for each report, awaited where it is async; what it raises ends the call."""
+
+Answer: TypeAlias = Response | ErrorResponse
+
+
+@define(eq=False, slots=True)
+class _Call:
+    scope: trio.CancelScope
+    idle: float
+    latest: float
+    """When it is given up at last."""
+    stands_still: bool = True
+    """Whether it waits for no answer while a handler of ours is at work."""
+    reports: trio.MemorySendChannel[Progress] | None = None
+    unread: trio.MemoryReceiveChannel[Progress] | None = None
+
+
+class Calls:
+    """
+    Args:
+        take_back: tells the server, soon and without waiting, that nobody waits for a request any more.
+    """
+
+    def __init__(self, timeouts: ClientTimeouts, take_back: Callable[[Link, RequestSent], None]) -> None:
+        self._timeouts = timeouts
+        self._take_back = take_back
+        self._active: dict[ProgressToken, _Call] = {}
+        self._asked = 0
+        """Handlers at work: as long as a person thinks, no server can answer."""
+
+    async def exchange(
+        self,
+        link: Link,
+        sent: RequestSent,
+        *,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+        mirrored: Mapping[str, tuple[str, ...]] = _NOTHING,
+    ) -> Answer:
+        """Send a request and wait for its answer.
+
+        Args:
+            timeout: seconds since it was sent or its last progress; by default ``timeouts.request``.
+
+        Raises:
+            RequestTimeout: no answer in time.
+            RequestFailed, SessionLost, ConnectionClosed: see :meth:`mcptrio.abc.Link.exchange`.
+        """
+        id = sent.message.id
+        started = trio.current_time()
+        idle = self._timeouts.request if timeout is None else timeout
+        latest = started + max(self._timeouts.maximum, idle)
+        answer: Answer | None = None
+        # A ping asks whether anybody is there: that does not depend on what our user is doing.
+        stands_still = sent.message.method != "ping"
+        with trio.CancelScope(deadline=latest if self._asked and stands_still else started + idle) as scope:
+            call = self._active[id] = _Call(scope, idle, latest, stands_still)
+            try:
+                if on_progress is None:
+                    answer = await self._exchange(link, sent, mirrored)
+                else:
+                    answer = await self._reporting(link, sent, mirrored, call, on_progress)
+            finally:
+                del self._active[id]
+        if answer is None:
+            seconds = trio.current_time() - started
+            raise RequestTimeout(
+                f"{sent.message.method}: no answer from {link.name} within {seconds:.3g} s", seconds=seconds
+            )
+        return answer
+
+    def progressed(self, params: ProgressParams) -> None:
+        """The server has reported progress; of a request nobody waits for it is ignored."""
+        call = self._active.get(params.progress_token)
+        if call is None:
+            return
+        if not self._asked:
+            call.scope.deadline = min(trio.current_time() + call.idle, call.latest)
+        if call.reports is None or call.unread is None:
+            return
+        progress = Progress(params.progress, params.total, params.message)
+        try:
+            call.reports.send_nowait(progress)
+        except trio.WouldBlock:
+            call.unread.receive_nowait()
+            call.reports.send_nowait(progress)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass  # the callback has failed, or the answer is there
+
+    @contextmanager
+    def asked(self) -> Iterator[None]:
+        """While inside, a handler of ours is at work, and only ``timeouts.maximum`` runs."""
+        self._asked += 1
+        for call in self._active.values():
+            if call.stands_still:
+                call.scope.deadline = call.latest
+        try:
+            yield
+        finally:
+            self._asked -= 1
+            if not self._asked:
+                now = trio.current_time()
+                for call in self._active.values():
+                    if call.stands_still:
+                        call.scope.deadline = min(now + call.idle, call.latest)
+
+    # Private
+
+    async def _exchange(self, link: Link, sent: RequestSent, mirrored: Mapping[str, tuple[str, ...]]) -> Answer:
+        try:
+            return await link.exchange(sent.message, sent.revision, mirrored=mirrored)
+        except trio.Cancelled:
+            if not link.cancels_by_leaving(sent.revision):
+                self._take_back(link, sent)
+            raise
+
+    async def _reporting(
+        self,
+        link: Link,
+        sent: RequestSent,
+        mirrored: Mapping[str, tuple[str, ...]],
+        call: _Call,
+        on_progress: OnProgress,
+    ) -> Answer:
+        call.reports, call.unread = trio.open_memory_channel[Progress](_QUEUED)
+        done: list[Answer | MCPTrioError] = []
+        failure: BaseException | None = None
+
+        async def work(sender: trio.MemorySendChannel[Progress]) -> None:
+            with sender:
+                try:
+                    done.append(await self._exchange(link, sent, mirrored))
+                except MCPTrioError as error:
+                    done.append(error)
+            # What the callback still has to hear takes its time, not the server's.
+            call.idle = call.latest = call.scope.deadline = inf
+
+        with call.unread:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(work, call.reports)
+                async for progress in call.unread:
+                    outcome = await contain(partial(_report, on_progress, progress))
+                    if isinstance(outcome, Failure):
+                        failure = outcome.error
+                        nursery.cancel_scope.cancel()
+                        break
+        if failure is not None:
+            raise failure
+        [result] = done
+        if isinstance(result, MCPTrioError):
+            raise result
+        return result
+
+
+async def _report(on_progress: OnProgress, progress: Progress) -> None:
+    heard = on_progress(progress)
+    if inspect.isawaitable(heard):
+        await heard

@@ -1,0 +1,556 @@
+"""The client: every feature of a server as a method.
+
+Opened by ``mcptrio.connect``; a plain object that any task may use while its ``async with`` lasts.
+The one rule: what goes wrong with one call is raised by that call and leaves the others alone.
+
+Source: MCP 2026-07-28, server/ and basic/; the same of the four handshake revisions.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, Literal
+
+import trio
+
+from mcptrio.abc import LinkOpener
+from mcptrio.client.cache import Cache
+from mcptrio.client.calls import OnProgress, Progress
+from mcptrio.client.handlers import Handlers
+from mcptrio.client.known_tools import KnownTools
+from mcptrio.client.listings import Listing
+from mcptrio.client.round_trips import drive
+from mcptrio.client.session import ClientSession
+from mcptrio.client.subscriber import Subscriber
+from mcptrio.client.subscriptions import Changes
+from mcptrio.client.supervisor import ClientSupervisor
+from mcptrio.client.timeouts import ClientTimeouts
+from mcptrio.client.tool_calls import ToolCall
+from mcptrio.client.url_elicitation import send_after_pages
+from mcptrio.errors import (
+    Code,
+    ConnectionClosed,
+    MCPError,
+    MCPTrioError,
+    RequestFailed,
+    SessionLost,
+    URLElicitationRequired,
+)
+from mcptrio.protocol.envelope import SUBSCRIPTION_ID
+from mcptrio.protocol.events import CancelReceived, NotificationReceived
+from mcptrio.protocol.model.base import CacheableResult
+from mcptrio.protocol.model.completion import (
+    CompleteParams,
+    CompleteResult,
+    Completion,
+    CompletionArgument,
+    CompletionContext,
+    CompletionReference,
+    PromptReference,
+    ResourceTemplateReference,
+)
+from mcptrio.protocol.model.fields import ABSENT
+from mcptrio.protocol.model.input_required import InputRequest
+from mcptrio.protocol.model.lifecycle import DiscoverParams, Implementation, PingParams, ServerCapabilities
+from mcptrio.protocol.model.logging import LoggingLevel, SetLevelParams
+from mcptrio.protocol.model.methods import Side
+from mcptrio.protocol.model.prompts import GetPromptParams, GetPromptResult, ListPromptsParams, Prompt
+from mcptrio.protocol.model.resources import (
+    ListResourcesParams,
+    ListResourceTemplatesParams,
+    ReadResourceParams,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    ResourceUpdatedParams,
+)
+from mcptrio.protocol.model.subscriptions import SubscriptionFilter
+from mcptrio.protocol.model.tools import CallToolParams, CallToolResult, ListToolsParams, Tool
+from mcptrio.protocol.revisions.revision import Inputs, LogLevel
+from mcptrio.runtime.dispatch import Failure, contain_sync
+from mcptrio.runtime.nurseries import open_hidden_nursery
+
+__all__ = ["Client", "open_client"]
+
+_log = logging.getLogger("mcptrio.client")
+
+_REPEATABLE = frozenset(
+    {
+        "server/discover",
+        "ping",
+        "tools/list",
+        "prompts/list",
+        "prompts/get",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+        "completion/complete",
+    }
+)
+"""Requests that change nothing: sent again where the connection broke before the answer came."""
+_REPEATS = 2
+_PAUSE = 0.1
+"""Seconds before the first of them, doubled each time."""
+_PASSING = frozenset({None, 502, 503, 504})
+"""Statuses, or none, after which the same request may well succeed."""
+
+
+class Client:
+    """A connection to one server. Made by ``mcptrio.connect``."""
+
+    def __init__(
+        self,
+        openers: Sequence[LinkOpener],
+        *,
+        name: str,
+        info: Implementation,
+        handlers: Handlers,
+        timeouts: ClientTimeouts,
+        revision: str | None,
+        restart: bool,
+        ping_interval: float,
+        log_level: LoggingLevel | None,
+        cache_entries: int,
+        known: str | None = None,
+    ) -> None:
+        self.name = name
+        """What the user calls the server."""
+        self._info = info
+        self._handlers = handlers
+        self._timeouts = timeouts
+        self._log_level = log_level
+        self._cache = Cache(cache_entries)
+        self._tools = KnownTools()
+        self._tools_listed = False
+        self._learning = trio.Lock()
+        self._supervisor = ClientSupervisor(
+            openers,
+            self._make_session,
+            self._settled,
+            timeouts=timeouts,
+            restart=restart,
+            ping_interval=ping_interval,
+            pinned=revision,
+            known=known,
+        )
+        self._subscriber = Subscriber(self._supervisor, self._send, name=name, patience=timeouts.request)
+
+    # Who is there
+
+    @property
+    def revision(self) -> str:
+        """The revision spoken, as a date."""
+        return self._session.revision.version
+
+    @property
+    def server_info(self) -> Implementation | None:
+        """The server's name and version; ``None`` where it does not say."""
+        return self._session.server.info if self._session.server is not None else None
+
+    @property
+    def capabilities(self) -> ServerCapabilities:
+        """What the server says it can do."""
+        server = self._session.server
+        assert server is not None
+        return server.capabilities
+
+    @property
+    def instructions(self) -> str | None:
+        """How the server wants to be used; for the model."""
+        server = self._session.server
+        return server.instructions if server is not None else None
+
+    async def ping(self) -> float:
+        """Ask for a sign of life; gives the seconds it took."""
+        started = trio.current_time()
+        session = await self._supervisor.current()
+        if session.revision.method("ping", Side.SERVER) is not None:
+            await self._send("ping", PingParams())
+        else:
+            await self._send("server/discover", DiscoverParams())
+        return trio.current_time() - started
+
+    # Tools
+
+    def tools(self) -> Listing[Tool]:
+        """The server's tools, without those whose ``x-mcp-header`` annotations break a rule."""
+        return Listing(self._list_tools, lambda page: page.tools, "tools/list")
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        progress: OnProgress | None = None,
+    ) -> CallToolResult:
+        """Call a tool; what the server asks meanwhile goes to the handlers.
+
+        Args:
+            timeout: seconds for an answer, since the call or its last progress; by default ``timeouts.request``.
+            progress: called with each report, in order, before this returns.
+
+        Returns:
+            The result; where the tool failed in a way a model can read, one with ``is_error``.
+
+        Raises:
+            MCPError: the server refused, or a handler could not answer.
+            RemoteProtocolError: the result cannot be read, or does not fit the tool's output schema.
+            RequestTimeout: no answer in time; the server has been told.
+            RequestFailed, ConnectionClosed: the call did not get through.
+        """
+        params = CallToolParams(name=name, arguments=dict(arguments or {}))
+        session = await self._supervisor.current()
+        mirrors = session.link.mirrors(session.revision)
+        if mirrors and self._tools.get(name) is None:
+            await self._learn_tools()
+        try:
+            result: CallToolResult = await self._ask("tools/call", params, timeout=timeout, progress=progress)
+        except MCPError as error:
+            if not mirrors or error.code != Code.HEADER_MISMATCH:
+                raise
+            # The tool's schema has changed: "SHOULD fetch the tools again and retry" (streamable-http).
+            self._forget_tools()
+            await self._learn_tools()
+            result = await self._ask("tools/call", params, timeout=timeout, progress=progress)
+        if result.structured_content is not ABSENT and self._tools.get(name) is None:
+            await self._learn_tools()
+        self._tools.check(name, result)
+        return result
+
+    @asynccontextmanager
+    async def start_tool(
+        self, name: str, arguments: Mapping[str, Any] | None = None, *, timeout: float | None = None
+    ) -> AsyncIterator[ToolCall]:
+        """Call a tool and follow it: iterate over its progress, then take ``await call.result()``.
+
+        Leaving before the result cancels the call.
+        """
+        async with open_hidden_nursery() as nursery:
+            call = ToolCall()
+
+            async def report(progress: Progress) -> None:
+                await call.report(progress)
+
+            async def run() -> None:
+                try:
+                    call.finish(await self.call_tool(name, arguments, timeout=timeout, progress=report))
+                except MCPTrioError as error:
+                    call.fail(error)
+
+            nursery.start_soon(run)
+            try:
+                yield call
+            finally:
+                call.leave()
+
+    # Resources
+
+    def resources(self) -> Listing[Resource]:
+        """The server's resources."""
+        fetch = partial(self._list, "resources/list", ListResourcesParams)
+        return Listing(fetch, lambda page: page.resources, "resources/list")
+
+    def resource_templates(self) -> Listing[ResourceTemplate]:
+        """Its families of resources."""
+        fetch = partial(self._list, "resources/templates/list", ListResourceTemplatesParams)
+        return Listing(fetch, lambda page: page.resource_templates, "resources/templates/list")
+
+    async def read_resource(
+        self, uri: str, *, timeout: float | None = None, progress: OnProgress | None = None
+    ) -> ReadResourceResult:
+        """Read a resource; from what is kept, while that is fresh.
+
+        Raises:
+            MCPError: there is none, or it cannot be read.
+        """
+        params = ReadResourceParams(uri=uri)
+        kept = self._cache.get("resources/read", {"uri": uri})
+        if kept is not None:
+            return kept  # type: ignore[return-value]
+        changes = self._cache.changes
+        result, rounds = await self._ask_counting("resources/read", params, timeout=timeout, progress=progress)
+        if rounds == 1:
+            self._cache.put("resources/read", {"uri": uri}, result, asked=changes)
+        return result  # type: ignore[no-any-return]
+
+    # Prompts and completion
+
+    def prompts(self) -> Listing[Prompt]:
+        """The server's prompts."""
+        fetch = partial(self._list, "prompts/list", ListPromptsParams)
+        return Listing(fetch, lambda page: page.prompts, "prompts/list")
+
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: Mapping[str, str] | None = None,
+        *,
+        timeout: float | None = None,
+        progress: OnProgress | None = None,
+    ) -> GetPromptResult:
+        """Fill in a prompt.
+
+        Raises:
+            MCPError: there is none, or an argument is missing.
+        """
+        params = GetPromptParams(name=name, arguments=dict(arguments or {}))
+        result: GetPromptResult = await self._ask("prompts/get", params, timeout=timeout, progress=progress)
+        return result
+
+    async def complete(
+        self,
+        of: Literal["prompt", "resource"],
+        name: str,
+        argument: str,
+        value: str,
+        *,
+        context: Mapping[str, str] | None = None,
+    ) -> Completion:
+        """Suggestions for an argument of a prompt, or a variable of a resource template.
+
+        Args:
+            name: of the prompt, or the URI template.
+            value: what has been typed so far.
+            context: the arguments that are settled already.
+        """
+        ref: CompletionReference = PromptReference(name=name) if of == "prompt" else ResourceTemplateReference(uri=name)
+        params = CompleteParams(
+            ref=ref,
+            argument=CompletionArgument(name=argument, value=value),
+            context=CompletionContext(arguments=dict(context)) if context else None,
+        )
+        result: CompleteResult = await self._send("completion/complete", params)
+        return result.completion
+
+    # Logging and roots
+
+    async def set_log_level(self, level: LoggingLevel) -> None:
+        """Have log messages of this level and above sent to the handler.
+
+        Raises:
+            MCPError: the server has no log messages, or not this level.
+        """
+        session = await self._supervisor.current()
+        if session.revision.log_level is LogLevel.SESSION:
+            await self._send("logging/setLevel", SetLevelParams(level=level))
+        self._log_level = level
+        session.set_log_level(level)
+
+    async def roots_changed(self) -> None:
+        """Tell the server that the folders it may work in have changed, where the revision has a word for that."""
+        session = await self._supervisor.current()
+        await session.notify("notifications/roots/list_changed")
+
+    # Changes
+
+    @asynccontextmanager
+    async def subscribe(
+        self, uris: Sequence[str] = (), *, tools: bool = False, prompts: bool = False, resources: bool = False
+    ) -> AsyncIterator[Changes]:
+        """Be told of changes: ``async with client.subscribe(uris) as changes: async for change in changes: ...``.
+
+        Args:
+            uris: resources whose contents matter.
+            tools, prompts, resources: whether the list matters.
+
+        Raises:
+            MCPError: the server does not tell of them.
+        """
+        wanted = SubscriptionFilter(
+            tools_list_changed=tools,
+            prompts_list_changed=prompts,
+            resources_list_changed=resources,
+            resource_subscriptions=tuple(dict.fromkeys(uris)),
+        )
+        async with self._subscriber.open(wanted) as changes:
+            yield changes
+
+    # Beyond the specification
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        progress: OnProgress | None = None,
+    ) -> Any:
+        """Send a request by hand, once, with parameters in wire form.
+
+        Returns:
+            An instance of the method's result, or an InputRequiredResult, which is not followed up; for a method
+            outside the specification the result in wire form.
+        """
+        return await self._send(method, dict(params or {}), timeout=timeout, progress=progress)
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send a notification."""
+        session = await self._supervisor.current()
+        await session.notify(method, dict(params or {}))
+
+    # The life of it
+
+    async def run(self, *, task_status: trio.TaskStatus[MCPTrioError | None]) -> None:
+        """Stay connected; started with ``None`` once connected, or with the reason why not."""
+        await self._supervisor.run(task_status=task_status)
+        self._subscriber.end()
+
+    # Private
+
+    @property
+    def _session(self) -> ClientSession:
+        """The session, or the last one there was: what is known of a server stays known while it is away."""
+        assert self._supervisor.last is not None
+        return self._supervisor.last
+
+    def _make_session(self) -> ClientSession:
+        return ClientSession(
+            name=self.name,
+            info=self._info,
+            handlers=self._handlers,
+            timeouts=self._timeouts,
+            log_level=self._log_level,
+            heard=self._heard,
+        )
+
+    async def _settled(self, session: ClientSession) -> None:
+        """There is a new session in the place of one that was lost."""
+        self._cache.clear()
+        self._forget_tools()
+        await self._subscriber.ask_again(session)
+
+    async def _send(
+        self,
+        method: str,
+        params: Any,
+        *,
+        timeout: float | None = None,
+        progress: OnProgress | None = None,
+        mirrored: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> Any:
+        """One request and its result, over a session that may have to be made anew."""
+        pause, repeats, is_renewed = _PAUSE, 0, False
+        while True:
+            session = await self._supervisor.current()
+            generation = session.generation
+            try:
+                return await session.request(
+                    method, params, timeout=timeout, on_progress=progress, mirrored=mirrored or {}
+                )
+            except SessionLost:
+                if is_renewed:
+                    raise
+                is_renewed = True
+                await self._supervisor.renew(session, generation)
+            except (RequestFailed, ConnectionClosed) as failed:
+                passing = failed.status in _PASSING if isinstance(failed, RequestFailed) else self._supervisor.restarts
+                if method not in _REPEATABLE or not passing or repeats == _REPEATS:
+                    raise
+                repeats += 1
+                await trio.sleep(pause)
+                pause *= 2
+
+    async def _ask(self, method: str, params: Any, *, timeout: float | None, progress: OnProgress | None) -> Any:
+        result, _ = await self._ask_counting(method, params, timeout=timeout, progress=progress)
+        return result
+
+    async def _ask_counting(
+        self, method: str, params: Any, *, timeout: float | None, progress: OnProgress | None
+    ) -> tuple[Any, int]:
+        """A request during which the server may ask; the result, and how often it was sent."""
+        rounds = 0
+
+        async def send(params: Any) -> Any:
+            nonlocal rounds
+            rounds += 1
+            mirrored = self._tools.mirrored(params.name) if isinstance(params, CallToolParams) else None
+            return await self._send(method, params, timeout=timeout, progress=progress, mirrored=mirrored)
+
+        session = await self._supervisor.current()
+        if session.revision.inputs is Inputs.ROUND_TRIPS:
+            return await drive(params, send, partial(self._answer, session), session.revision), rounds
+        try:
+            return await send(params), rounds
+        except URLElicitationRequired as required:
+            if self._handlers.open_page is None:
+                raise
+            return await send_after_pages(session, required, partial(send, params), self._timeouts.input), rounds
+
+    async def _answer(self, session: ClientSession, question: InputRequest) -> Any:
+        return await session.answer(question.method, question.params)
+
+    # Lists
+
+    async def _list(self, method: str, cls: Callable[..., Any], cursor: str | None) -> Any:
+        """One page, from what is kept while that is fresh."""
+        params = {"cursor": cursor} if cursor is not None else {}
+        kept = self._cache.get(method, params)
+        if kept is not None:
+            return kept
+        changes = self._cache.changes
+        result: CacheableResult = await self._send(method, cls(cursor=cursor))
+        self._cache.put(method, params, result, asked=changes)
+        return result
+
+    async def _list_tools(self, cursor: str | None) -> Any:
+        page = await self._list("tools/list", ListToolsParams, cursor)
+        return self._tools.learn(page, mirrors=self._session.link.mirrors(self._session.revision))
+
+    async def _learn_tools(self) -> None:
+        """List the tools, unless that was done since they changed; what cannot be listed cannot be checked."""
+        if self._tools_listed:
+            return
+        async with self._learning:
+            if self._tools_listed:
+                return
+            forgotten = self._tools.forgotten
+            try:
+                async for _ in self.tools():
+                    pass
+            except MCPTrioError as error:
+                _log.warning("%s: the tools cannot be listed: %s", self.name, error)
+                return
+            self._tools_listed = forgotten == self._tools.forgotten
+
+    def _forget_tools(self) -> None:
+        self._tools.forget()
+        self._tools_listed = False
+
+    # What the server tells
+
+    def _heard(self, event: NotificationReceived | CancelReceived) -> None:
+        if isinstance(event, CancelReceived):
+            self._subscriber.ended_by_server(event.id)
+            return
+        method, params = event.method.name, event.params
+        if isinstance(params, dict):
+            if self._handlers.notification is not None:
+                outcome = contain_sync(partial(self._handlers.notification, method, params))
+                if isinstance(outcome, Failure):
+                    _log.error("the handler of notifications failed", exc_info=outcome.error)
+            return
+        self._cache.changed(method)
+        if isinstance(params, ResourceUpdatedParams):
+            self._cache.updated(params.uri)
+        if method == "notifications/tools/list_changed":
+            self._forget_tools()
+        self._subscriber.hear(method, params, (params.meta or {}).get(SUBSCRIPTION_ID))
+
+
+@asynccontextmanager
+async def open_client(client: Client) -> AsyncIterator[Client]:
+    """Connect a client for as long as the context lasts.
+
+    Raises:
+        MCPTrioError: it could not connect; the class says why.
+    """
+    async with open_hidden_nursery() as nursery:
+        start: Callable[..., Awaitable[None]] = client.run
+        failure = await nursery.start(start)
+        if failure is not None:
+            raise failure
+        yield client

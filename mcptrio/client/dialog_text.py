@@ -1,0 +1,93 @@
+"""How a dialog looks: a server's words behind a margin, ours in front, commands with a colon.
+
+Used by the dialogs of a form and of a page. The one rule: a server's words are wrapped and made printable here, so that
+they can neither steer the terminal nor stand where ours stand.
+
+Source: MCP 2026-07-28, client/elicitation, "User Interaction Model".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from textwrap import TextWrapper
+
+from attrs import frozen
+
+from mcptrio.client.printable import printable, quote
+from mcptrio.protocol.model.elicitation import ElicitResult
+
+__all__ = [
+    "COMMANDS",
+    "WIDTH",
+    "Reply",
+    "explain",
+    "list_commands",
+    "read_command",
+    "refuse_command",
+    "wrap",
+    "wrap_quoted",
+]
+
+WIDTH = 78
+"""Columns of the text, by default."""
+COMMANDS: Mapping[str, str] = {
+    "back": "the question before",
+    "skip": "leave an optional answer out, even where it has a default",
+    "help": "these commands, and the question again",
+    "decline": "answer the server that you refuse",
+    "cancel": "leave without an answer",
+}
+"""Name -> what it does."""
+
+_MARGIN = "  | "
+_NARROWEST = 20
+
+
+@frozen(kw_only=True)
+class Reply:
+    """What a dialog answers to a line."""
+
+    text: str
+    """To be written; whole lines."""
+    prompt: str = ""
+    """For the next line."""
+    result: ElicitResult | None = None
+    """The answer for the server; the dialog has ended. ``None``: it goes on."""
+
+
+def read_command(line: str) -> str | None:
+    """The command in a line, in lower case; ``None`` where it is no command: those begin with a single colon."""
+    line = line.strip()
+    return line[1:].strip().casefold() if line.startswith(":") and not line.startswith("::") else None
+
+
+def refuse_command(command: str, known: Mapping[str, str]) -> str:
+    """What to say about a command there is not."""
+    return f"There is no command {quote(f':{command}')}; there are {list_commands(known)}."
+
+
+def list_commands(known: Mapping[str, str]) -> str:
+    """The commands, by name."""
+    return ", ".join(f":{name}" for name in known)
+
+
+def explain(known: Mapping[str, str]) -> list[str]:
+    """Lines that say what the commands do."""
+    return [f"  :{name:8} {meaning}" for name, meaning in known.items()]
+
+
+def wrap(text: str, width: int, *, indent: str = "") -> list[str]:
+    """A text as lines; those after the first are indented by two more columns."""
+    return _lines(text, width, indent, f"{indent}  ")
+
+
+def wrap_quoted(text: str, width: int) -> list[str]:
+    """A server's text as lines, each behind a margin."""
+    return [line for part in text.splitlines() for line in _lines(part, width, _MARGIN, _MARGIN)]
+
+
+def _lines(text: str, width: int, first: str, following: str) -> list[str]:
+    wrapper = TextWrapper(
+        width=max(width, _NARROWEST), initial_indent=first, subsequent_indent=following, break_on_hyphens=False
+    )
+    return wrapper.wrap(printable(text)) or [first.rstrip()]

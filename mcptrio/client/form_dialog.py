@@ -1,0 +1,231 @@
+"""A form as a conversation of lines: one field after the other, then all of it for review.
+
+Run by :func:`mcptrio.client.terminal_form.ask`. The one rule: it does no I/O; each line that is fed gives what to show
+next. Nothing is accepted before the user has seen all of it and said so.
+
+Source: MCP 2026-07-28, client/elicitation, "User Interaction Model" (who asks, decline and cancel, review and modify).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from mcptrio.client.dialog_text import (
+    COMMANDS,
+    WIDTH,
+    Reply,
+    explain,
+    list_commands,
+    read_command,
+    refuse_command,
+    wrap,
+    wrap_quoted,
+)
+from mcptrio.client.form_fields import FormField
+from mcptrio.client.forms import Form
+from mcptrio.client.printable import printable
+from mcptrio.protocol.model.elicitation import ElicitResult
+from mcptrio.protocol.model.fields import ABSENT
+
+__all__ = ["FormDialog"]
+
+_NUMBER = re.compile(r"(?:edit\s+)?([1-9][0-9]{0,8})\Z")
+_SEND = frozenset({"send", "accept", "yes", "y"})
+_IN_PROMPT = 40
+"""Characters of a title or a default in a prompt; the text above it has all of them."""
+
+
+class FormDialog:
+    """A form, asked line by line.
+
+    An empty line keeps the answer given before, else takes the default, else leaves an optional field out. A line that
+    begins with a colon is a command; with two colons it is a text that begins with one.
+
+    Args:
+        width: columns to wrap the text at.
+    """
+
+    def __init__(self, form: Form, *, width: int = WIDTH) -> None:
+        self._form = form
+        self._width = width
+        self._answers: dict[str, Any] = {}
+        """By name; ABSENT was left out. A field that is not in it has not been answered yet."""
+        self._at = 0
+        """The field that is asked; after the last one comes the review."""
+        self._is_editing = False
+        """Whether one answer of the review is changed; the review comes next."""
+        self._has_ended = False
+
+    def begin(self) -> Reply:
+        """What to show first."""
+        count = len(self._form.fields)
+        told = f"{count} question{'' if count == 1 else 's'}; " if count else ""
+        lines = [f"{printable(self._form.server)} asks:", *wrap_quoted(self._form.message, self._width)]
+        return self._ask(*lines, f"{told}commands: {list_commands(COMMANDS)}", "")
+
+    def feed(self, line: str) -> Reply:
+        """Take one line, with or without its end.
+
+        Raises:
+            RuntimeError: the dialog has ended.
+        """
+        if self._has_ended:
+            raise RuntimeError("the dialog has ended")
+        line = line.rstrip("\r\n")
+        if (command := read_command(line)) is not None:
+            return self._obey(command)
+        if line.lstrip().startswith("::"):
+            line = line.replace("::", ":", 1)
+        return self._review(line.strip().casefold()) if self._is_at_review else self._enter(line)
+
+    @property
+    def _is_at_review(self) -> bool:
+        return self._at == len(self._form.fields)
+
+    def _obey(self, command: str) -> Reply:
+        match command:
+            case "decline":
+                return self._end(self._form.decline(), "Declined.")
+            case "cancel":
+                return self._end(self._form.cancel(), "Cancelled.")
+            case "help":
+                return self._ask(*explain(COMMANDS), "A text that begins with a colon is entered with two of them.")
+            case "back":
+                return self._go_back()
+            case "skip":
+                return self._skip()
+            case _:
+                return self._ask_again(refuse_command(command, COMMANDS))
+
+    def _go_back(self) -> Reply:
+        if self._is_editing:
+            self._is_editing = False
+            self._at = len(self._form.fields)
+        elif self._at == 0:
+            return self._ask_again("There is no question before this one.")
+        else:
+            self._at -= 1
+        return self._ask()
+
+    def _skip(self) -> Reply:
+        if self._is_at_review:
+            return self._ask_again("There is nothing to leave out here; enter the number of an answer first.")
+        if self._form.fields[self._at].required:
+            return self._ask_again("This one is required.")
+        return self._keep(ABSENT)
+
+    def _enter(self, line: str) -> Reply:
+        asked = self._form.fields[self._at]
+        if line.strip():
+            try:
+                value = asked.parse(line)
+            except ValueError as error:
+                reason = str(error)
+                return self._ask_again(f"{reason[:1].upper()}{reason[1:]}.")
+            return self._keep(value)
+        value = self._on_empty(asked)
+        if value is ABSENT and asked.required:
+            return self._ask_again(f"This one is required: {asked.expected}.")
+        return self._keep(value)
+
+    def _on_empty(self, asked: FormField) -> Any:
+        """What an empty line means."""
+        if asked.name in self._answers:
+            return self._answers[asked.name]
+        if asked.default is not ABSENT:
+            return asked.check(asked.default)
+        if asked.required and asked.kind == "choices" and not asked.min_items:
+            return []
+        return ABSENT
+
+    def _keep(self, value: Any) -> Reply:
+        self._answers[self._form.fields[self._at].name] = value
+        self._at = len(self._form.fields) if self._is_editing else self._at + 1
+        self._is_editing = False
+        return self._ask()
+
+    def _review(self, word: str) -> Reply:
+        if word in _SEND:
+            return self._end(self._form.accept(self._answers), "Sent.")
+        if word in COMMANDS:
+            return self._obey(word)
+        if (number := _NUMBER.match(word)) and int(number[1]) <= len(self._form.fields):
+            self._at, self._is_editing = int(number[1]) - 1, True
+            return self._ask()
+        return self._ask_again(f"Nothing is sent yet. {self._how_to_go_on()}")
+
+    def _end(self, result: ElicitResult, text: str) -> Reply:
+        self._has_ended = True
+        return Reply(text=f"{text}\n", result=result)
+
+    def _ask(self, *before: str) -> Reply:
+        lines = [*before, *(self._summary() if self._is_at_review else self._question())]
+        return Reply(text="\n".join(lines) + "\n", prompt=self._prompt())
+
+    def _ask_again(self, why: str) -> Reply:
+        return Reply(text="\n".join(wrap(why, self._width)) + "\n", prompt=self._prompt())
+
+    def _prompt(self) -> str:
+        if self._is_at_review:
+            return "Send? "
+        asked = self._form.fields[self._at]
+        value = self._on_empty(asked)
+        offered = "" if value is ABSENT else f" [{_cut(_show(asked, value))}]"
+        return f"{_cut(printable(asked.title))}{offered}: "
+
+    def _question(self) -> list[str]:
+        asked = self._form.fields[self._at]
+        place = f"({self._at + 1} of {len(self._form.fields)})"
+        lines = wrap(f"{place} {asked.title}{'' if asked.required else ', optional'}", self._width)
+        if asked.description:
+            lines += wrap_quoted(asked.description, self._width)
+        for number, choice in enumerate(asked.choices, 1):
+            mark = f"{number})" if asked.is_numbered else "-"
+            value = "" if choice.title == choice.value else f" ({choice.value})"
+            lines += wrap(f"{mark} {choice.title}{value}", self._width, indent="    ")
+        return lines + wrap(f"Takes {self._taken(asked)}.", self._width, indent="  ")
+
+    def _taken(self, asked: FormField) -> str:
+        """What may be entered. Choices stand above already and are not named again."""
+        how = "by number or name" if asked.is_numbered else "by name"
+        taken = asked.expected
+        if asked.kind == "choice":
+            taken = f"one of these, {how}"
+        elif asked.kind == "choices":
+            none = "" if asked.min_items else ", or none"
+            taken = f"{taken.partition(' of ')[0]} of these, {how}, with commas between them{none}"
+        value = self._on_empty(asked)
+        if value is not ABSENT:
+            verb = "keeps" if asked.name in self._answers else "means"
+            return f"{taken}; an empty line {verb} {_show(asked, value)}"
+        return taken if asked.required else f"{taken}; an empty line leaves it out"
+
+    def _summary(self) -> list[str]:
+        lines = [f"To be sent to {printable(self._form.server)}:" if self._answers else "There is nothing to fill in."]
+        for number, asked in enumerate(self._form.fields, 1):
+            value = self._answers[asked.name]
+            shown = "(left out)" if value is ABSENT else _show(asked, value)
+            lines += wrap(f"{number}) {asked.title}: {shown}", self._width, indent="  ")
+        return lines + wrap(self._how_to_go_on(), self._width)
+
+    def _how_to_go_on(self) -> str:
+        change = "the number of an answer to change it, " if self._form.fields else ""
+        return f"Enter send to accept, {change}:decline to refuse, or :cancel."
+
+
+def _show(asked: FormField, value: Any) -> str:
+    """A value for a person, on one line."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(_title(asked, each) for each in value) or "none"
+    return _title(asked, value) or '""' if isinstance(value, str) else str(value)
+
+
+def _title(asked: FormField, value: str) -> str:
+    return printable(next((choice.title for choice in asked.choices if choice.value == value), value))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _IN_PROMPT else f"{text[:_IN_PROMPT]}…"

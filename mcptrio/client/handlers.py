@@ -1,0 +1,218 @@
+"""What a client does for a server: answer forms, open pages, let a model speak, name folders.
+
+One set of handlers serves both ways of asking: requests on a session's back channel, and the input requests of a
+result that is not complete.
+The one rule: what has no handler is not declared, and what is not declared is refused, however it is asked.
+
+Source: MCP 2026-07-28, client/elicitation, client/sampling, client/roots; basic/patterns/mrtr.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import trio
+from attrs import field, frozen
+
+from mcptrio.client.forms import Form, Page
+from mcptrio.errors import InvalidParams, MCPError, MethodNotFound
+from mcptrio.protocol.model.base import Result
+from mcptrio.protocol.model.content import TextContent, ToolResultContent, ToolUseContent
+from mcptrio.protocol.model.elicitation import ElicitFormParams, ElicitResult, ElicitURLParams
+from mcptrio.protocol.model.lifecycle import (
+    ClientCapabilities,
+    ElicitationCapability,
+    RootsCapability,
+    SamplingCapability,
+)
+from mcptrio.protocol.model.logging import LoggingMessageParams
+from mcptrio.protocol.model.roots import ListRootsParams, ListRootsResult, Root
+from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult
+from mcptrio.runtime.dispatch import Failure, contain, contain_sync
+
+__all__ = ["Handlers", "InputFailed", "Roots"]
+
+_log = logging.getLogger("mcptrio.client.handlers")
+
+Folder: TypeAlias = str | Path | Root
+"""A path, a ``file://`` URI, or a root."""
+
+Roots: TypeAlias = Sequence[Folder] | Callable[[], Awaitable[Sequence[Folder]]]
+"""The folders a server may work in, or what tells them each time."""
+
+
+class InputFailed(MCPError):
+    """A handler of the client failed to answer the server's question; its exception is the cause."""
+
+
+@frozen(kw_only=True)
+class Handlers:
+    """
+    Args:
+        elicit: asks the user to fill in a form. Returns ``form.accept(values)``, ``form.decline()`` or
+            ``form.cancel()``; or the values, which are accepted; or ``None``, which cancels.
+        open_page: asks the user whether to open a page, and opens it. Returns ``page.accept()``, ``page.decline()``
+            or ``page.cancel()``; or whether it was opened. Nothing of ours opens or fetches it.
+        sample: has a model continue a conversation. Returns the message, or its text.
+        sample_tools: whether ``sample`` can have the model use tools.
+        sample_context: whether ``sample`` can include the context of servers.
+        roots: the folders a server may work in.
+        log: called with each log message of the server.
+        notification: called with each notification that the specification does not have: its method and parameters.
+    """
+
+    elicit: Callable[[Form], Awaitable[Any]] | None = None
+    open_page: Callable[[Page], Awaitable[Any]] | None = None
+    sample: Callable[[CreateMessageParams], Awaitable[CreateMessageResult | str]] | None = None
+    sample_tools: bool = False
+    sample_context: bool = False
+    roots: Roots | None = None
+    log: Callable[[LoggingMessageParams], None] | None = None
+    notification: Callable[[str, dict[str, Any]], None] | None = None
+    experimental: dict[str, dict[str, Any]] = field(factory=dict)
+    extensions: dict[str, dict[str, Any]] = field(factory=dict)
+
+    def capabilities(self) -> ClientCapabilities:
+        """What these handlers let a client declare."""
+        elicitation = sampling = None
+        if self.elicit is not None or self.open_page is not None:
+            elicitation = ElicitationCapability(
+                form={} if self.elicit is not None else None, url={} if self.open_page is not None else None
+            )
+        if self.sample is not None:
+            sampling = SamplingCapability(
+                tools={} if self.sample_tools else None, context={} if self.sample_context else None
+            )
+        return ClientCapabilities(
+            roots=RootsCapability(list_changed=True) if self.roots is not None else None,
+            sampling=sampling,
+            elicitation=elicitation,
+            experimental=self.experimental or None,
+            extensions=self.extensions or None,
+        )
+
+    async def answer(self, method: str, params: Any, *, server: str, timeout: float) -> Result:
+        """Answer one question.
+
+        Args:
+            params: an instance of the method's params.
+            server: who asks, for showing to the user.
+            timeout: seconds the handler has.
+
+        Raises:
+            MethodNotFound: it is not declared.
+            InvalidParams: the question breaks a rule, or is of a kind that is not declared.
+            InputFailed: the handler failed, or took too long.
+        """
+        ask: Callable[[], Awaitable[Result]]
+        if isinstance(params, ElicitFormParams):
+            ask = partial(self._fill_in, params, server)
+        elif isinstance(params, ElicitURLParams):
+            ask = partial(self._open, params, server)
+        elif isinstance(params, CreateMessageParams):
+            ask = partial(self._sample, params)
+        elif isinstance(params, ListRootsParams) or (params is None and method == "roots/list"):
+            ask = self._list_roots
+        else:
+            raise MethodNotFound(f"no such method: {method}")
+        with trio.move_on_after(timeout):
+            outcome = await contain(ask)
+            if isinstance(outcome, Failure):
+                if isinstance(outcome.error, MCPError):
+                    raise outcome.error
+                _log.error("the handler of %s failed", method, exc_info=outcome.error)
+                raise InputFailed(f"the client failed to answer {method}") from outcome.error
+            return outcome.value
+        raise InputFailed(f"the client did not answer {method} within {timeout:g} s")
+
+    def hear(self, message: LoggingMessageParams) -> None:
+        """Hand on a log message; a handler that fails is logged itself."""
+        if self.log is not None:
+            outcome = contain_sync(partial(self.log, message))
+            if isinstance(outcome, Failure):
+                _log.error("the handler of log messages failed", exc_info=outcome.error)
+
+    # Private
+
+    async def _fill_in(self, params: ElicitFormParams, server: str) -> ElicitResult:
+        if self.elicit is None:
+            raise InvalidParams("elicitation by form is not declared")
+        try:
+            form = Form.of(params, server=server)
+        except ValueError as error:
+            raise InvalidParams(str(error)) from error
+        filled = await self.elicit(form)
+        if filled is None:
+            return form.cancel()
+        if isinstance(filled, ElicitResult):
+            if filled.action != "accept":
+                return filled
+            # Whatever way it was made, what is sent has been checked.
+            return ElicitResult(action="accept", content=form.check(filled.content or {}))
+        return form.accept(filled)
+
+    async def _open(self, params: ElicitURLParams, server: str) -> ElicitResult:
+        if self.open_page is None:
+            raise InvalidParams("elicitation by URL is not declared")
+        try:
+            page = Page.of(params, server=server)
+        except ValueError as error:
+            raise InvalidParams(str(error)) from error
+        opened = await self.open_page(page)
+        if isinstance(opened, ElicitResult):
+            return page.accept() if opened.action == "accept" else opened
+        return page.accept() if opened else page.decline()
+
+    async def _sample(self, params: CreateMessageParams) -> CreateMessageResult:
+        if self.sample is None:
+            raise MethodNotFound("sampling is not declared")
+        self._check_sampling(params)
+        said = await self.sample(params)
+        if isinstance(said, str):
+            said = CreateMessageResult(role="assistant", content=(TextContent(text=said),), model="unknown")
+        mode = params.tool_choice.mode if params.tool_choice is not None else None
+        uses = any(isinstance(block, ToolUseContent) for block in said.content)
+        if uses and (not params.tools or mode == "none"):
+            raise ValueError("expected a message without tool use, since the server offers no tool, got one with it")
+        if not uses and mode == "required":
+            raise ValueError("expected a message with a tool use, since the server requires one, got one without")
+        return said
+
+    def _check_sampling(self, params: CreateMessageParams) -> None:
+        """
+        Raises:
+            InvalidParams: tools or context that are not declared, or tool uses without their results.
+
+        Source: MCP 2026-07-28, client/sampling, "Tool Use" and "Message Content Constraints".
+        """
+        if (params.tools or params.tool_choice is not None) and not self.sample_tools:
+            raise InvalidParams("sampling with tools is not declared")
+        if params.include_context not in (None, "none") and not self.sample_context:
+            raise InvalidParams("sampling with context is not declared")
+        open_uses: set[str] = set()
+        for number, message in enumerate(params.messages):
+            results = {block.tool_use_id for block in message.content if isinstance(block, ToolResultContent)}
+            if results and len(message.content) != sum(isinstance(b, ToolResultContent) for b in message.content):
+                raise InvalidParams(f"expected nothing beside tool results @ $.messages[{number}].content")
+            if results != open_uses:
+                raise InvalidParams(f"expected one result for each tool use before @ $.messages[{number}].content")
+            open_uses = {block.id for block in message.content if isinstance(block, ToolUseContent)}
+
+    async def _list_roots(self) -> ListRootsResult:
+        if self.roots is None:
+            raise MethodNotFound("roots are not declared")
+        folders: Iterable[Folder] = await self.roots() if callable(self.roots) else self.roots
+        return ListRootsResult(roots=tuple(_root(folder) for folder in folders))
+
+
+def _root(folder: Folder) -> Root:
+    if isinstance(folder, Root):
+        return folder
+    if isinstance(folder, str) and folder.startswith("file://"):
+        return Root(uri=folder)
+    path = Path(folder).expanduser().absolute()
+    return Root(uri=path.as_uri(), name=path.name or str(path))

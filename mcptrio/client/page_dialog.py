@@ -1,0 +1,101 @@
+"""A page to open, as a conversation of lines: who asks, where it leads, what is odd about it; then a yes or a no.
+
+Run by :func:`mcptrio.client.terminal_form.ask`. The one rule: it does no I/O, and opens nothing; a yes is the consent,
+and it takes a whole word for it.
+
+Source: MCP 2026-07-28, client/elicitation, "Safe URL Handling" (the full URL, its host, warnings, consent).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mcptrio.client.dialog_text import COMMANDS, WIDTH, Reply, explain, read_command, refuse_command, wrap, wrap_quoted
+from mcptrio.client.forms import Page
+from mcptrio.client.printable import printable
+from mcptrio.protocol.model.elicitation import ElicitResult
+
+__all__ = ["PageDialog", "in_brackets"]
+
+_COMMANDS = {name: COMMANDS[name] for name in ("help", "decline", "cancel")}
+_YES = frozenset({"yes", "open", "accept"})
+_NO = frozenset({"no", "n"})
+
+
+def in_brackets(text: str) -> str:
+    """Emphasis any terminal has."""
+    return f"[ {text} ]"
+
+
+class PageDialog:
+    """A page, and whether to open it.
+
+    Args:
+        width: columns to wrap the text at; the URL is never broken.
+        emphasise: makes the host stand out, e.g. bold.
+    """
+
+    def __init__(self, page: Page, *, width: int = WIDTH, emphasise: Callable[[str], str] = in_brackets) -> None:
+        self._page = page
+        self._width = width
+        self._emphasise = emphasise
+        self._has_ended = False
+
+    def begin(self) -> Reply:
+        """What to show first."""
+        return self._ask(*self._question())
+
+    def feed(self, line: str) -> Reply:
+        """Take one line, with or without its end.
+
+        Raises:
+            RuntimeError: the dialog has ended.
+        """
+        if self._has_ended:
+            raise RuntimeError("the dialog has ended")
+        if (command := read_command(line)) is not None:
+            return self._obey(command)
+        word = line.strip().casefold()
+        if word in _YES and self._page.is_openable:
+            return self._end(self._page.accept(), "Accepted.")
+        if word in _NO:
+            return self._obey("decline")
+        if word in _COMMANDS:
+            return self._obey(word)
+        if self._page.is_openable:
+            return self._ask("Enter yes to open it, no to decline, or :cancel.")
+        return self._ask("It may not be opened. Enter no to decline, or :cancel.")
+
+    def _obey(self, command: str) -> Reply:
+        match command:
+            case "decline":
+                return self._end(self._page.decline(), "Declined.")
+            case "cancel":
+                return self._end(self._page.cancel(), "Cancelled.")
+            case "help":
+                return self._ask(*explain(_COMMANDS), *self._question())
+            case _:
+                return self._ask(*wrap(refuse_command(command, _COMMANDS), self._width))
+
+    def _question(self) -> list[str]:
+        page = self._page
+        lines = [f"{printable(page.server)} asks you to open a page:", *wrap_quoted(page.message, self._width)]
+        lines.append(f"URL:  {printable(page.url).replace(' ', _SPACE)}")
+        lines.append(f"Host: {self._emphasise(page.host) if page.host else 'none'}")
+        for warning in page.warnings:
+            lines += wrap(f"Warning: {warning}.", self._width)
+        return lines
+
+    def _ask(self, *lines: str) -> Reply:
+        prompt = (
+            "Open it in your browser? (yes/no) " if self._page.is_openable else "It will not be opened. (no/:cancel) "
+        )
+        return Reply(text="\n".join(lines) + "\n", prompt=prompt)
+
+    def _end(self, result: ElicitResult, text: str) -> Reply:
+        self._has_ended = True
+        return Reply(text=f"{text}\n", result=result)
+
+
+_SPACE = "\\x20"
+"""In a URL a space is as odd as a control character, and would let it look like a URL and a sentence."""

@@ -1,0 +1,475 @@
+"""One conversation with one server over one link: agreed on, asked, listened to.
+
+Made by the client for each connection it opens. Requests go out under their deadlines; what the server sends on its
+own is answered by the handlers or handed to who keeps lists and subscriptions.
+The one rule: a session never outlives its link, and nothing of the server's can end it but the end of the link.
+
+Source: MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, basic/versioning and basic/index.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from math import inf
+from types import MappingProxyType
+from typing import Any
+
+import trio
+
+from mcptrio.abc import Link
+from mcptrio.client.calls import Calls, OnProgress
+from mcptrio.client.handlers import Handlers
+from mcptrio.client.negotiation import Fail, Handshake, PerRequest, TryAgain, judge
+from mcptrio.client.timeouts import ClientTimeouts
+from mcptrio.errors import (
+    ConnectionClosed,
+    InvalidParams,
+    MCPError,
+    MCPTrioError,
+    Overloaded,
+    RemoteProtocolError,
+    RequestFailed,
+    RequestTimeout,
+)
+from mcptrio.protocol.client_connection import (
+    ClientConnection,
+    RemoteServer,
+    RequestSent,
+    error_of,
+    log_level_meta,
+)
+from mcptrio.protocol.envelope import SERVER_INFO
+from mcptrio.protocol.events import CancelReceived, NotificationReceived, Refused, RequestReceived, Unexpected
+from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
+from mcptrio.protocol.model.base import EmptyResult
+from mcptrio.protocol.model.elicitation import ElicitationCompleteParams
+from mcptrio.protocol.model.lifecycle import (
+    DiscoverParams,
+    DiscoverResult,
+    Implementation,
+    InitializeResult,
+    PromptsCapability,
+    ResourcesCapability,
+    ServerCapabilities,
+    ToolsCapability,
+)
+from mcptrio.protocol.model.logging import LoggingMessageParams, SetLevelParams
+from mcptrio.protocol.model.methods import Side
+from mcptrio.protocol.model.progress import ProgressParams
+from mcptrio.protocol.revisions.registry import HANDSHAKE_VERSIONS, LATEST, LATEST_HANDSHAKE, REVISIONS
+from mcptrio.protocol.revisions.revision import Inputs, Lifecycle, LogLevel, Revision
+
+__all__ = ["ClientSession"]
+
+_log = logging.getLogger("mcptrio.client.session")
+
+GOODBYE = 1.0
+"""Seconds for telling a server that nobody waits for its answer any more."""
+_AT_WORK = 64
+"""Requests of a server that are being answered; the next one is refused."""
+_LONG = frozenset({"tools/call", "prompts/get", "resources/read", "completion/complete"})
+"""Requests whose progress and log messages are asked for."""
+_NOTHING: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+
+_EVERYTHING = ServerCapabilities(
+    tools=ToolsCapability(),
+    resources=ResourcesCapability(),
+    prompts=PromptsCapability(),
+    completions={},
+    logging={},
+)
+"""What is assumed of a server that does not tell: it answers what it has."""
+
+
+class ClientSession:
+    """
+    Args:
+        name: of the server, for the user; until it has said its own.
+        log_level: log messages of this level and above are asked for.
+        heard: called with each notification that is for nobody in here.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        info: Implementation,
+        handlers: Handlers,
+        timeouts: ClientTimeouts,
+        log_level: str | None,
+        heard: Callable[[NotificationReceived | CancelReceived], None],
+    ) -> None:
+        self._name = name
+        self._handlers = handlers
+        self._timeouts = timeouts
+        self._log_level = log_level
+        self._heard = heard
+        self._connection = ClientConnection(info=info, capabilities=handlers.capabilities())
+        self._calls = Calls(timeouts, self._take_back)
+        self._at_work: dict[object, trio.CancelScope] = {}
+        self._pages: dict[str, trio.Event] = {}
+        """By elicitation id: set when the server says that the user is done with a page."""
+        self._last_heard = trio.current_time()
+        self._given_up = ""
+        """Why the session is ended from here."""
+        self._link: Link | None = None
+        self._nursery: trio.Nursery | None = None
+        self.server: RemoteServer | None = None
+        """``None`` until agreed."""
+        self.generation = 0
+        """How often it has been renewed."""
+
+    # Agreeing
+
+    @contextmanager
+    def attached(self, link: Link, nursery: trio.Nursery) -> Iterator[None]:
+        """While inside, messages of the link come to :meth:`receive`, and tasks of this session run in the nursery.
+
+        What still comes afterwards, while the link is being left, starts nothing.
+        """
+        self._link = link
+        self._nursery = nursery
+        try:
+            yield
+        finally:
+            self._nursery = None
+
+    async def negotiate(self, *, pinned: str | None = None, known: str | None = None) -> RemoteServer:
+        """Agree on a revision.
+
+        Args:
+            pinned: speak this one or fail.
+            known: the version that was agreed on with this server before.
+
+        Raises:
+            RemoteProtocolError: no revision in common.
+            MCPError: the server refused.
+            RequestFailed, ConnectionClosed: it cannot be reached.
+        """
+        expected = pinned or known
+        if expected in HANDSHAKE_VERSIONS:
+            return await self._shake_hands(REVISIONS[expected], exactly=pinned is not None)
+        revision = REVISIONS[expected] if expected is not None else LATEST
+        asked_again: set[str] = set()
+        while True:
+            # A server that must speak this revision has all the time there is.
+            patience = self._timeouts.probe if pinned is None else inf
+            verdict = judge(await self._probe(revision, patience), revision.version)
+            if (
+                isinstance(verdict, TryAgain)
+                and pinned in (None, verdict.version)
+                and verdict.version not in asked_again
+            ):
+                asked_again.add(verdict.version)
+                revision = REVISIONS[verdict.version]
+            elif isinstance(verdict, PerRequest) and pinned in (None, verdict.version):
+                return self._settle(_discovered(REVISIONS[verdict.version], verdict.discovered))
+            elif isinstance(verdict, Handshake) and pinned is None:
+                return await self._shake_hands(LATEST_HANDSHAKE, exactly=False)
+            elif isinstance(verdict, Fail):
+                raise verdict.error
+            else:
+                raise RemoteProtocolError(f"{self.link.name} does not speak revision {revision.version}")
+
+    async def renew(self) -> None:
+        """Shake hands again, since the server has forgotten the session."""
+        server = self._agreed
+        if server.revision.lifecycle is Lifecycle.HANDSHAKE:
+            with trio.move_on_after(self._timeouts.connect):
+                await self._shake_hands(server.revision, exactly=False)
+                self.generation += 1
+                return
+            raise RequestFailed(f"{self.link.name}: no new session within {self._timeouts.connect:g} s")
+
+    # Using
+
+    @property
+    def link(self) -> Link:
+        assert self._link is not None
+        return self._link
+
+    @property
+    def revision(self) -> Revision:
+        return self._agreed.revision
+
+    @property
+    def asker(self) -> str:
+        """Who asks, for showing to the user: what the server calls itself, and what it is known as here."""
+        info = self.server.info if self.server is not None else None
+        said = (info.title or info.name) if info is not None else self._name
+        return self._name if said == self._name else f"{said} ({self._name})"
+
+    async def request(
+        self,
+        method: str,
+        params: Any,
+        *,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+        mirrored: Mapping[str, tuple[str, ...]] = _NOTHING,
+    ) -> Any:
+        """Send a request and read its result.
+
+        Raises:
+            MCPError: the server answered with an error.
+            RemoteProtocolError: the result cannot be read.
+            RequestTimeout, RequestFailed, SessionLost, ConnectionClosed: there is no answer.
+        """
+        revision = self.revision
+        meta: dict[str, Any] | None = None
+        if method in _LONG or on_progress is not None:
+            meta = {"progressToken": self._connection.progress_token()}
+            if self._log_level is not None and revision.log_level is LogLevel.PER_REQUEST:
+                meta.update(log_level_meta(self._log_level))
+        sent = self._connection.request(method, params, revision=revision, meta=meta)
+        try:
+            answer = await self._calls.exchange(
+                self.link, sent, timeout=timeout, on_progress=on_progress, mirrored=mirrored
+            )
+        except RequestFailed as failed:
+            if failed.reply is not None:
+                raise _refusal(failed.reply) from failed
+            raise
+        except ConnectionClosed as closed:
+            if self._given_up:
+                raise ConnectionClosed(self._given_up) from closed
+            raise
+        self._last_heard = trio.current_time()
+        return self._connection.result(sent, answer)
+
+    async def open_stream(self, method: str, params: Any, begun: Callable[[object], None]) -> Any:
+        """Send a request whose answer comes when all is over.
+
+        Args:
+            begun: called with the request's id before it is sent.
+        """
+        sent = self._connection.request(method, params, revision=self.revision)
+        begun(sent.message.id)
+        try:
+            answer = await self.link.exchange(sent.message, sent.revision)
+        except trio.Cancelled:
+            if not self.link.cancels_by_leaving(sent.revision):
+                self._take_back(self.link, sent)
+            raise
+        except RequestFailed as failed:
+            if failed.reply is not None:
+                raise _refusal(failed.reply) from failed
+            raise
+        return self._connection.result(sent, answer)
+
+    async def notify(self, method: str, params: dict[str, Any] | None = None) -> bool:
+        """Send a notification; whether the revision has it. One outside the specification is sent in any case."""
+        revision = self.revision
+        message = self._connection.notification(method, params, revision=revision)
+        if message is None and revision.method(method, Side.CLIENT) is None and not _is_ours(method):
+            message = self._connection.custom_notification(method, params, revision=revision)
+        if message is None:
+            return False
+        with trio.move_on_after(self._timeouts.request):
+            await self.link.send(message, revision)
+            return True
+        seconds = self._timeouts.request
+        raise RequestTimeout(f"{method}: {self.link.name} did not take it within {seconds:g} s", seconds=seconds)
+
+    def set_log_level(self, level: str | None) -> None:
+        """Ask for log messages of this level and above with each request, where the revision asks so."""
+        self._log_level = level
+
+    async def answer(self, method: str, params: Any) -> Any:
+        """Have the handlers answer a question of the server; meanwhile no request of ours can time out."""
+        with self._calls.asked():
+            return await self._handlers.answer(method, params, server=self.asker, timeout=self._timeouts.input)
+
+    def page_done(self, elicitation_id: str) -> trio.Event:
+        """Set when the server says that the user is done with a page (2025-11-25)."""
+        return self._pages.setdefault(elicitation_id, trio.Event())
+
+    def forget_page(self, elicitation_id: str) -> None:
+        self._pages.pop(elicitation_id, None)
+
+    async def keep_alive(self, interval: float) -> str:
+        """Ping where nothing else was heard for ``interval`` seconds; returns what is wrong when there is no answer."""
+        if self.revision.method("ping", Side.SERVER) is None:
+            await trio.sleep_forever()
+        while True:
+            await trio.sleep_until(self._last_heard + interval)
+            if trio.current_time() < self._last_heard + interval:
+                continue
+            try:
+                await self.request("ping", None, timeout=self._timeouts.ping)
+            except RequestTimeout:
+                self._given_up = f"the server did not answer a ping within {self._timeouts.ping:g} s"
+                return self._given_up
+            except (MCPTrioError, OSError) as error:
+                _log.warning("%s: a ping failed: %s", self.link.name, error)
+            self._last_heard = trio.current_time()
+
+    # Listening
+
+    def receive(self, message: Request | Notification) -> None:
+        """Take in what the server sends on its own."""
+        self._last_heard = trio.current_time()
+        revision = self.server.revision if self.server is not None else LATEST_HANDSHAKE
+        event = self._connection.receive(message, revision)
+        if isinstance(event, NotificationReceived):
+            self._notified(event)
+        elif isinstance(event, RequestReceived):
+            self._asked(event)
+        elif isinstance(event, Refused):
+            if revision.inputs is Inputs.BACK_CHANNEL:
+                self._start_sending(event.reply, revision)
+            else:
+                # "clients do not send JSON-RPC responses" (basic/transports).
+                _log.debug("%s: ignored a request: %s", self.link.name, event.reply.message)
+        elif isinstance(event, CancelReceived):
+            scope = self._at_work.get(event.id)
+            if scope is not None:
+                scope.cancel()
+            else:
+                self._heard(event)
+        elif isinstance(event, Unexpected):
+            _log.debug("%s: ignored %s", self.link.name, event.what)
+
+    # Private
+
+    @property
+    def _agreed(self) -> RemoteServer:
+        if self.server is None:
+            raise ConnectionClosed("not connected yet")
+        return self.server
+
+    async def _probe(self, revision: Revision, patience: float) -> Response | ErrorResponse | RequestFailed | None:
+        sent = self._connection.request("server/discover", DiscoverParams(), revision=revision)
+        with trio.move_on_after(patience):
+            try:
+                return await self.link.exchange(sent.message, revision)
+            except RequestFailed as failed:
+                return failed
+        return None
+
+    async def _shake_hands(self, revision: Revision, *, exactly: bool) -> RemoteServer:
+        sent = self._connection.initialize(revision)
+        try:
+            answer = await self.link.exchange(sent.message, revision)
+        except RequestFailed as failed:
+            if failed.reply is not None and failed.status == 200:
+                raise failed.reply from failed
+            raise
+        result: InitializeResult = self._connection.result(sent, answer)
+        version = result.protocol_version
+        if version not in HANDSHAKE_VERSIONS or (exactly and version != revision.version):
+            expected = revision.version if exactly else f"one of {', '.join(HANDSHAKE_VERSIONS)}"
+            raise RemoteProtocolError(f"{self.link.name}: expected to speak {expected}, the server speaks {version!r}")
+        agreed = REVISIONS[version]
+        server = RemoteServer(
+            revision=agreed,
+            info=result.server_info,
+            capabilities=result.capabilities,
+            instructions=result.instructions,
+        )
+        initialized = self._connection.notification("notifications/initialized", None, revision=agreed)
+        assert initialized is not None
+        await self.link.send(initialized, agreed)
+        self._settle(server)
+        if self._log_level is not None and server.capabilities.logging is not None:
+            await self._ask_for_logs(self._log_level)
+        return server
+
+    async def _ask_for_logs(self, level: str) -> None:
+        try:
+            await self.request("logging/setLevel", SetLevelParams(level=level))  # type: ignore[arg-type]
+        except (MCPError, RequestTimeout) as error:
+            _log.warning("%s: the server does not take a log level: %s", self.link.name, error)
+
+    def _settle(self, server: RemoteServer) -> RemoteServer:
+        self.server = server
+        self.link.settled(server.revision)
+        return server
+
+    def _notified(self, event: NotificationReceived) -> None:
+        params = event.params
+        if isinstance(params, ProgressParams):
+            self._calls.progressed(params)
+        elif isinstance(params, LoggingMessageParams):
+            self._handlers.hear(params)
+        elif isinstance(params, ElicitationCompleteParams):
+            done = self._pages.get(params.elicitation_id)
+            if done is not None:
+                done.set()
+        else:
+            self._heard(event)
+
+    def _asked(self, request: RequestReceived) -> None:
+        if request.method.name == "ping":
+            self._start_sending(self._connection.answer(request, EmptyResult()), request.peer.revision)
+        elif len(self._at_work) >= _AT_WORK:
+            error = Overloaded(f"at most {_AT_WORK} requests are answered at once")
+            self._start_sending(self._connection.refuse(request, error), request.peer.revision)
+        elif self._nursery is not None:
+            self._at_work[request.id] = trio.CancelScope()
+            self._nursery.start_soon(self._serve, request)
+
+    async def _serve(self, request: RequestReceived) -> None:
+        reply: Response | ErrorResponse | None = None
+        try:
+            with self._at_work[request.id]:
+                try:
+                    result = await self.answer(request.method.name, request.params)
+                    reply = self._connection.answer(request, result)
+                except MCPError as error:
+                    reply = self._connection.refuse(request, error)
+        finally:
+            del self._at_work[request.id]
+            self._connection.silence(request)
+        if reply is not None:
+            await self._send(reply, request.peer.revision)
+
+    def _start_sending(self, message: Response | ErrorResponse | Notification, revision: Revision) -> None:
+        if self._nursery is not None:
+            self._nursery.start_soon(self._send, message, revision)
+
+    async def _send(self, message: Response | ErrorResponse | Notification, revision: Revision) -> None:
+        try:
+            with trio.fail_after(self._timeouts.request):
+                await self.link.send(message, revision)
+        except (RequestFailed, ConnectionClosed, trio.TooSlowError) as error:
+            _log.warning("%s: an answer did not get through: %s", self.link.name, error)
+
+    def _take_back(self, link: Link, sent: RequestSent) -> None:
+        if self._nursery is not None:
+            self._nursery.start_soon(self._say_goodbye, link, sent)
+
+    async def _say_goodbye(self, link: Link, sent: RequestSent) -> None:
+        notice = self._connection.cancelled(sent.message.id, "no longer needed")
+        with trio.move_on_after(GOODBYE, shield=True):
+            try:
+                await link.send(notice, sent.revision)
+            except (RequestFailed, ConnectionClosed) as error:
+                _log.debug("%s: a cancellation did not get through: %s", link.name, error)
+
+
+def _refusal(reply: MCPError) -> MCPError:
+    """The error of a refused HTTP request, in the class it has where the answer is read in full."""
+    return error_of(ErrorResponse.of(None, reply))
+
+
+def _is_ours(method: str) -> bool:
+    """Whether some revision has the method, so that it means nothing here rather than something of the server's."""
+    return any(revision.method(method, Side.SERVER) is not None for revision in REVISIONS.values())
+
+
+def _discovered(revision: Revision, raw: dict[str, Any] | None) -> RemoteServer:
+    if raw is None:
+        return RemoteServer(revision=revision, capabilities=_EVERYTHING)
+    meta = raw.get("_meta")
+    said = meta.get(SERVER_INFO) if isinstance(meta, dict) else None
+    try:
+        result: DiscoverResult = revision.structure(raw, DiscoverResult)
+        info = revision.structure(said, Implementation) if said is not None else None
+    except InvalidParams as error:
+        raise RemoteProtocolError(f"the server's result of server/discover: {error.message}") from error
+    return RemoteServer(
+        revision=revision, info=info, capabilities=result.capabilities, instructions=result.instructions
+    )

@@ -1,0 +1,55 @@
+"""A server's question asked on a terminal.
+
+For a command line, which brings the terminal: how a line is read, and how text is written. The one rule: whatever the
+terminal does, there is an answer: the end of input is a cancel.
+
+Source: MCP 2026-07-28, client/elicitation, "Response Actions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from mcptrio.client.dialog_text import WIDTH
+from mcptrio.client.form_dialog import FormDialog
+from mcptrio.client.forms import Form, Page
+from mcptrio.client.page_dialog import PageDialog, in_brackets
+from mcptrio.protocol.model.elicitation import ElicitResult
+
+__all__ = ["ask"]
+
+
+async def ask(
+    question: Form | Page,
+    *,
+    read_line: Callable[[str], Awaitable[str]],
+    write: Callable[[str], None],
+    width: int = WIDTH,
+    emphasise: Callable[[str], str] = in_brackets,
+) -> ElicitResult:
+    """Ask until there is an answer. The caller sets the deadline, and opens an accepted page.
+
+    Args:
+        read_line: shows a prompt and gives the line that was entered, with or without its end. An EOFError from it is
+            a cancel; any other exception passes through.
+        write: shows text, whole lines.
+        width: columns to wrap the text at.
+        emphasise: makes the host of a page stand out, e.g. bold.
+
+    Returns:
+        The answer: accepted only when the user has said so after seeing all of it, and checked.
+    """
+    if isinstance(question, Form):
+        dialog: FormDialog | PageDialog = FormDialog(question, width=width)
+    else:
+        dialog = PageDialog(question, width=width, emphasise=emphasise)
+    reply = dialog.begin()
+    while reply.result is None:
+        write(reply.text)
+        try:
+            line = await read_line(reply.prompt)
+        except EOFError:
+            return question.cancel()
+        reply = dialog.feed(line)
+    write(reply.text)
+    return reply.result

@@ -1,0 +1,78 @@
+"""A tool call that is followed while it runs.
+
+Given out by ``Client.start_tool``.
+The one rule: the reports come in order, and all of them before the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import trio
+
+from mcptrio.client.calls import Progress
+from mcptrio.errors import MCPTrioError, RequestFailed
+from mcptrio.protocol.model.tools import CallToolResult
+
+__all__ = ["ToolCall"]
+
+_WAITING = 64
+"""Reports that wait to be read; then the call waits as well."""
+
+
+class ToolCall:
+    """``async for progress in call: ...``, then ``await call.result()``."""
+
+    def __init__(self) -> None:
+        self._send, self._receive = trio.open_memory_channel[Progress](_WAITING)
+        self._done = trio.Event()
+        self._result: CallToolResult | None = None
+        self._error: MCPTrioError | None = None
+
+    def __aiter__(self) -> AsyncIterator[Progress]:
+        return self
+
+    async def __anext__(self) -> Progress:
+        try:
+            return await self._receive.receive()
+        except (trio.EndOfChannel, trio.ClosedResourceError):
+            raise StopAsyncIteration from None
+
+    async def result(self) -> CallToolResult:
+        """Wait for the result; reports that nobody has read are dropped.
+
+        Raises:
+            MCPTrioError: as ``Client.call_tool`` does.
+            RequestFailed: the call was left before it had one.
+        """
+        self._receive.close()
+        await self._done.wait()
+        if self._error is not None:
+            raise self._error
+        assert self._result is not None
+        return self._result
+
+    # For the client
+
+    async def report(self, progress: Progress) -> None:
+        try:
+            await self._send.send(progress)
+        except trio.BrokenResourceError:
+            pass  # nobody reads them
+
+    def finish(self, result: CallToolResult) -> None:
+        self._result = result
+        self._end()
+
+    def fail(self, error: MCPTrioError) -> None:
+        self._error = error
+        self._end()
+
+    def leave(self) -> None:
+        """Nobody follows the call any more."""
+        if not self._done.is_set():
+            self.fail(RequestFailed("the call was left before its result"))
+
+    def _end(self) -> None:
+        self._send.close()
+        self._done.set()

@@ -1,0 +1,101 @@
+"""``mcptrio call``: a tool, with arguments typed by its schema."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mcptrio.capabilities.problems import suggest
+from mcptrio.client.printable import quote_name
+from mcptrio.commands.arguments import check_arguments, read_arguments, read_file, read_json
+from mcptrio.commands.client_command import ClientCommand
+from mcptrio.commands.contents import Contents, says_the_same
+from mcptrio.commands.exits import ExitCode
+from mcptrio.commands.input_lines import read_input
+from mcptrio.commands.progress import progress_line
+from mcptrio.commands.visit import Visit
+from mcptrio.errors import ConfigError
+from mcptrio.protocol.model.fields import ABSENT
+from mcptrio.protocol.model.tools import CallToolResult, Tool
+
+__all__ = ["command"]
+
+
+@click.command("call", cls=ClientCommand)
+@click.argument("tool")
+@click.argument("words", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--args", "base", metavar="JSON|@FILE|-", help="Arguments as a JSON object; KEY=VALUE adds to it.")
+@click.option("--no-check", is_flag=True, help="Send the arguments whatever the tool's schema says of them.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, file_okay=False), help="Save images, sounds and blobs here."
+)
+async def command(
+    visit: Visit, tool: str, words: tuple[str, ...], base: str | None, no_check: bool, output: Path | None
+) -> int:
+    """Call a tool.
+
+    Arguments are typed by its schema: KEY=VALUE is a text where the tool takes a text, else a number, true or false,
+    null, an array or an object in JSON. KEY:=JSON is JSON in any case. KEY=@FILE takes the contents of a file.
+    A.B=VALUE sets B within the object A. A KEY that takes an array may be repeated.
+    """
+    found = await _find(visit, tool, required=not no_check)
+    given = await _base(visit, base)
+    schema = found.input_schema if found is not None else {}
+    arguments = read_arguments(words, schema, base=given)
+    if not no_check:
+        check_arguments(arguments, schema)
+    with progress_line(visit.console, tool) as line:
+        result = await visit.client.call_tool(tool, arguments, progress=line)
+    return await _show(visit, tool, found, result, output)
+
+
+async def _find(visit: Visit, name: str, *, required: bool) -> Tool | None:
+    names = []
+    async for tool in visit.client.tools():
+        if tool.name == name:
+            return tool
+        names.append(tool.name)
+    if required:
+        raise ConfigError(f"the server has no tool {quote_name(name)}{suggest(name, names)}")
+    return None
+
+
+async def _base(visit: Visit, text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    if text == "-":
+        if not visit.may_read_input:
+            raise ConfigError("--args: standard input is read by the shell; say @FILE")
+        text = await read_input()
+    elif text.startswith("@"):
+        text = read_file(text[1:], "--args").decode("utf-8", "replace")
+    value = read_json(text, "--args")
+    if not isinstance(value, dict):
+        raise ConfigError("--args: expected a JSON object, got something else")
+    return value
+
+
+async def _show(visit: Visit, name: str, tool: Tool | None, result: CallToolResult, output: Path | None) -> int:
+    code = ExitCode.FAILED if result.is_error else ExitCode.DONE
+    contents = Contents(visit.console, output, name=name)
+    if visit.as_json:
+        visit.console.print_json(visit.wire(result))
+        if output is not None:
+            await contents.save(result.content)
+        return code
+    if result.is_error:
+        visit.console.complain(f"{name} reported an error:")
+        await contents.show(result.content, as_error=True)
+        return code
+    structured = result.structured_content
+    if says_the_same(result.content, structured) and visit.console.is_out_terminal:
+        contents.show_structured(structured)
+        return code
+    await contents.show(result.content)
+    if structured is not ABSENT and not says_the_same(result.content, structured):
+        contents.show_structured(structured)
+    if structured is not ABSENT and tool is not None and tool.output_schema is None and visit.verbose:
+        visit.console.note(f"{name} has no output schema, yet its result is structured", "yellow")
+    return code

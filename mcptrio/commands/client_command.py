@@ -1,0 +1,176 @@
+"""The kind of click command that talks to one server: TARGET, the options for reaching it, and a function.
+
+Each module of this package that is a command of the client has one of these as ``command``; the shell runs the same
+functions without TARGET. The one rule: the function takes a :class:`~mcptrio.commands.visit.Visit` and its own
+parameters, and knows nothing of how the server was reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mcptrio.commands.exits import EXIT_CODES
+from mcptrio.commands.running import Action, ClientOptions, run_action
+from mcptrio.commands.targets import FILES, TargetOptions
+from mcptrio.protocol.model.logging import LEVELS
+from mcptrio.protocol.revisions.registry import REVISIONS
+
+__all__ = ["ClientCommand"]
+
+_OFF = "off"
+_COMMAND = "mcptrio.commands.command"
+"""The key in click's context of what stands behind ``--``."""
+_SERVER = (
+    "TARGET is a URL, a command in one argument, FILE.json#NAME, or the name of a server in"
+    f" {', '.join(FILES[:-1])} or {FILES[-1]}. Leave it out with --plugin, or with a command behind -- at the end."
+)
+
+
+class ClientCommand(click.Command):
+    """Made by ``@click.command(name, cls=ClientCommand)`` of an async function."""
+
+    def __init__(self, name: str | None, *, params: list[click.Parameter] | None = None, **options: Any) -> None:
+        self.own_params = list(params or ())
+        """Without TARGET and what goes with it."""
+        options.setdefault("epilog", f"{_SERVER}\n\n{EXIT_CODES}")
+        super().__init__(name, params=[_target(), *self.own_params, *_common()], **options)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take off what stands behind ``--``; TARGET is not expected then, nor with ``--plugin``."""
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[_COMMAND] = tuple(args[at + 1 :])
+            if not ctx.meta[_COMMAND]:
+                raise click.UsageError("expected a command behind --, got nothing", ctx)
+            args = args[:at]
+        elif any(arg == "--plugin" or arg.startswith("--plugin=") for arg in args) or self._has_plugin(ctx):
+            ctx.meta[_COMMAND] = ()
+        return super().parse_args(ctx, args)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        params = super().get_params(ctx)
+        return [param for param in params if param.name != "target"] if _COMMAND in ctx.meta else params
+
+    def invoke(self, ctx: click.Context) -> Any:
+        own = {param.name: ctx.params[param.name] for param in self.own_params if param.name in ctx.params}
+        given = {name: value for name, value in ctx.params.items() if name not in own}
+        ctx.exit(run_action(self.action(own), _options(given, ctx.meta.get(_COMMAND, ()))))
+
+    def action(self, own: dict[str, Any]) -> Action:
+        """The function with its own parameters."""
+        assert self.callback is not None
+        return partial(self.callback, **own)
+
+    def parse_own(self, words: Sequence[str]) -> dict[str, Any]:
+        """Read a line of the shell: the own parameters, and ``as_json``.
+
+        Raises:
+            click.ClickException: they are not right.
+            click.exceptions.Exit: help was asked for, and shown.
+        """
+        inner = click.Command(self.name, params=[*self.own_params, _json()], help=self.help, add_help_option=True)
+        with inner.make_context(self.name, list(words)) as ctx:
+            return dict(ctx.params)
+
+    def _has_plugin(self, ctx: click.Context) -> bool:
+        option = next(param for param in self.params if param.name == "plugins")
+        return option.resolve_envvar_value(ctx) is not None
+
+
+def _options(given: dict[str, Any], command: tuple[str, ...]) -> ClientOptions:
+    target = TargetOptions(
+        target=given.get("target"),
+        command=command,
+        plugins=given["plugins"],
+        config=given["config"],
+        mcp_json=given["mcp_json"],
+        transport=given["transport"],
+        headers=given["headers"],
+        env=given["env"],
+        inherit_env=given["inherit_env"],
+        cwd=given["cwd"],
+    )
+    return ClientOptions(
+        target=target,
+        roots=given["roots"],
+        revision=given["revision"],
+        timeout=given["timeout"],
+        log_level=None if given["log_level"] == _OFF else given["log_level"],
+        as_json=given["as_json"],
+        no_input=given["no_input"],
+        verbose=given["verbose"],
+    )
+
+
+def _target() -> click.Parameter:
+    return click.Argument(["target"], metavar="TARGET")
+
+
+def _seconds(_ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+    if value is not None and isnan(value):
+        raise click.BadParameter("expected a number of seconds, got nan", param=param)
+    return value
+
+
+def _json() -> click.Option:
+    return click.Option(["--json", "as_json"], is_flag=True, help="Print JSON, on one line where nobody reads along.")
+
+
+def _common() -> list[click.Parameter]:
+    """The options of all these commands, made anew: click keeps what belongs to one command in them."""
+    file, folder = click.Path(path_type=Path, dir_okay=False), click.Path(path_type=Path, file_okay=False, exists=True)
+    return [
+        click.Option(
+            ["--plugin", "plugins"],
+            multiple=True,
+            metavar="NAME|FILE.py",
+            help="Serve this plugin, installed or a file, in this process, and talk to it; repeat for more.",
+        ),
+        click.Option(["--config"], type=file, help="With --plugin: read this file; by default ./mcptrio.toml."),
+        click.Option(["--mcp-json"], type=file, help="TARGET is the name of a server in this file."),
+        click.Option(
+            ["--transport"],
+            type=click.Choice(["auto", "http", "sse"]),
+            default="auto",
+            show_default=True,
+            help="How to speak to a URL: Streamable HTTP, HTTP with SSE, or whichever it answers.",
+        ),
+        click.Option(
+            ["--header", "headers"],
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Send this header to a URL. VALUE may be @FILE or $VARIABLE, which no process list shows.",
+        ),
+        click.Option(
+            ["--env"],
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Set this variable for a command. VALUE may be @FILE or $VARIABLE.",
+        ),
+        click.Option(["--inherit-env"], is_flag=True, help="Give a command all of our environment, secrets included."),
+        click.Option(["--cwd"], type=folder, help="Start a command in this folder."),
+        click.Option(["--root", "roots"], multiple=True, type=folder, help="A folder the server may work in."),
+        click.Option(["--revision"], type=click.Choice(list(REVISIONS)), help="Speak this revision, or fail."),
+        click.Option(
+            ["--timeout"],
+            type=click.FloatRange(min=0, min_open=True),
+            callback=_seconds,
+            help="Seconds for connecting, and for an answer or its next progress.  [default: 30, 60]",
+        ),
+        click.Option(
+            ["--log-level"],
+            type=click.Choice([*LEVELS, _OFF]),
+            default="info",
+            show_default=True,
+            help="Show log messages of the server of this level and above.",
+        ),
+        _json(),
+        click.Option(["--no-input"], is_flag=True, help="Do not let the server ask, even at a terminal."),
+        click.Option(["--verbose"], is_flag=True, help="Show our log, the server's standard error, and tracebacks."),
+    ]

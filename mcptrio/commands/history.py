@@ -1,0 +1,65 @@
+"""The lines entered into the shell, kept for the next time outside of any project.
+
+The one rule: a file that cannot be read or written makes nothing fail, and only its owner reads it.
+
+Source: XDG Base Directory Specification, "XDG_STATE_HOME".
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+__all__ = ["History", "history_path"]
+
+_KEPT = 1_000
+"""Lines; the file is cut back to them when it has twice as many."""
+_MOST_BYTES = 8 * 1024 * 1024
+
+
+def history_path() -> Path:
+    """``mcptrio/history`` in the user's folder for state."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    folder = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
+    return folder / "mcptrio" / "history"
+
+
+class History:
+    """
+    Args:
+        path: of the file; ``None``: nothing is kept.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self.lines: list[str] = []
+        """The oldest first."""
+        if path is not None:
+            with suppress(OSError):
+                self._load(path)
+
+    def add(self, line: str) -> None:
+        """Keep a line, unless it is the last one again, or begins with a space; in the file only what shows."""
+        if not line.strip() or line.startswith(" ") or self.lines[-1:] == [line]:
+            return
+        self.lines.append(line)
+        if self._path is not None and line.isprintable():
+            with suppress(OSError):
+                self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                _write(self._path, [line], os.O_APPEND)
+
+    def _load(self, path: Path) -> None:
+        with path.open("rb") as file:
+            lines = file.read(_MOST_BYTES).decode("utf-8", "replace").splitlines()
+        self.lines = lines[-_KEPT:]
+        if len(lines) > 2 * _KEPT:
+            new = path.with_name(f"{path.name}.{os.getpid()}")
+            _write(new, self.lines, os.O_TRUNC)
+            new.replace(path)
+
+
+def _write(path: Path, lines: list[str], flag: int) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | flag, 0o600)
+    with os.fdopen(fd, "ab" if flag == os.O_APPEND else "wb") as file:
+        file.write("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))

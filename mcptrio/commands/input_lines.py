@@ -1,0 +1,80 @@
+"""Standard input, where it is no terminal: all of it, or line by line.
+
+The one rule: it is read in pieces that can be given up, never with Python's own buffered reader, whose lock a thread
+would hold while the interpreter ends.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mcptrio.errors import ConfigError
+from mcptrio.transports.descriptors import Reader, open_reader
+
+__all__ = ["InputLines", "open_input", "read_input"]
+
+MOST = 64 * 1024 * 1024
+"""Bytes of the whole input."""
+LONGEST_LINE = 1024 * 1024
+"""Bytes of one line."""
+
+
+class InputLines:
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._buffer = b""
+        self._has_ended = False
+
+    async def read(self) -> str | None:
+        """The next line, without its end; ``None`` at the end of the input.
+
+        Raises:
+            ConfigError: a line is too long.
+        """
+        while b"\n" not in self._buffer and not self._has_ended:
+            chunk = await self._reader.read()
+            self._has_ended = not chunk
+            self._buffer += chunk
+            if len(self._buffer) > LONGEST_LINE and b"\n" not in self._buffer:
+                raise ConfigError(f"standard input: expected lines of at most {LONGEST_LINE} bytes, got a longer one")
+        if not self._buffer:
+            return None
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line.decode("utf-8", "replace").removesuffix("\r")
+
+
+@contextmanager
+def open_input() -> Iterator[Reader]:
+    """Standard input, as long as the context lasts.
+
+    Raises:
+        ConfigError: it is closed.
+    """
+    if sys.stdin is None:
+        raise ConfigError("standard input is closed")
+    reader = open_reader(os.dup(sys.stdin.fileno()))
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
+async def read_input() -> str:
+    """All of standard input.
+
+    Raises:
+        ConfigError: it is closed, too large, or not UTF-8.
+    """
+    data = bytearray()
+    with open_input() as reader:
+        while chunk := await reader.read():
+            data += chunk
+            if len(data) > MOST:
+                raise ConfigError(f"standard input: expected at most {MOST} bytes, got more")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"standard input: expected UTF-8, got {error.reason} at byte {error.start}") from error

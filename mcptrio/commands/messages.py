@@ -1,0 +1,63 @@
+"""Log messages: the server's, and our own log, as lines of standard error coloured by severity."""
+
+from __future__ import annotations
+
+import json
+import logging
+from contextlib import suppress
+from typing import Any
+
+from mcptrio.client.printable import printable
+from mcptrio.commands.console import Console, Style
+from mcptrio.protocol.model.logging import LoggingMessageParams
+
+__all__ = ["ConsoleHandler", "show_message"]
+
+_STYLES: dict[str, tuple[Style, ...]] = {
+    "debug": ("dim",),
+    "info": ("cyan",),
+    "notice": ("cyan", "bold"),
+    "warning": ("yellow",),
+    "error": ("red",),
+    "critical": ("red", "bold"),
+    "alert": ("red", "bold"),
+    "emergency": ("red", "bold"),
+}
+_LONGEST = 4_000
+"""Characters of a message that are shown."""
+
+
+def show_message(console: Console, message: LoggingMessageParams) -> None:
+    """Show a log message of the server."""
+    logger = f" {message.logger[:100]}:" if message.logger else ""
+    _show(console, message.level, f"{logger} {_text(message.data)}")
+
+
+class ConsoleHandler(logging.Handler):
+    """Shows our own log.
+
+    Args:
+        verbose: with the tracebacks.
+    """
+
+    def __init__(self, console: Console, *, verbose: bool) -> None:
+        super().__init__()
+        self._console = console
+        self._verbose = verbose
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show a record. Where standard error is gone, nothing is said any more."""
+        name = f" {record.name}:" if self._verbose else ""
+        with suppress(OSError):
+            _show(self._console, record.levelname.lower(), f"{name} {record.getMessage()}")
+            if self._verbose and record.exc_info:
+                self._console.note(logging.Formatter().formatException(record.exc_info), "dim")
+
+
+def _show(console: Console, level: str, text: str) -> None:
+    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    console.note_painted(f"{console.paint(f'[{level}]', *_STYLES.get(level, ()))}{printable(shown)}")
+
+
+def _text(data: Any) -> str:
+    return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)

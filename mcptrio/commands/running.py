@@ -1,0 +1,186 @@
+"""A command that talks to one server, run: connected, interrupted, ended with a code that says how.
+
+Called by :class:`mcptrio.commands.client_command.ClientCommand`.
+The one rule: whatever happens, there is one line on standard error that says what, and an exit code that says whose.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack, contextmanager
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TextIO, TypeAlias
+
+import click
+import trio
+from attrs import frozen
+
+from mcptrio.client.printable import printable
+from mcptrio.client.timeouts import ClientTimeouts
+from mcptrio.commands.console import Console
+from mcptrio.commands.exits import ExitCode, code_of, line_of, only
+from mcptrio.commands.interrupts import Interrupts
+from mcptrio.commands.messages import ConsoleHandler
+from mcptrio.commands.progress import progress_line
+from mcptrio.commands.prompting import Person, handlers_for
+from mcptrio.commands.targets import Found, TargetOptions, find_target
+from mcptrio.commands.terminal import Terminal, open_terminal
+from mcptrio.commands.visit import Visit
+from mcptrio.connecting import connect
+from mcptrio.errors import MCPTrioError
+from mcptrio.mcp_json import Ask, Input
+from mcptrio.protocol.model.logging import LoggingLevel
+
+__all__ = ["Action", "ClientOptions", "run_action"]
+
+Action: TypeAlias = Callable[[Visit], Awaitable[int | None]]
+"""A command's own part; gives the exit code, where it is not 0."""
+
+_log = logging.getLogger("mcptrio.commands")
+
+_PROBE = 10.0
+_LONGEST = 3600.0
+"""Seconds, by default, for the first question of a connection, and for a call whatever progress it reports."""
+
+
+@frozen(kw_only=True)
+class ClientOptions:
+    """What all these commands take. See the options of the same names."""
+
+    target: TargetOptions
+    roots: tuple[Path, ...] = ()
+    revision: str | None = None
+    timeout: float | None = None
+    log_level: LoggingLevel | None = None
+    as_json: bool = False
+    no_input: bool = False
+    verbose: bool = False
+
+
+def run_action(action: Action, options: ClientOptions) -> int:
+    """Connect, act, and leave; the exit code."""
+    with _streams(moved=bool(options.target.plugins)) as (out, err):
+        console = Console(out, err)
+        _log_to(console, verbose=options.verbose)
+        try:
+            return _run(action, options, console)
+        except BrokenPipeError:
+            # Who reads our output has seen enough. What is buffered goes nowhere, or the interpreter would complain.
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, out.fileno())
+            os.close(null)
+            return ExitCode.DONE
+
+
+def _run(action: Action, options: ClientOptions, console: Console) -> int:
+    try:
+        return trio.run(_visit, action, options, find_target(options.target, ask=_asker(options)), console)
+    except (MCPTrioError, OSError, BaseExceptionGroup) as error:
+        told = only(error)
+        if isinstance(told, BrokenPipeError):
+            raise told from None
+        if not isinstance(told, (MCPTrioError, OSError)):
+            raise
+        _log.debug("the whole of it:", exc_info=error)
+        console.complain(line_of(told))
+        return code_of(told)
+    except KeyboardInterrupt:  # before anybody listened for it
+        return ExitCode.INTERRUPTED
+
+
+def _asker(options: ClientOptions) -> Ask | None:
+    """Asks for what a file of servers leaves open, before anything is started."""
+
+    def ask(input: Input) -> str | None:
+        text = printable(input.description or input.id)
+        choice = click.Choice(input.options) if input.options else None
+        answer: str = click.prompt(text, default=input.default, hide_input=input.is_secret, type=choice, err=True)
+        return answer
+
+    is_there = sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
+    return ask if is_there and not options.no_input else None
+
+
+async def _visit(action: Action, options: ClientOptions, found: Found, console: Console) -> int:
+    interrupts = Interrupts()
+    with interrupts.listening(), trio.CancelScope() as scope, interrupts.taking_back(scope):
+        async with open_terminal(console, interrupts) as terminal:
+            return await _connected(action, options, found, console, interrupts, terminal)
+    number = interrupts.number or signal.SIGINT
+    console.complain("interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}")
+    return 128 + number
+
+
+async def _connected(
+    action: Action,
+    options: ClientOptions,
+    found: Found,
+    console: Console,
+    interrupts: Interrupts,
+    terminal: Terminal | None,
+) -> int:
+    if found.told is not None:
+        console.note(found.told, "dim")
+    person = Person(console, terminal, interrupts) if terminal is not None and not options.no_input else None
+    handlers = handlers_for(console, person, roots=options.roots or None, hears=options.log_level is not None)
+    async with AsyncExitStack() as stack:
+        with progress_line(console, f"connecting to {found.name}"):
+            client = await stack.enter_async_context(
+                connect(
+                    found.target,
+                    handlers=handlers,
+                    timeouts=_timeouts(options.timeout),
+                    revision=options.revision,
+                    log_level=options.log_level,
+                )
+            )
+        visit = Visit(
+            client=client,
+            console=console,
+            interrupts=interrupts,
+            terminal=terminal,
+            is_interactive=person is not None,
+            as_json=options.as_json,
+            verbose=options.verbose,
+        )
+        return await action(visit) or ExitCode.DONE
+
+
+def _timeouts(seconds: float | None) -> ClientTimeouts:
+    if seconds is None:
+        return ClientTimeouts()
+    return ClientTimeouts(
+        connect=seconds, probe=min(_PROBE, seconds / 2), request=seconds, maximum=max(_LONGEST, seconds)
+    )
+
+
+def _log_to(console: Console, *, verbose: bool) -> None:
+    root = logging.getLogger()
+    root.addHandler(ConsoleHandler(console, verbose=verbose))
+    root.setLevel(logging.DEBUG if verbose else logging.WARNING)
+
+
+@contextmanager
+def _streams(*, moved: bool) -> Iterator[tuple[TextIOWrapper, TextIO]]:
+    """Standard output and standard error, for text of any kind: what cannot be encoded is written out.
+
+    Args:
+        moved: keep standard output for us: what else is printed in this process, by plugins, goes to standard error.
+    """
+    with ExitStack() as stack:
+        encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+        if sys.stdout is None:
+            out_fd = os.open(os.devnull, os.O_WRONLY)
+        else:
+            sys.stdout.flush()
+            out_fd = os.dup(sys.stdout.fileno())
+        out = stack.enter_context(open(out_fd, "w", encoding=encoding, errors="backslashreplace"))
+        err = sys.stderr if sys.stderr is not None else stack.enter_context(open(os.devnull, "w"))
+        if moved and sys.stdout is not None and sys.stderr is not None:
+            os.dup2(2, 1)
+        yield out, err

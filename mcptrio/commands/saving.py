@@ -1,0 +1,97 @@
+"""Files for what a server sends as bytes: images, sounds, blobs.
+
+The one rule: a file that is there is never written over, unless somebody has said so; and a name is ours, however much
+of it comes from the server: no folders, no leading dot, no odd characters.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import mimetypes
+import re
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from mcptrio.errors import ConfigError, RemoteProtocolError
+
+__all__ = ["Folder", "decode", "file_name", "write_file"]
+
+_ODD = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST = 80
+_MOST = 1_000
+"""Numbers tried for a free name."""
+_EXTENSIONS = {"text/plain": ".txt", "image/jpeg": ".jpg", "audio/mpeg": ".mp3", "audio/wav": ".wav"}
+"""Where the system has several, or none."""
+
+
+class Folder:
+    """A folder for whatever comes; made when the first file is."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def save(self, name: str, data: bytes) -> Path:
+        """Write a file of this name, or of one with a number in it where the name is taken.
+
+        Raises:
+            ConfigError: it cannot be written.
+        """
+        stem, dot, extension = name.rpartition(".")
+        stem, extension = (stem, f"{dot}{extension}") if stem else (name, "")
+        try:
+            self._path.mkdir(parents=True, exist_ok=True)
+            for number in range(1, _MOST):
+                path = self._path / (name if number == 1 else f"{stem}-{number}{extension}")
+                try:
+                    with path.open("xb") as file:
+                        file.write(data)
+                except FileExistsError:
+                    continue
+                return path
+        except OSError as error:
+            raise ConfigError(f"--output: {self._path}: {error.strerror or error}") from error
+        raise ConfigError(f"--output: {self._path}: expected a free name like {name}, got {_MOST} that are taken")
+
+
+def write_file(path: Path, data: bytes, *, overwrite: bool) -> None:
+    """
+    Raises:
+        ConfigError: it is there already, or cannot be written.
+    """
+    try:
+        with path.open("wb" if overwrite else "xb") as file:
+            file.write(data)
+    except FileExistsError as error:
+        raise ConfigError(f"--output: {path} is there already; --force writes over it") from error
+    except OSError as error:
+        raise ConfigError(f"--output: {path}: {error.strerror or error}") from error
+
+
+def decode(text: str, what: str) -> bytes:
+    """Bytes of Base64.
+
+    Raises:
+        RemoteProtocolError: it is none.
+    """
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise RemoteProtocolError(f"{what}: expected Base64, got something else: {error}") from error
+
+
+def file_name(suggested: str, mime_type: str | None) -> str:
+    """A harmless name for a file, with the extension of its type.
+
+    Args:
+        suggested: a URI, of which the last part counts, or a word.
+    """
+    try:
+        path = unquote(urlsplit(suggested).path) or suggested
+    except ValueError:
+        path = suggested
+    name = _ODD.sub("_", path.rstrip("/").rpartition("/")[2]).strip("._-")[:_LONGEST] or "file"
+    kind = (mime_type or "").partition(";")[0].strip().lower()
+    extension = _EXTENSIONS.get(kind) or mimetypes.guess_extension(kind) or ""
+    has_its_own = mimetypes.guess_type(name)[0] is not None
+    return name if has_its_own or not extension or name.lower().endswith(extension) else f"{name}{extension}"

@@ -1,0 +1,263 @@
+"""A schema in a few words, for a person who has to fill it in: ``a|b``, ``an integer (1 to 10)``.
+
+Used for listing, for typing arguments, for suggestions and for complaints.
+The one rule: whatever the schema is, the words are short and come soon: references are followed a few times, of many
+alternatives the first few count.
+
+Source: JSON Schema 2020-12, core and validation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from mcptrio.capabilities.problems import name_type
+from mcptrio.client.printable import printable
+
+__all__ = [
+    "alternatives",
+    "choices",
+    "describe",
+    "items_of",
+    "kinds",
+    "properties",
+    "required",
+    "signature",
+    "word",
+    "words_of",
+]
+
+_COMBINING = ("$ref", "anyOf", "oneOf", "allOf")
+_WORDED = (("exclusiveMinimum", "above"), ("exclusiveMaximum", "below"), ("multipleOf", "a multiple of"))
+_HOPS = 16
+_ALTERNATIVES = 32
+_NAMED = 8
+"""Choices that are named."""
+_CHOICE = 40
+"""Characters of one."""
+
+JSONSchema = Mapping[str, Any]
+
+
+def alternatives(schema: Any, root: JSONSchema) -> list[JSONSchema]:
+    """What a value may be, as schemas that are neither references nor choices between others."""
+    found: list[JSONSchema] = []
+    queue: list[tuple[Any, int]] = [(schema, 0)]
+    while queue and len(found) < _ALTERNATIVES:
+        each, depth = queue.pop(0)
+        if not isinstance(each, Mapping):
+            found.append({})
+            continue
+        if depth < _HOPS:
+            rest = {keyword: value for keyword, value in each.items() if keyword not in _COMBINING}
+            if isinstance(each.get("$ref"), str):
+                target = _target(each["$ref"], root)
+                queue.insert(0, ({**target, **rest} if isinstance(target, Mapping) else {}, depth + 1))
+                continue
+            options = each.get("anyOf") or each.get("oneOf")
+            if isinstance(options, list) and all(isinstance(option, Mapping) for option in options):
+                # What stands beside a choice holds for each: a description, a default.
+                queue[:0] = [({**rest, **option}, depth + 1) for option in options[:_ALTERNATIVES]]
+                continue
+            together = each.get("allOf")
+            if isinstance(together, list) and together:
+                parts = [alternatives(part, root)[0] for part in together[:_ALTERNATIVES]] if depth == 0 else []
+                found.append(_merged([rest, *parts]))
+                continue
+        found.append(each)
+    return found or [{}]
+
+
+def kinds(schema: Any, root: JSONSchema) -> set[str]:
+    """The JSON types a value may have; empty where any will do."""
+    found: set[str] = set()
+    for each in alternatives(schema, root):
+        named = each.get("type")
+        if isinstance(named, str):
+            found.add(named)
+        elif isinstance(named, list):
+            found.update(name for name in named if isinstance(name, str))
+        elif (values := _constants(each)) is not None:
+            found.update(_kind_of(value) for value in values)
+        elif "properties" in each:
+            found.add("object")
+        else:
+            return set()
+    return found
+
+
+def choices(schema: Any, root: JSONSchema) -> list[Any] | None:
+    """The values to choose from; ``None`` where there is more than that."""
+    found: list[Any] = []
+    for each in alternatives(schema, root):
+        values = _constants(each)
+        if values is None:
+            if each.get("type") == "null":
+                values = [None]
+            elif each.get("type") == "boolean":
+                values = [True, False]
+            else:
+                return None
+        found.extend(value for value in values if value not in found or isinstance(value, bool))
+    return found
+
+
+def properties(schema: Any, root: JSONSchema) -> dict[str, Any]:
+    """The members that are known, of all alternatives."""
+    found: dict[str, Any] = {}
+    for each in alternatives(schema, root):
+        members = each.get("properties")
+        if isinstance(members, Mapping):
+            found.update({name: member for name, member in members.items() if name not in found})
+    return found
+
+
+def items_of(schema: Any, root: JSONSchema) -> Any:
+    """The schema of the items of an array; any, where none is stated."""
+    for each in alternatives(schema, root):
+        if "items" in each:
+            return each["items"]
+    return {}
+
+
+def required(schema: JSONSchema, root: JSONSchema) -> list[str]:
+    """The members that have to be there, where there is only one alternative."""
+    found = alternatives(schema, root)
+    names = found[0].get("required") if len(found) == 1 else None
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
+def word(schema: Any, root: JSONSchema) -> str:
+    """The type as one word: ``integer``, ``a|b``, ``string…`` for an array of strings."""
+    values = choices(schema, root)
+    if values is not None and not _is_plain(values):
+        shown = [printable(each)[:_CHOICE] for each in words_of(values[:_NAMED])]
+        return "|".join(shown) + ("|…" if len(values) > _NAMED else "")
+    types = kinds(schema, root)
+    if types == {"array"}:
+        items = kinds(items_of(schema, root), root)
+        return f"{'|'.join(sorted(items, key=_rank)) or 'value'}…"
+    return "|".join(sorted(types, key=_rank)) or "value"
+
+
+def describe(schema: Any, root: JSONSchema) -> str:
+    """What is expected: ``an integer (1 to 10)``, ``one of "a", "b"``."""
+    values = choices(schema, root)
+    if values is not None and not _is_plain(values):
+        shown = ", ".join(printable(json.dumps(value, ensure_ascii=False))[:_CHOICE] for value in values[:_NAMED])
+        return f"one of {shown}" + (", …" if len(values) > _NAMED else "")
+    found = alternatives(schema, root)
+    types = kinds(schema, root)
+    if not types:
+        return "any value"
+    text = name_type(" | ".join(sorted(types, key=_rank)))
+    if types == {"array"}:
+        items = kinds(items_of(schema, root), root)
+        text = f"an array of {_plural(items)}" if len(items) == 1 else text
+    limits = _limits(found[0]) if len([each for each in found if each.get("type") != "null"]) == 1 else ""
+    return f"{text} ({limits})" if limits else text
+
+
+def signature(name: str, schema: JSONSchema) -> str:
+    """How a tool is called: its name and its arguments, optional ones in brackets."""
+    needed = required(schema, schema)
+    parts = [printable(name)]
+    for key, member in properties(schema, schema).items():
+        part = f"{printable(key)}={word(member, schema)}"
+        parts.append(part if key in needed else f"[{part}]")
+    return " ".join(parts)
+
+
+def words_of(values: Sequence[Any]) -> list[str]:
+    """Values as they are typed: texts as they are, the rest as JSON."""
+    return [value if isinstance(value, str) else json.dumps(value) for value in values]
+
+
+_ORDER = ["string", "integer", "number", "boolean", "array", "object", "null"]
+
+
+def _is_plain(values: list[Any]) -> bool:
+    """Whether the type says as much: yes or no, null."""
+    return all(value is None or isinstance(value, bool) for value in values)
+
+
+def _rank(kind: str) -> int:
+    return _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
+
+
+def _target(reference: str, root: JSONSchema) -> Any:
+    """Of a reference within the schema; ``None`` of any other."""
+    if reference == "#":
+        return root
+    if not reference.startswith("#/"):
+        return None
+    target: Any = root
+    for step in reference[2:].split("/")[:_HOPS]:
+        step = step.replace("~1", "/").replace("~0", "~")
+        target = target.get(step) if isinstance(target, Mapping) else None
+    return target
+
+
+def _merged(schemas: Sequence[JSONSchema]) -> JSONSchema:
+    """Schemas that all have to hold, as one, as far as words go: all their members, and of the rest the first."""
+    merged: dict[str, Any] = {}
+    members: dict[str, Any] = {}
+    needed: list[Any] = []
+    for schema in schemas:
+        if isinstance(more := schema.get("properties"), Mapping):
+            members.update(more)
+        if isinstance(names := schema.get("required"), list):
+            needed.extend(names)
+        merged = {**schema, **merged}
+    return {**merged, **({"properties": members} if members else {}), **({"required": needed} if needed else {})}
+
+
+def _constants(schema: JSONSchema) -> list[Any] | None:
+    if "const" in schema:
+        return [schema["const"]]
+    values = schema.get("enum")
+    return values if isinstance(values, list) else None
+
+
+def _kind_of(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    for kind, name in ((str, "string"), (int, "integer"), (float, "number"), (list, "array"), (dict, "object")):
+        if isinstance(value, kind):
+            return name
+    return "null"
+
+
+def _plural(kinds: set[str]) -> str:
+    [kind] = kinds
+    return {"null": "nulls"}.get(kind, f"{kind}s")
+
+
+def _limits(schema: JSONSchema) -> str:
+    parts: list[str] = []
+    parts.extend(_range(schema, "minimum", "maximum", ""))
+    parts.extend(_range(schema, "minLength", "maxLength", " characters"))
+    parts.extend(_range(schema, "minItems", "maxItems", " items"))
+    for keyword, words in _WORDED:
+        if _is_number(schema.get(keyword)):
+            parts.append(f"{words} {schema[keyword]}")
+    for keyword, words in (("format", "format"), ("pattern", "matching")):
+        if isinstance(schema.get(keyword), str):
+            parts.append(f"{words} {printable(schema[keyword])[:_CHOICE]}")
+    return ", ".join(parts)
+
+
+def _range(schema: JSONSchema, low: str, high: str, unit: str) -> Iterator[str]:
+    least, most = schema.get(low), schema.get(high)
+    if _is_number(least) and _is_number(most):
+        yield f"{least} to {most}{unit}"
+    elif _is_number(least):
+        yield f"at least {least}{unit}"
+    elif _is_number(most):
+        yield f"at most {most}{unit}"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

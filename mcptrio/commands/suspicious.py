@@ -1,0 +1,112 @@
+"""Text of a server that looks as if it were meant to deceive: what does not show, and orders to the model.
+
+Used by ``inspect``. The one rule: a hint for a person, who reads the text then; what is found may be harmless, and what
+is not found may be harmful.
+
+Source: Unicode Technical Report 36, section 3.6; OWASP, "MCP Tool Poisoning"; MCP 2026-07-28, basic/index, "Security
+and Trust & Safety".
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+from mcptrio.client.printable import printable
+
+__all__ = ["suspicions"]
+
+_LOOKED_AT = 200_000
+"""Characters of a text that are looked at."""
+_AROUND = 20
+"""Characters shown on each side of what was found."""
+_SHOWN = 80
+_NAMED = 4
+"""Kinds of hidden characters that are named."""
+
+_HIDDEN = ("Cf", "Co", "Cs", "Cn", "Zl", "Zp")
+_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+_JOINER, _EMOJI_STYLE = "\u200d", "\ufe0f"
+
+_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (what, re.compile(pattern, re.IGNORECASE))
+    for what, pattern in (
+        ("has an HTML comment, which is not shown everywhere", r"<!--"),
+        ("has an image of the web, which is fetched where it is shown", r"!\[[^\]\n]{0,200}\]\(\s*https?:"),
+        ("has a long piece in Base64", r"[A-Za-z0-9+/]{200}"),
+        (
+            "looks like an order to the model",
+            r"\b(?:ignore|disregard|forget|override|bypass)\b[^.\n]{0,40}\b(?:previous|prior|above|earlier|other|all|any"
+            r"|system|safety)\b[^.\n]{0,30}\b(?:instruction|prompt|rule|message|context|guideline|directive)s?\b",
+        ),
+        (
+            "looks like an order to keep something from the user",
+            r"\b(?:do not|don't|never|must not|without)\b[^.\n]{0,40}\b(?:tell|inform|notify|mention|reveal|alert|warn"
+            r"|telling|informing|notifying|mentioning)\w*\b[^.\n]{0,30}\b(?:user|human|anyone|anybody|person)\b",
+        ),
+        (
+            "has a tag that poses as the system's",
+            r"<\s*/?\s*(?:important|system|secret|hidden|admin|instructions?)\s*>",
+        ),
+        ("poses as the system", r"\b(?:system prompt|new instructions?|you are now|developer mode)\b"),
+        (
+            "tells the model what to do around other tools",
+            r"\b(?:before|after|instead of|when(?:ever)?)\s+(?:you\s+)?(?:use|using|call|calling|invok\w+)\s+"
+            r"(?:any|other|another|every|all)\b",
+        ),
+        (
+            "names files where secrets are",
+            r"(?:~|\$HOME|/root|/home/\w+)?/?\.(?:ssh|aws|gnupg|netrc|kube|docker)\b|\bid_(?:rsa|ed25519)\b|/etc/(?:passwd"
+            r"|shadow)\b|(?<![\w])\.env\b|\bclaude_desktop_config\b|\bmcp\.json\b",
+        ),
+        (
+            "speaks of sending off what is private",
+            r"\b(?:send|post|forward|upload|exfiltrat\w*|include|pass)\b[^.\n]{0,50}\b(?:conversation|chat history"
+            r"|credentials?|passwords?|private keys?|api[ _-]?keys?|environment variables?)\b",
+        ),
+    )
+)
+
+
+def suspicions(text: str) -> Iterator[str]:
+    """What is odd about a text: ``has hidden characters: U+200B ZERO WIDTH SPACE``. Fit for a terminal."""
+    text = text[:_LOOKED_AT]
+    if hidden := _hidden(text):
+        names = ", ".join(_name(character) for character in hidden[:_NAMED])
+        yield f"has characters that do not show: {names}{', …' if len(hidden) > _NAMED else ''}"
+    for what, pattern in _PATTERNS:
+        if match := pattern.search(text):
+            yield f'{what}: "{_shown(text, match)}"'
+
+
+def _hidden(text: str) -> list[str]:
+    """The characters that do not show, each once, in order."""
+    if text.isascii() and text.replace("\n", "").replace("\t", "").replace("\r", "").isprintable():
+        return []
+    found: dict[str, None] = {}
+    for at, character in enumerate(text):
+        if _is_hidden(text, at, character):
+            found[character] = None
+    return list(found)
+
+
+def _is_hidden(text: str, at: int, character: str) -> bool:
+    if character in "\n\r\t":
+        return False
+    category = unicodedata.category(character)
+    before = unicodedata.category(text[at - 1]) if at else ""
+    if _SELECTORS.match(character) or character == _JOINER:
+        # Emoji are put together with these; one of them behind a picture, and not a row of them.
+        return not (before in ("So", "Sk") or (character == _JOINER and text[at - 1 : at] == _EMOJI_STYLE))
+    return category in _HIDDEN or category == "Cc"
+
+
+def _name(character: str) -> str:
+    return f"U+{ord(character):04X} {unicodedata.name(character, 'without a name')}"
+
+
+def _shown(text: str, match: re.Match[str]) -> str:
+    begin, end = max(match.start() - _AROUND, 0), min(match.end() + _AROUND, match.start() + _SHOWN, len(text))
+    part = " ".join(text[begin:end].split())
+    return f"{'…' if begin else ''}{printable(part)}{'…' if end < len(text) else ''}"

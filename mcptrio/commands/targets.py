@@ -1,0 +1,190 @@
+"""TARGET of the command line, and the options for reaching it, made into what ``mcptrio.connect`` takes.
+
+Used by :mod:`mcptrio.commands.running`.
+The one rule: what a target is, is told by how it is written: a URL by its scheme, an entry of a file by ``#``, plugins
+by ``--plugin``, a command by ``--``. Only a single word may be the name of an entry of a file that lies here, and then
+it is said which one is used, since such a file may come with somebody else's folder.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+from attrs import field, frozen
+
+from mcptrio.client.printable import quote
+from mcptrio.commands.plugin_server import Wanted, make_server, read_config
+from mcptrio.errors import ConfigError
+from mcptrio.mcp_json import Ask, is_reference, load_mcp_json, read_reference
+from mcptrio.targets import Command, Endpoint, Target
+
+__all__ = ["FILES", "Found", "TargetOptions", "find_target"]
+
+FILES = ("mcp.json", ".mcp.json", ".vscode/mcp.json")
+"""Where names of servers are looked up, in this order, when no file is named."""
+_SECRET_BYTES = 64 * 1024
+"""Of a file that holds the value of a header or a variable."""
+
+
+@frozen(kw_only=True)
+class TargetOptions:
+    """What the command line says of the server. See the options of the same names."""
+
+    target: str | None = None
+    command: tuple[str, ...] = ()
+    """What stands behind ``--``."""
+    plugins: tuple[str, ...] = ()
+    config: Path | None = None
+    mcp_json: Path | None = None
+    transport: str = "auto"
+    headers: tuple[str, ...] = field(default=(), repr=False)
+    env: tuple[str, ...] = field(default=(), repr=False)
+    inherit_env: bool = False
+    cwd: Path | None = None
+
+
+@frozen(kw_only=True)
+class Found:
+    """A server to connect to."""
+
+    target: Target
+    name: str
+    """For the user."""
+    told: str | None = None
+    """What the user should know of how it was found."""
+
+
+def find_target(options: TargetOptions, *, ask: Ask | None = None) -> Found:
+    """
+    Args:
+        ask: asks the person for what a file of servers leaves open; ``None``: nobody is there.
+
+    Raises:
+        ConfigError: there is no such target, or an option does not go with it.
+        PluginError: a plugin is broken.
+    """
+    if options.plugins:
+        _refuse(options, "plugins are served in this process", "transport", "headers", "env", "inherit_env", "cwd")
+        return _plugins(options)
+    if options.command:
+        return _started(options, options.command)
+    text = (options.target or "").strip()
+    if not text:
+        raise ConfigError("TARGET: expected a URL, a command, the name of a server or --plugin, got nothing")
+    if text.startswith(("http://", "https://")):
+        _refuse(options, "a URL has no process", "env", "inherit_env", "cwd")
+        endpoint = Endpoint(url=text, headers=_headers(options), transport=options.transport)  # type: ignore[arg-type]
+        # Neither a password nor a key of the query is shown.
+        return Found(target=endpoint, name=text.partition("?")[0].rpartition("@")[2])
+    if _is_reference(text):
+        name, entry = read_reference(text, ask=ask)
+        return _adapted(options, entry, name)
+    if options.mcp_json is not None:
+        return _adapted(options, load_mcp_json(options.mcp_json, ask=ask).read(text), text)
+    if text == shlex.quote(text) and (found := _beside(options, text, ask)) is not None:
+        return found
+    if text.endswith(".py") and Path(text).is_file():
+        raise ConfigError(f"TARGET: {text} is a file: a plugin is served with --plugin, a program run with -- python")
+    try:
+        return _started(options, tuple(shlex.split(text)))
+    except ValueError as error:
+        raise ConfigError(f"TARGET: expected a command, got {quote(text)}: {error}") from error
+
+
+def _plugins(options: TargetOptions) -> Found:
+    read = read_config(options.config)
+    server = make_server(read, Wanted.of(read, options.plugins, (), strict=True), {})
+    return Found(target=server, name=", ".join(options.plugins))
+
+
+def _started(options: TargetOptions, args: tuple[str, ...]) -> Found:
+    _refuse(options, "a command has no HTTP", "transport", "headers")
+    command = Command(args=args, env=_env(options), inherit_env=options.inherit_env, cwd=options.cwd)
+    return Found(target=command, name=shlex.join(args))
+
+
+def _is_reference(text: str) -> bool:
+    """Whether it is FILE.json#NAME, and not a command whose last argument looks so."""
+    file = Path(text.rpartition("#")[0] or text)
+    return is_reference(text) and (not any(map(str.isspace, text)) or file.is_file())
+
+
+def _beside(options: TargetOptions, name: str, ask: Ask | None) -> Found | None:
+    """The server of this name in a file that lies here, if there is one."""
+    for path in map(Path, FILES):
+        if path.is_file() and name in (file := load_mcp_json(path, ask=ask)).names:
+            if shutil.which(name) is not None:
+                raise ConfigError(
+                    f"TARGET: {name} is a server of {path} and a program; say {path}#{name}, or -- {name}"
+                )
+            return _adapted(options, file.read(name), name, told=f"{name} is the server of this name in {path}")
+    return None
+
+
+def _adapted(options: TargetOptions, entry: Command | Endpoint, name: str, *, told: str | None = None) -> Found:
+    """A server of a file, with what the options add to it."""
+    if isinstance(entry, Endpoint):
+        _refuse(options, f"{name} has a URL and no process", "env", "inherit_env", "cwd")
+        transport: Any = entry.transport if options.transport == "auto" else options.transport
+        target: Target = attrs.evolve(entry, headers={**entry.headers, **_headers(options)}, transport=transport)
+    else:
+        _refuse(options, f"{name} is a command and has no HTTP", "transport", "headers")
+        target = attrs.evolve(
+            entry,
+            env={**entry.env, **_env(options)},
+            inherit_env=entry.inherit_env or options.inherit_env,
+            cwd=options.cwd or entry.cwd,
+        )
+    return Found(target=target, name=name, told=told)
+
+
+_DEFAULT = TargetOptions()
+_NAMES = {"headers": "--header", "inherit_env": "--inherit-env"}
+"""The options whose names differ."""
+
+
+def _refuse(options: TargetOptions, why: str, *names: str) -> None:
+    for name in names:
+        if getattr(options, name) != getattr(_DEFAULT, name):
+            raise ConfigError(f"{_NAMES.get(name, f'--{name}')}: {why}")
+
+
+def _headers(options: TargetOptions) -> Mapping[str, str]:
+    return dict(_pair("--header", text, ("=", ": ")) for text in options.headers)
+
+
+def _env(options: TargetOptions) -> Mapping[str, str]:
+    return dict(_pair("--env", text, ("=",)) for text in options.env)
+
+
+def _pair(option: str, text: str, signs: tuple[str, ...]) -> tuple[str, str]:
+    """A name and its value, which may be in a file or a variable, so that no process list shows it.
+
+    The text is not repeated in an error: it may hold a secret.
+    """
+    places = [(text.find(sign), sign) for sign in signs if sign in text]
+    if not places or min(places)[0] == 0:
+        raise ConfigError(f"{option}: expected NAME=VALUE, got something else")
+    at, sign = min(places)
+    name, value = text[:at], text[at + len(sign) :]
+    if value.startswith(("@@", "$$")):
+        return name, value[1:]
+    if value.startswith("@"):
+        try:
+            with Path(value[1:]).expanduser().open("rb") as file:
+                return name, file.read(_SECRET_BYTES).decode().rstrip("\r\n")
+        except OSError as error:
+            raise ConfigError(f"{option} {name}: {value[1:]} cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{option} {name}: {value[1:]}: expected UTF-8, got something else") from error
+    if value.startswith("$"):
+        if (found := os.environ.get(value[1:])) is None:
+            raise ConfigError(f"{option} {name}: there is no variable {value[1:]} in the environment")
+        return name, found
+    return name, value

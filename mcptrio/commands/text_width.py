@@ -1,0 +1,42 @@
+"""How many columns a text takes on a terminal.
+
+The one rule: an approximation from the standard library alone; terminals differ over the rest anyway.
+
+Source: Unicode Standard Annex 11 (East Asian Width).
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+__all__ = ["columns", "cut", "fitting"]
+
+_ZERO = ("Mn", "Me", "Cf")
+
+
+def columns(text: str) -> int:
+    """The columns of a text without control characters."""
+    return len(text) if text.isascii() else sum(map(_width, text))
+
+
+def fitting(text: str, width: int) -> int:
+    """How many characters of a text fit into so many columns."""
+    if text.isascii():
+        return min(len(text), max(width, 0))
+    taken = 0
+    for count, character in enumerate(text):
+        taken += _width(character)
+        if taken > width:
+            return count
+    return len(text)
+
+
+def cut(text: str, width: int) -> str:
+    """The text, or its beginning and an ellipsis, in at most so many columns."""
+    return text if columns(text) <= width else f"{text[: fitting(text, width - 1)]}…"
+
+
+def _width(character: str) -> int:
+    if unicodedata.category(character) in _ZERO:
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1

@@ -1,0 +1,226 @@
+"""Connecting a client to a target: a URL, a command, a server of this process, an entry of ``mcp.json``, a channel.
+
+``connect`` is here; the host opens its clients through the same openers.
+The one rule: what a target is, is told by its type alone, and a text by its beginning; nothing is tried out.
+
+Source: MCP 2026-07-28, basic/transports; MCP 2024-11-05, basic/transports (HTTP with SSE).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from mcptrio.abc import Link, LinkOpener, MessageChannel, Receiver
+from mcptrio.client.client import Client, open_client
+from mcptrio.client.handlers import Handlers
+from mcptrio.client.timeouts import ClientTimeouts
+from mcptrio.errors import ConfigError
+from mcptrio.protocol.model.lifecycle import Implementation
+from mcptrio.protocol.model.logging import LEVELS, LoggingLevel
+from mcptrio.protocol.revisions.registry import REVISIONS
+from mcptrio.runtime.nurseries import open_hidden_nursery
+from mcptrio.targets import Command, Endpoint, Target
+from mcptrio.transports.memory import memory_channel_pair
+from mcptrio.transports.pipe import open_pipe_link
+
+if TYPE_CHECKING:
+    from mcptrio.server import Server
+
+__all__ = ["connect", "openers"]
+
+
+@asynccontextmanager
+async def connect(
+    target: Target,
+    *,
+    handlers: Handlers | None = None,
+    timeouts: ClientTimeouts | None = None,
+    revision: str | None = None,
+    restart: bool = False,
+    ping_interval: float = 30.0,
+    log_level: LoggingLevel | None = None,
+    name: str | None = None,
+    info: Implementation | None = None,
+    cache_entries: int = 256,
+) -> AsyncIterator[Client]:
+    """Connect to a server for as long as the context lasts; how, and in which revision, is found out.
+
+    Args:
+        target: an http or https URL; a command as a text or a list; a :class:`Command` or :class:`Endpoint`, which say
+            more; an entry of ``mcp.json``; a :class:`Server` of this process; or an open channel.
+        handlers: what the client does for the server; by default nothing.
+        revision: speak this one or fail; by default the newest that both speak.
+        restart: whether a connection that ends is opened again, a command started again, later each time.
+        ping_interval: seconds of silence after which the server is pinged, where the revision has pings; 0 for never.
+        log_level: have log messages of this level and above sent to ``handlers.log``; by default the server decides.
+        name: what errors and logs call the server.
+        info: what the server is told of us.
+        cache_entries: answers that are kept while they are fresh; 0 for none.
+
+    Raises:
+        ConfigError: the target or an option makes no sense.
+        ConnectionClosed, RequestFailed: the server cannot be started or reached.
+        RemoteProtocolError: no revision in common.
+        MCPError: the server refused.
+    """
+    if revision is not None and revision not in REVISIONS:
+        raise ConfigError(f"revision: expected one of {', '.join(REVISIONS)}, got {revision!r}")
+    if log_level is not None and log_level not in LEVELS:
+        raise ConfigError(f"log_level: expected one of {', '.join(LEVELS)}, got {log_level!r}")
+    ways, default_name, can_restart = openers(target)
+    if restart and not can_restart:
+        raise ConfigError("restart: a channel cannot be opened again, nor a server that is open only for this client")
+    handlers = handlers or Handlers()
+    client = Client(
+        ways,
+        name=name or default_name,
+        info=info or _own_info(),
+        handlers=handlers,
+        timeouts=timeouts or ClientTimeouts(),
+        revision=revision,
+        restart=restart,
+        ping_interval=ping_interval,
+        log_level=log_level,
+        cache_entries=cache_entries,
+    )
+    async with open_client(client) as connected:
+        yield connected
+
+
+def openers(target: Target) -> tuple[list[LinkOpener], str, bool]:
+    """The ways to a target, in the order in which they are tried; its name; whether it can be reached again.
+
+    Raises:
+        ConfigError: it is no target.
+    """
+    if isinstance(target, str):
+        target = Endpoint(url=target) if target.startswith(("http://", "https://")) else _command(target)
+    if isinstance(target, Mapping):
+        target = _entry(target)
+    if isinstance(target, Command):
+        if not target.args:
+            raise ConfigError("target: expected a command, got an empty one")
+        return [_command_opener(target)], Path(target.args[0]).name, True
+    if isinstance(target, Endpoint):
+        return _endpoint_openers(target), target.url.partition("?")[0].rpartition("@")[2], True
+    if isinstance(target, Sequence):
+        return openers(Command(args=tuple(target)))
+    if _is_server(target):
+        return [_server_opener(target)], target.info.name, target.is_open
+    if _is_channel(target):
+        return [_channel_opener(target)], target.name, False
+    raise ConfigError(
+        f"target: expected a URL, a command, a Server, an entry of mcp.json or a channel, got {type(target).__name__}"
+    )
+
+
+def _is_server(target: object) -> TypeGuard[Server]:
+    """Told by what it has: to import the class, every client would load a server."""
+    return hasattr(target, "supervisor")
+
+
+def _is_channel(target: object) -> TypeGuard[MessageChannel]:
+    return hasattr(target, "receive") and hasattr(target, "send")
+
+
+def _own_info() -> Implementation:
+    from mcptrio import __version__
+
+    return Implementation(name="mcptrio", version=__version__)
+
+
+def _command(text: str) -> Command:
+    try:
+        return Command(args=tuple(shlex.split(text)))
+    except ValueError as error:
+        raise ConfigError(f"target: expected a command, got {text!r}: {error}") from error
+
+
+def _entry(entry: Mapping[str, Any]) -> Command | Endpoint:
+    from mcptrio.mcp_json import read_entry
+
+    return read_entry(entry)
+
+
+# Each opener is a function of a receiver, and opens a new link each time.
+
+
+def _command_opener(command: Command) -> LinkOpener:
+    @asynccontextmanager
+    async def open_link(receive: Receiver) -> AsyncIterator[Link]:
+        from mcptrio.transports.child import SERVER_LOG, open_child
+
+        async with (
+            open_child(
+                command.args,
+                env=command.env,
+                inherit_env=command.inherit_env,
+                cwd=command.cwd,
+                stderr=SERVER_LOG if command.stderr == "log" else command.stderr,
+            ) as channel,
+            open_pipe_link(channel, receive, why=channel.closed_reason) as link,
+        ):
+            yield link
+
+    return open_link
+
+
+def _endpoint_openers(endpoint: Endpoint) -> list[LinkOpener]:
+    from mcptrio.transports.http.client_headers import ClientHeaders
+    from mcptrio.transports.http.endpoint import Endpoint as URL
+
+    try:
+        ClientHeaders(URL.parse(endpoint.url), endpoint.headers, authorized=endpoint.auth is not None)
+    except ValueError as error:
+        raise ConfigError(f"target: {error}") from error
+
+    def streamable(receive: Receiver) -> AbstractAsyncContextManager[Link]:
+        from mcptrio.transports.http.link import open_http_link
+
+        return open_http_link(endpoint.url, receive, headers=endpoint.headers, auth=endpoint.auth)
+
+    @asynccontextmanager
+    async def sse(receive: Receiver) -> AsyncIterator[Link]:
+        from mcptrio.transports.http.sse_channel import open_sse_channel
+
+        async with (
+            open_sse_channel(endpoint.url, headers=endpoint.headers, auth=endpoint.auth) as channel,
+            open_pipe_link(channel, receive) as link,
+        ):
+            yield link
+
+    ways: dict[str, list[LinkOpener]] = {"auto": [streamable, sse], "http": [streamable], "sse": [sse]}
+    return ways[endpoint.transport]
+
+
+def _server_opener(server: Any) -> LinkOpener:
+    @asynccontextmanager
+    async def open_link(receive: Receiver) -> AsyncIterator[Link]:
+        ours, theirs = memory_channel_pair()
+        async with _opened(server), open_hidden_nursery() as nursery:
+            nursery.start_soon(server.serve, theirs)  # noqa: ASYNC113 - what is sent before waits in the channel
+            async with open_pipe_link(ours, receive) as link:
+                yield link
+
+    return open_link
+
+
+@asynccontextmanager
+async def _opened(server: Any) -> AsyncIterator[None]:
+    """A server that is open already serves one more; otherwise it is open for as long as the link."""
+    if server.is_open:
+        yield
+    else:
+        async with server.open():
+            yield
+
+
+def _channel_opener(channel: Any) -> LinkOpener:
+    def open_link(receive: Callable[..., None]) -> AbstractAsyncContextManager[Link]:
+        return open_pipe_link(channel, receive)
+
+    return open_link

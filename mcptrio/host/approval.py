@@ -1,0 +1,139 @@
+"""Whether the user agrees: to a tool being called, to a server asking something, to what goes back to it.
+
+Asked by the host before each of them.
+The one rule: only a clear yes is one. A callback that fails, takes too long or answers with anything else has said no.
+
+Source: MCP 2026-07-28, index, "Security and Trust & Safety"; client/sampling and client/elicitation, "Security
+Considerations"; MCP 2025-11-25, client/sampling, "Error Handling" (code -1).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from hashlib import sha256
+from typing import Any, Literal, TypeAlias
+
+import orjson
+import trio
+from attrs import field, frozen
+
+from mcptrio.client.forms import Form, Page
+from mcptrio.client.printable import printable
+from mcptrio.errors import MCPError
+from mcptrio.protocol.model.sampling import CreateMessageParams
+from mcptrio.protocol.model.tools import Tool
+from mcptrio.protocol.revisions.registry import LATEST
+from mcptrio.runtime.dispatch import Failure, contain
+
+__all__ = ["Approval", "ApprovalRequest", "Approve", "Decision", "NotApproved"]
+
+_log = logging.getLogger("mcptrio.host.approval")
+
+Kind: TypeAlias = Literal["tool", "form", "page", "sampling", "reply"]
+
+_VERBS: dict[Kind, str] = {
+    "tool": "call the tool {name} of {server}",
+    "form": "let {server} ask you",
+    "page": "let {server} send you to a page",
+    "sampling": "let {server} have the model continue",
+    "reply": "send what the model said to {server}",
+}
+
+
+class NotApproved(MCPError):
+    """The user did not agree, so nothing was sent."""
+
+    code = -1
+
+
+@frozen(kw_only=True)
+class Decision:
+    """What the user decided, where there is more to say than yes or no.
+
+    Args:
+        allowed: whether to go on.
+        reason: why not; it reaches the caller of a tool, and no server.
+    """
+
+    allowed: bool
+    reason: str = ""
+
+
+@frozen(kw_only=True)
+class ApprovalRequest:
+    """What is about to happen, and with whom; what the user is asked to agree to.
+
+    Args:
+        server: as the host calls it, never as it calls itself.
+        where: the program or the URL it is reached by, without what may be secret.
+        kind: ``tool``: a tool is called with ``arguments``. ``form``: the user is shown a form. ``page``: the user is
+            asked to open a page. ``sampling``: the model is given what is in ``arguments``. ``reply``: the server is
+            given what the model said.
+        name: of the tool, as its server knows it; otherwise empty.
+        arguments: exactly what is sent: to the tool, to the user, to the model or to the server. A copy; changing it
+            changes nothing.
+        tool: what the server says of the tool: its description, its schema, its annotations. Hints, not to be trusted.
+        question: the form, the page, or what the model is to continue.
+    """
+
+    server: str
+    where: str
+    kind: Kind
+    name: str = ""
+    arguments: Mapping[str, Any] = field(factory=dict)
+    tool: Tool | None = None
+    question: Form | Page | CreateMessageParams | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Another one when the server says something else of the tool; to remember a decision by.
+
+        Of a question it depends on the server and the kind alone.
+        """
+        said = LATEST.unstructure(self.tool) if self.tool is not None else None
+        parts = [self.server, self.where, self.kind, self.name, said]
+        return sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+    def __str__(self) -> str:
+        """One line for a terminal, complete: what it holds of the server's is made harmless, not cut."""
+        verb = _VERBS[self.kind].format(name=printable(self.name), server=printable(self.server))
+        return f"{verb} ({printable(self.where)}): {printable(orjson.dumps(self.arguments).decode())}"
+
+
+Approve: TypeAlias = Callable[[ApprovalRequest], Awaitable[bool | Decision]]
+"""Asks the user. What it remembers of earlier answers is its own business."""
+
+
+class Approval:
+    """
+    Args:
+        approve: asks the user; ``None`` agrees to everything.
+        timeout: seconds the user has.
+    """
+
+    def __init__(self, approve: Approve | None, timeout: float) -> None:
+        self._approve = approve
+        self._timeout = timeout
+
+    async def obtain(self, request: ApprovalRequest) -> None:
+        """Return if the user agrees.
+
+        Raises:
+            NotApproved: otherwise.
+        """
+        if self._approve is None:
+            return
+        said = f"{request.server}: not approved: {request.name or request.kind}"
+        with trio.move_on_after(self._timeout):
+            outcome = await contain(partial(self._approve, request))
+            if isinstance(outcome, Failure):
+                _log.error("the callback for approval failed", exc_info=outcome.error)
+                raise NotApproved(said) from outcome.error
+            answer = outcome.value
+            if answer is True or (isinstance(answer, Decision) and answer.allowed is True):
+                return
+            reason = answer.reason if isinstance(answer, Decision) else ""
+            raise NotApproved(f"{said}: {reason}" if reason else said)
+        raise NotApproved(f"{said}: no answer within {self._timeout:g} s")

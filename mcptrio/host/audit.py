@@ -1,0 +1,166 @@
+"""What a host has done, one record for each: calls, reads, prompts, completions, and what servers asked.
+
+Written by the host when the thing is over, however it is over.
+The one rule: a record is made for everything that was begun, and nothing in it is secret as far as can be told.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Literal, TypeAlias
+
+import trio
+from attrs import frozen
+
+from mcptrio.capabilities.logging import Logging
+from mcptrio.errors import MCPError, MCPTrioError, RequestTimeout
+from mcptrio.host.approval import NotApproved
+from mcptrio.runtime.dispatch import Failure, contain_sync
+
+__all__ = ["Audit", "AuditKind", "AuditRecord", "Auditor", "Entry", "Outcome", "Redact"]
+
+_log = logging.getLogger("mcptrio.host.audit")
+
+AuditKind: TypeAlias = Literal["tool", "resource", "prompt", "completion", "form", "page", "sampling"]
+Outcome: TypeAlias = Literal["ok", "error", "failed", "timeout", "not_approved", "declined", "cancelled"]
+
+_UNCHECKED = "[redaction failed]"
+
+
+@frozen(kw_only=True)
+class AuditRecord:
+    """One thing that was done.
+
+    Args:
+        at: when it began, UTC.
+        server: as the host calls it.
+        kind: ``tool``, ``resource``, ``prompt`` and ``completion`` are the host's requests; ``form``, ``page`` and
+            ``sampling`` the server's questions.
+        name: the tool, URI or prompt, as the server knows it.
+        arguments: redacted; ``None`` where there are none.
+        outcome: ``ok``; ``error``: the server, or the tool, said that it failed; ``failed``: no answer that can be
+            read, or something of ours failed; ``timeout``: no answer in time; ``not_approved``; ``declined``: the user
+            was asked by the server, and declined or went away; ``cancelled``: nobody waited any more.
+        detail: what is known of it, redacted.
+        seconds: from the user's approval, or where none was needed from the beginning, to the outcome.
+    """
+
+    at: datetime
+    server: str
+    kind: AuditKind
+    name: str
+    arguments: Any
+    outcome: Outcome
+    detail: str | None
+    seconds: float
+
+
+Audit: TypeAlias = Callable[[AuditRecord], None]
+"""Keeps a record. Called in the host's own thread; what it raises is logged."""
+
+Redact: TypeAlias = Callable[[Any], Any]
+"""Gives a JSON value without what is secret in it."""
+
+
+class Entry:
+    """A record that is being made."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        """Better known later, perhaps."""
+        self.started = trio.current_time()
+        self.outcome: Outcome = "failed"
+        self.detail: str | None = None
+        self._has_ended = False
+
+    def approved(self) -> None:
+        """The user agrees; from now on it is the others who take time."""
+        self.started = trio.current_time()
+
+    def end(self, outcome: Outcome, detail: str | None = None) -> None:
+        self.outcome = outcome
+        self.detail = detail
+        self._has_ended = True
+
+    def failed(self, outcome: Outcome, detail: str | None = None) -> None:
+        """Something was raised, of which less is known than was told already."""
+        if not self._has_ended:
+            self.end(outcome, detail)
+
+
+class Auditor:
+    """
+    Args:
+        audit: keeps the records; ``None`` where nobody wants them.
+        redact: by default what log messages for clients are redacted by: tokens, passwords, keys, members with such
+            names.
+    """
+
+    def __init__(self, audit: Audit | None, redact: Redact | None = None) -> None:
+        self._audit = audit
+        self._redact: Redact = redact or Logging().redact
+
+    @contextmanager
+    def record(
+        self, server: str, kind: AuditKind, name: str, arguments: Mapping[str, Any] | None = None
+    ) -> Iterator[Entry]:
+        """Make a record of what is done inside; how it ends is told by :meth:`Entry.end`, or by what is raised."""
+        at, entry = datetime.now(UTC), Entry(name)
+        try:
+            yield entry
+        except NotApproved as error:
+            entry.failed("not_approved", error.message)
+            raise
+        except RequestTimeout as error:
+            entry.failed("timeout", str(error))
+            raise
+        except MCPError as error:
+            entry.failed("error", f"{int(error.code)}: {error.message}")
+            raise
+        except MCPTrioError as error:
+            entry.failed("failed", str(error))
+            raise
+        except trio.Cancelled:
+            entry.failed("cancelled")
+            raise
+        except BaseExceptionGroup as group:
+            if group.split(trio.Cancelled)[1] is None:
+                entry.failed("cancelled")
+            raise
+        finally:
+            if self._audit is not None:
+                self._write(self._audit, at, server, kind, arguments, entry)
+
+    def _write(
+        self,
+        audit: Audit,
+        at: datetime,
+        server: str,
+        kind: AuditKind,
+        arguments: Mapping[str, Any] | None,
+        entry: Entry,
+    ) -> None:
+        record = AuditRecord(
+            at=at,
+            server=server,
+            kind=kind,
+            name=str(self._redacted(entry.name)),
+            arguments=self._redacted(arguments) if arguments is not None else None,
+            outcome=entry.outcome,
+            detail=str(self._redacted(entry.detail)) if entry.detail is not None else None,
+            seconds=trio.current_time() - entry.started,
+        )
+        outcome = contain_sync(partial(audit, record))
+        if isinstance(outcome, Failure):
+            _log.error("a record was not kept: %s %s of %s", kind, record.name, server, exc_info=outcome.error)
+
+    def _redacted(self, value: Any) -> Any:
+        outcome = contain_sync(partial(self._redact, value))
+        if isinstance(outcome, Failure):
+            _log.error("the redaction failed", exc_info=outcome.error)
+            return _UNCHECKED
+        return outcome.value

@@ -1,0 +1,178 @@
+"""Changes of all servers of a host, each with its server, as one thing to iterate over.
+
+Given out by the host, which follows every server it has and every one that comes.
+The one rule: each server has a bounded queue of its own and they are read in turn, so one that tells of nothing but
+changes hides no other's.
+
+Source: MCP 2026-07-28, basic/patterns/subscriptions; MCP 2025-11-25, server/resources, "Subscriptions".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
+from math import inf
+from typing import Literal, TypeAlias
+
+import trio
+from attrs import field, frozen
+
+from mcptrio.client.client import Client
+from mcptrio.errors import ConnectionClosed, MCPError
+from mcptrio.host.member import Member
+from mcptrio.runtime.dispatch import Failure, contain
+
+__all__ = ["Following", "HostChange", "HostChangeKind", "HostChanges", "Wanted"]
+
+_log = logging.getLogger("mcptrio.host.changes")
+
+HostChangeKind: TypeAlias = Literal["server", "tools", "prompts", "resources", "resource"]
+
+_WAITING = 256
+"""Different changes of one server that wait to be read; of more, the oldest is dropped, and its lists and all that is
+subscribed to of it count as changed."""
+_FIRST = 0.5
+_LONGEST = 30.0
+"""Seconds before a server that could not be followed is asked again; one that refused is asked when it is connected
+anew."""
+
+
+@frozen
+class HostChange:
+    """Something has changed.
+
+    Args:
+        server: whose.
+        kind: ``tools``, ``prompts`` or ``resources`` for a list; ``resource`` for the contents of one; ``server``: it
+            was connected, lost, added or removed, and with it all that it lists; :meth:`Host.status` knows more.
+        uri: of the resource; it may lie below the one subscribed to.
+    """
+
+    server: str
+    kind: HostChangeKind
+    uri: str | None = None
+
+
+@frozen(kw_only=True)
+class Wanted:
+    """What is subscribed to."""
+
+    uris: Mapping[str, Sequence[str]] = field(factory=dict)
+    """By server."""
+    tools: bool = False
+    prompts: bool = False
+    resources: bool = False
+
+    def of(self, server: str) -> bool:
+        """Whether the server has to be followed at all."""
+        return bool(self.tools or self.prompts or self.resources or self.uris.get(server))
+
+
+class HostChanges:
+    """``async for change in changes``; ends when the host is closed. Made by ``Host.subscribe``.
+
+    A change that is told again before it has been read is read once.
+    """
+
+    def __init__(self) -> None:
+        self.missing: dict[str, str] = {}
+        """The servers that do not tell of all that was asked for, and why."""
+        self._waiting: OrderedDict[str, dict[HostChange, None]] = OrderedDict()
+        self._lot = trio.lowlevel.ParkingLot()
+        self._ended = False
+
+    def __aiter__(self) -> AsyncIterator[HostChange]:
+        return self
+
+    async def __anext__(self) -> HostChange:
+        """
+        Raises:
+            ConnectionClosed: the host is closed, and everything has been read.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        while not self._waiting:
+            if self._ended:
+                raise ConnectionClosed("the host is closed")
+            await self._lot.park()
+        server, changes = self._waiting.popitem(last=False)
+        change = next(iter(changes))
+        del changes[change]
+        if changes:
+            self._waiting[server] = changes
+        return change
+
+    # For the host
+
+    def put(self, change: HostChange) -> None:
+        changes = self._waiting.setdefault(change.server, {})
+        if change not in changes and len(changes) >= _WAITING:
+            del changes[next(iter(changes))]
+            change = HostChange(change.server, "server")
+        changes[change] = None
+        self._lot.unpark()
+
+    def end(self) -> None:
+        """Nothing more will come."""
+        self._ended = True
+        self._lot.unpark_all()
+
+
+class Following:
+    """Follows servers for one subscription, below its nursery."""
+
+    def __init__(self, wanted: Wanted, changes: HostChanges, nursery: trio.Nursery) -> None:
+        self._wanted = wanted
+        self._changes = changes
+        self._nursery = nursery
+
+    def follow(self, member: Member) -> None:
+        """Hear of a server's changes from now on, and whenever it is connected."""
+        if self._wanted.of(member.name):
+            self._nursery.start_soon(self._follow, member)
+
+    def moved(self, member: Member) -> None:
+        """A server came or went."""
+        self._changes.put(HostChange(member.name, "server"))
+
+    def end(self) -> None:
+        self._changes.end()
+
+    # Private
+
+    async def _follow(self, member: Member) -> None:
+        pause = _FIRST
+        while not member.is_over:
+            started = trio.current_time()
+            outcome = await contain(partial(self._listen, member))
+            if not isinstance(outcome, Failure) or member.is_over:
+                continue
+            if isinstance(outcome.error, MCPError):
+                self._changes.missing[member.name] = outcome.error.message
+                await member.until_connected_again()
+                continue
+            if not isinstance(outcome.error, ConnectionClosed):
+                self._changes.missing[member.name] = str(outcome.error)
+                _log.warning("%s: its changes cannot be followed: %s", member.name, outcome.error)
+            if trio.current_time() - started > _LONGEST:
+                pause = _FIRST
+            await member.until(lambda: member.is_over, timeout=pause)
+            pause = min(pause * 2, _LONGEST)
+
+    async def _listen(self, member: Member) -> None:
+        await member.ask(partial(self._hand_on, member), patience=inf)
+
+    async def _hand_on(self, member: Member, client: Client) -> None:
+        """Until the server's client has ended, or is cut off.
+
+        Raises:
+            MCPTrioError: the server does not tell, or the client ended.
+        """
+        wanted = self._wanted
+        async with client.subscribe(
+            wanted.uris.get(member.name, ()), tools=wanted.tools, prompts=wanted.prompts, resources=wanted.resources
+        ) as changes:
+            self._changes.missing.pop(member.name, None)
+            async for change in changes:
+                self._changes.put(HostChange(member.name, change.kind, change.uri))

@@ -1,0 +1,126 @@
+"""Asks the servers of a host for their lists, all at the same time.
+
+Used by the host for its lists, and to find out which tool a name means.
+The one rule: every server has the same time of its own, so a slow one delays the list but never another's part of it;
+and one that is known to be down is not waited for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Literal, TypeAlias
+
+import trio
+from attrs import frozen
+
+from mcptrio.client.client import Client
+from mcptrio.client.listings import Listing
+from mcptrio.errors import Code, MCPError, MCPTrioError
+from mcptrio.host.listing import HostList, Listed
+from mcptrio.host.member import Member
+from mcptrio.host.names import hosted_names
+from mcptrio.host.options import HostOptions
+from mcptrio.runtime.dispatch import Failure, contain
+
+__all__ = ["ListKind", "gather", "list_one"]
+
+_log = logging.getLogger("mcptrio.host.gathering")
+
+ListKind: TypeAlias = Literal["tools", "prompts", "resources", "templates"]
+
+
+@frozen
+class _Source:
+    """
+    Args:
+        capability: what the server has to have said that it has.
+        field: of a page, with the items.
+        named: the field of an item that names it.
+        is_hosted: whether it is called otherwise in the host.
+    """
+
+    listing: Callable[[Client], Listing[Any]]
+    capability: str
+    field: str
+    named: str
+    is_hosted: bool
+
+
+_SOURCES: dict[ListKind, _Source] = {
+    "tools": _Source(Client.tools, "tools", "tools", "name", True),
+    "prompts": _Source(Client.prompts, "prompts", "prompts", "name", True),
+    "resources": _Source(Client.resources, "resources", "resources", "uri", False),
+    "templates": _Source(Client.resource_templates, "resources", "resource_templates", "uri_template", False),
+}
+
+
+async def gather(members: Iterable[Member], kind: ListKind, options: HostOptions) -> HostList[Any]:
+    """What all of them list."""
+    members = list(members)
+    found: dict[str, tuple[Listed[Any], ...]] = {}
+    missing: dict[str, str] = {}
+
+    async def ask(member: Member) -> None:
+        if member.status.state != "ready" and not member.is_coming:
+            missing[member.name] = member.status.reason or "it is not connected"
+            return
+        with trio.move_on_after(options.patience):
+            outcome = await contain(partial(list_one, member, kind, options))
+            if not isinstance(outcome, Failure):
+                found[member.name], is_whole = outcome.value
+                if not is_whole:
+                    missing[member.name] = f"only the first {options.listed} are listed"
+                return
+            missing[member.name] = str(outcome.error)
+            if not isinstance(outcome.error, MCPTrioError):
+                _log.error("%s: its %s cannot be listed", member.name, kind, exc_info=outcome.error)
+                missing[member.name] = "its list cannot be read"
+            return
+        missing[member.name] = f"no answer within {options.patience:g} s"
+
+    async with trio.open_nursery() as nursery:
+        for member in members:
+            nursery.start_soon(ask, member)
+    in_order = {member.name: missing[member.name] for member in members if member.name in missing}
+    return HostList(tuple(item for member in members for item in found.get(member.name, ())), in_order)
+
+
+async def list_one(member: Member, kind: ListKind, options: HostOptions) -> tuple[tuple[Listed[Any], ...], bool]:
+    """What one of them lists, and whether that is all of it. Tools and prompts are remembered by their names.
+
+    Raises:
+        MCPTrioError: it is not connected, or cannot say.
+    """
+    source = _SOURCES[kind]
+    items, epoch, is_whole = await member.ask(partial(_read, member, source, options.listed), patience=options.patience)
+    if not source.is_hosted:
+        return tuple(Listed(getattr(item, source.named), member.name, item) for item in items), is_whole
+    own = {name: hosted for hosted, name in hosted_names(member.prefix, [item.name for item in items]).items()}
+    known: dict[str, Listed[Any]] = {}
+    for item in items:
+        if (name := own.get(item.name)) is not None:
+            known.setdefault(name, Listed(name, member.name, item))
+    if len(known) < len(items):
+        _log.warning("%s: %d of its %s are left out: names that come twice", member.name, len(items) - len(known), kind)
+    if member.epoch == epoch:
+        member.known[kind] = known
+    return tuple(known.values()), is_whole
+
+
+async def _read(member: Member, source: _Source, most: int, client: Client) -> tuple[list[Any], int, bool]:
+    epoch = member.epoch
+    items: list[Any] = []
+    if getattr(client.capabilities, source.capability) is None:
+        return items, epoch, True
+    try:
+        async for page in source.listing(client).pages():
+            items += getattr(page, source.field)
+            if len(items) > most:
+                return items[:most], epoch, False
+    except MCPError as error:
+        # It says that it has tools, but not what they are; or has resources, but no templates.
+        if error.code != Code.METHOD_NOT_FOUND:
+            raise
+    return items, epoch, True

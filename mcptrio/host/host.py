@@ -1,0 +1,525 @@
+"""The host: several servers as one, each for itself.
+
+Used by applications that give a model, or a person, the tools of more than one server.
+The one rule: what one server does or fails to do is never felt by another; it is seen in its own state, and in what is
+missing from a list.
+
+Source: MCP 2026-07-28, architecture, "Host"; index, "Security and Trust & Safety"; server/tools, "Tool Names".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, TypeAlias, TypeVar
+
+import orjson
+import trio
+
+from mcptrio.capabilities.problems import suggest
+from mcptrio.client.calls import OnProgress
+from mcptrio.client.client import Client
+from mcptrio.client.handlers import Handlers
+from mcptrio.connecting import openers
+from mcptrio.errors import ConfigError, ConnectionClosed, InvalidParams
+from mcptrio.host.approval import Approval, ApprovalRequest, Approve
+from mcptrio.host.audit import Audit, Auditor, Redact
+from mcptrio.host.changes import Following, HostChanges, Wanted
+from mcptrio.host.gathering import ListKind, gather, list_one
+from mcptrio.host.listing import HostListing, Listed
+from mcptrio.host.member import Member, ServerStatus
+from mcptrio.host.names import server_of, server_prefix
+from mcptrio.host.options import HostOptions
+from mcptrio.host.questions import guarded
+from mcptrio.mcp_json.files import load_mcp_json
+from mcptrio.mcp_json.inputs import Ask
+from mcptrio.protocol.model.completion import Completion
+from mcptrio.protocol.model.prompts import GetPromptResult, Prompt
+from mcptrio.protocol.model.resources import ReadResourceResult, Resource, ResourceTemplate
+from mcptrio.protocol.model.tools import CallToolResult, Tool
+from mcptrio.runtime.nurseries import open_hidden_nursery
+from mcptrio.targets import Command, Endpoint, Target
+
+__all__ = ["Host"]
+
+_log = logging.getLogger("mcptrio.host")
+
+T = TypeVar("T")
+
+HandlersFor: TypeAlias = Handlers | Callable[[str], Handlers]
+"""The same for every server, or made for each by its name."""
+
+_Hosted: TypeAlias = Literal["tools", "prompts"]
+_WORDS: dict[_Hosted, str] = {"tools": "tool", "prompts": "prompt"}
+
+_LONGEST_NAME = 200
+_SPOKEN = 1000
+"""Commands and URLs whose version is remembered; of more, the oldest is forgotten."""
+
+
+class Host:
+    """Several servers, connected for as long as ``async with`` lasts; an object that any task may use meanwhile.
+
+    It does not wait for the servers: each is connected on its own, and again when it is lost.
+
+    Args:
+        targets: what ``connect`` takes, by the names the user gives the servers.
+        approve: asks the user, before a tool is called and before a server's question reaches a handler. There is no
+            default, since nobody else can decide this; ``None`` agrees to everything.
+        handlers: what the host does for its servers; by default nothing.
+        audit: is given a record of everything that is done.
+        redact: takes the secrets out of these records; by default as :func:`redact` does.
+        options: timeouts and bounds.
+
+    Raises:
+        ConfigError: a target makes no sense, or a name cannot be one.
+    """
+
+    def __init__(
+        self,
+        targets: Mapping[str, Target],
+        *,
+        approve: Approve | None,
+        handlers: HandlersFor | None = None,
+        audit: Audit | None = None,
+        redact: Redact | None = None,
+        options: HostOptions | None = None,
+    ) -> None:
+        self._options = options or HostOptions()
+        self._handlers: HandlersFor = handlers or Handlers()
+        self._approval = Approval(approve, self._options.timeouts.input)
+        self._auditor = Auditor(audit, redact)
+        self._members: dict[str, Member] = {}
+        self._nursery: trio.Nursery | None = None
+        self._following: list[Following] = []
+        self._spoken: dict[bytes, str] = {}
+        """The version each command and each URL was found to speak, also of servers that were removed since."""
+        self._running: AbstractAsyncContextManager[None] | None = None
+        for name, target in targets.items():
+            self.add(name, target)
+
+    @classmethod
+    def from_mcp_json(
+        cls,
+        path: Path | str,
+        *,
+        approve: Approve | None,
+        ask: Ask | None = None,
+        handlers: HandlersFor | None = None,
+        audit: Audit | None = None,
+        redact: Redact | None = None,
+        options: HostOptions | None = None,
+    ) -> Host:
+        """A host with the servers of a file, but those that are disabled.
+
+        A server whose entry is wrong is there, and failed for good; its status says why.
+
+        Args:
+            ask: asks the user for the file's inputs (``${input:id}``), while this runs.
+
+        Raises:
+            ConfigError: the file cannot be read, or has no servers.
+        """
+        file = load_mcp_json(path, ask=ask)
+        host = cls({}, approve=approve, handlers=handlers, audit=audit, redact=redact, options=options)
+        for name in file.names:
+            try:
+                host.add(name, file.read(name))
+            except ConfigError as error:
+                _log.error("%s", error)
+                host._join(name, str(path), [], can_restart=False).give_up(str(error))
+        return host
+
+    async def __aenter__(self) -> Self:
+        if self._running is not None:
+            raise ConfigError("a host can be opened once")
+        self._running = self._run()
+        await self._running.__aenter__()
+        return self
+
+    def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> Awaitable[bool | None]:
+        assert self._running is not None
+        return self._running.__aexit__(kind, error, traceback)
+
+    # Its servers
+
+    def add(self, name: str, target: Target) -> None:
+        """One more server. Does not wait for it.
+
+        Args:
+            name: what the user calls it; at most 200 characters that can be seen.
+
+        Raises:
+            ConfigError: there is one of that name, or of one so like it that their tools would have the same names; or
+                the target makes no sense.
+            ConnectionClosed: the host is closed.
+        """
+        if self._running is not None and self._nursery is None:
+            raise ConnectionClosed("the host is closed")
+        ways, where, can_restart = openers(target)
+        member = self._join(name, where, ways, can_restart=can_restart, origin=_origin(target))
+        if self._nursery is not None:
+            self._nursery.start_soon(member.keep)
+            for following in self._following:
+                following.follow(member)
+                following.moved(member)
+
+    async def remove(self, name: str) -> None:
+        """Let go of a server. Who waits for it gets ConnectionClosed; returns when nothing of it is left.
+
+        Raises:
+            ConfigError: there is none of that name.
+        """
+        member = self._member(name)
+        del self._members[name]
+        if self._nursery is None:
+            member.never_kept()
+        await member.remove()
+
+    def status(self) -> dict[str, ServerStatus]:
+        """How each server fares."""
+        return {name: member.status for name, member in self._members.items()}
+
+    async def settle(self, timeout: float | None = None) -> dict[str, ServerStatus]:
+        """Wait until no server is being connected for the first time: each is ready, or has failed at least once.
+
+        Args:
+            timeout: seconds; by default what ``options.timeouts.connect`` gives each of them.
+
+        Returns:
+            How each server fares then.
+        """
+        with trio.move_on_after(self._options.timeouts.connect if timeout is None else timeout):
+            for member in list(self._members.values()):
+                await member.until(lambda member=member: not member.is_coming)  # type: ignore[misc]
+        return self.status()
+
+    async def use(self, server: str, work: Callable[[Client], Awaitable[T]]) -> T:
+        """Have something done with the client of one server, for what a host has no word for: log levels, pings.
+
+        Nothing of it is approved or recorded, but for what the server asks.
+
+        Raises:
+            ConfigError: there is no such server.
+            ConnectionClosed: it is not connected, or was removed meanwhile.
+        """
+        return await self._member(server).ask(work, patience=self._options.patience)
+
+    # Lists
+
+    def tools(self) -> HostListing[Tool]:
+        """The tools of all servers, each with the name to call it by: ``fs_read_file``."""
+        return HostListing(partial(self._gather, "tools"))
+
+    def prompts(self) -> HostListing[Prompt]:
+        """Their prompts, named likewise."""
+        return HostListing(partial(self._gather, "prompts"))
+
+    def resources(self) -> HostListing[Resource]:
+        """Their resources. Two servers may have the same URI."""
+        return HostListing(partial(self._gather, "resources"))
+
+    def resource_templates(self) -> HostListing[ResourceTemplate]:
+        """Their families of resources."""
+        return HostListing(partial(self._gather, "templates"))
+
+    # Requests
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        progress: OnProgress | None = None,
+    ) -> CallToolResult:
+        """Call a tool, if the user agrees.
+
+        Args:
+            name: in the host: ``fs_read_file``.
+            arguments: JSON; what is approved is a copy of them, and so is what is sent.
+            timeout, progress: as for ``Client.call_tool``.
+
+        Raises:
+            InvalidParams: no server has listed such a tool.
+            NotApproved: the user did not agree; nothing was sent.
+            MCPTrioError: as ``Client.call_tool`` does.
+            TypeError: the arguments are no JSON.
+        """
+        exact = orjson.dumps(dict(arguments or {}))
+        member = self._whose("tools", name)
+        with self._auditor.record(member.name, "tool", name, orjson.loads(exact)) as entry:
+            tool: Tool = (await self._find(member, "tools", name)).item
+            entry.name = tool.name
+            await self._approval.obtain(
+                ApprovalRequest(
+                    server=member.name,
+                    where=member.where,
+                    kind="tool",
+                    name=tool.name,
+                    arguments=orjson.loads(exact),
+                    tool=tool,
+                )
+            )
+            entry.approved()
+            result = await self._ask(
+                member,
+                lambda client: client.call_tool(tool.name, orjson.loads(exact), timeout=timeout, progress=progress),
+            )
+            if result.is_error:
+                entry.end("error", "the tool failed")
+            else:
+                entry.end("ok")
+            return result
+
+    async def read_resource(
+        self, server: str, uri: str, *, timeout: float | None = None, progress: OnProgress | None = None
+    ) -> ReadResourceResult:
+        """Read a resource of a server. The server has to be named: any other may list the same URI.
+
+        Raises:
+            ConfigError: there is no such server.
+            MCPTrioError: as ``Client.read_resource`` does.
+        """
+        member = self._member(server)
+        with self._auditor.record(member.name, "resource", uri) as entry:
+            result = await self._ask(
+                member, lambda client: client.read_resource(uri, timeout=timeout, progress=progress)
+            )
+            entry.end("ok")
+            return result
+
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: Mapping[str, str] | None = None,
+        *,
+        timeout: float | None = None,
+        progress: OnProgress | None = None,
+    ) -> GetPromptResult:
+        """Fill in a prompt.
+
+        Args:
+            name: in the host: ``fs_summarize``.
+
+        Raises:
+            InvalidParams: no server has listed such a prompt.
+            MCPTrioError: as ``Client.get_prompt`` does.
+        """
+        exact = dict(arguments or {})
+        member = self._whose("prompts", name)
+        with self._auditor.record(member.name, "prompt", name, exact) as entry:
+            own = entry.name = (await self._find(member, "prompts", name)).item.name
+            result = await self._ask(
+                member, lambda client: client.get_prompt(own, exact, timeout=timeout, progress=progress)
+            )
+            entry.end("ok")
+            return result
+
+    async def complete(
+        self,
+        of: Literal["prompt", "resource"],
+        name: str,
+        argument: str,
+        value: str,
+        *,
+        server: str | None = None,
+        context: Mapping[str, str] | None = None,
+    ) -> Completion:
+        """Suggestions for an argument of a prompt, or a variable of a resource template.
+
+        Args:
+            name: of the prompt, in the host; or the URI template.
+            value: what has been typed so far.
+            server: whose template it is; of a prompt the name says it.
+            context: the arguments that are settled already.
+
+        Raises:
+            InvalidParams: no server has listed such a prompt.
+            ConfigError: there is no such server, or none is named.
+            MCPTrioError: as ``Client.complete`` does.
+        """
+        if of == "prompt":
+            member = self._whose("prompts", name)
+        elif server is not None:
+            member = self._member(server)
+        else:
+            raise ConfigError("expected the server whose template this is, got none")
+        with self._auditor.record(member.name, "completion", name, {argument: value}) as entry:
+            if of == "prompt":
+                entry.name = (await self._find(member, "prompts", name)).item.name
+            own = entry.name
+            result = await self._ask(member, lambda client: client.complete(of, own, argument, value, context=context))
+            entry.end("ok")
+            return result
+
+    # Changes
+
+    @asynccontextmanager
+    async def subscribe(
+        self,
+        uris: Mapping[str, Sequence[str]] | None = None,
+        *,
+        tools: bool = False,
+        prompts: bool = False,
+        resources: bool = False,
+    ) -> AsyncIterator[HostChanges]:
+        """Be told of changes of all servers, those that come later included; and always of servers that come and go.
+
+        Args:
+            uris: resources whose contents matter, by server.
+            tools, prompts, resources: whether the list matters.
+
+        Raises:
+            ConfigError: there is no such server.
+            ConnectionClosed: the host is not open.
+        """
+        for name in uris or {}:
+            self._member(name)
+        if self._nursery is None:
+            raise ConnectionClosed("the host is not open")
+        wanted = Wanted(uris=dict(uris or {}), tools=tools, prompts=prompts, resources=resources)
+        changes = HostChanges()
+        async with open_hidden_nursery() as nursery:
+            following = Following(wanted, changes, nursery)
+            self._following.append(following)
+            for member in self._members.values():
+                following.follow(member)
+            try:
+                yield changes
+            finally:
+                self._following.remove(following)
+
+    # Private
+
+    @asynccontextmanager
+    async def _run(self) -> AsyncIterator[None]:
+        try:
+            async with open_hidden_nursery() as nursery:
+                self._nursery = nursery
+                for member in self._members.values():
+                    if not member.is_over:
+                        nursery.start_soon(member.keep)
+                    else:
+                        member.never_kept()
+                try:
+                    yield
+                finally:
+                    self._nursery = None
+        finally:
+            for following in self._following:
+                following.end()
+
+    def _join(
+        self, name: str, where: str, ways: list[Any], *, can_restart: bool, origin: bytes | None = None
+    ) -> Member:
+        if not isinstance(name, str) or not name or len(name) > _LONGEST_NAME or not name.isprintable():
+            raise ConfigError(f"expected a server's name of 1 to {_LONGEST_NAME} characters, got {str(name)[:80]!r}")
+        prefix = server_prefix(name)
+        for other in self._members.values():
+            if other.prefix == prefix:
+                raise ConfigError(f"expected a name unlike those of other servers, got {name!r} beside {other.name!r}")
+        own = self._handlers if isinstance(self._handlers, Handlers) else self._handlers(name)
+        handlers = guarded(
+            own,
+            server=name,
+            where=where,
+            approval=self._approval,
+            auditor=self._auditor,
+            options=self._options,
+        )
+        member = self._members[name] = Member(
+            name,
+            prefix=prefix,
+            openers=ways,
+            where=where,
+            can_restart=can_restart,
+            handlers=handlers,
+            options=self._options,
+            moved=self._moved,
+            known=self._spoken.get(origin) if origin is not None else None,
+            learned=partial(self._learned, origin),
+        )
+        return member
+
+    def _learned(self, origin: bytes | None, version: str | None) -> None:
+        if origin is None:
+            return
+        self._spoken.pop(origin, None)
+        if version is not None:
+            self._spoken[origin] = version
+            if len(self._spoken) > _SPOKEN:
+                del self._spoken[next(iter(self._spoken))]
+
+    def _moved(self, member: Member) -> None:
+        if member.status.state != "connecting":
+            for following in self._following:
+                following.moved(member)
+
+    def _member(self, name: str) -> Member:
+        member = self._members.get(name)
+        if member is None:
+            raise ConfigError(f"no such server: {name[:80]!r}{suggest(name, list(self._members))}")
+        return member
+
+    async def _gather(self, kind: ListKind) -> Any:
+        return await gather(self._members.values(), kind, self._options)
+
+    def _whose(self, kind: _Hosted, name: str) -> Member:
+        """The server whose tool or prompt a name in the host is.
+
+        Raises:
+            InvalidParams: it is nobody's.
+        """
+        prefix = server_of(name)
+        for member in self._members.values():
+            if member.prefix == prefix:
+                return member
+        near = suggest(prefix or name, [member.prefix for member in self._members.values()])
+        raise InvalidParams(f"no such {_WORDS[kind]}: {name[:80]!r}, since there is no such server{near}")
+
+    async def _find(self, member: Member, kind: _Hosted, name: str) -> Listed[Any]:
+        """What a server says of the tool or prompt that has this name in the host.
+
+        Raises:
+            InvalidParams: it does not list it.
+            MCPTrioError: it cannot be asked.
+        """
+        known = member.known.get(kind, {}).get(name)
+        if known is not None:
+            return known
+        await member.connected(self._options.patience)
+        with trio.move_on_after(self._options.patience):
+            items, _ = await list_one(member, kind, self._options)
+            listed = {each.name: each for each in items}
+            if name not in listed:
+                raise InvalidParams(f"no such {_WORDS[kind]}: {name[:80]!r}{suggest(name, list(listed))}")
+            return listed[name]
+        raise ConnectionClosed(f"{member.name} did not list its {kind} within {self._options.patience:g} s")
+
+    async def _ask(self, member: Member, work: Callable[[Client], Awaitable[T]]) -> T:
+        return await member.ask(work, patience=self._options.patience)
+
+
+def _origin(target: Target) -> bytes | None:
+    """What a server is known by when it comes again: its command or its URL. A digest, since they may hold secrets."""
+    if isinstance(target, Command):
+        known = "\0".join(map(str, target.args))
+    elif isinstance(target, Endpoint):
+        known = target.url
+    elif isinstance(target, str):
+        known = target
+    elif isinstance(target, Mapping):
+        known = repr(sorted(target.items()))
+    elif isinstance(target, Sequence):
+        known = "\0".join(target)
+    else:
+        return None
+    return sha256(known.encode("utf-8", "surrogatepass")).digest()

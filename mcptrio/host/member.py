@@ -1,0 +1,336 @@
+"""One server of a host: connected, kept connected, watched, and cut off when it is removed.
+
+Made by the host for each server, run by it in its nursery; asked for everything that goes to the server.
+The one rule: nothing that goes wrong here reaches another member: it ends in this one's state, or in the error of who
+asked this one.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from math import inf
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import trio
+from attrs import frozen
+
+from mcptrio import __version__
+from mcptrio.abc import LinkOpener
+from mcptrio.client.client import Client
+from mcptrio.client.handlers import Handlers
+from mcptrio.errors import ConnectionClosed, MCPTrioError
+from mcptrio.host.listing import Listed
+from mcptrio.host.options import HostOptions
+from mcptrio.host.watched_link import watched
+from mcptrio.protocol.messages import Notification, Request
+from mcptrio.protocol.model.lifecycle import Implementation
+from mcptrio.protocol.revisions.revision import Revision
+from mcptrio.runtime.dispatch import Failure, contain
+
+__all__ = ["Member", "ServerState", "ServerStatus"]
+
+_log = logging.getLogger("mcptrio.host.member")
+
+T = TypeVar("T")
+
+FIRST = 0.5
+LONGEST = 30.0
+"""Seconds before a server that was never reached is tried again: doubled from the first to the longest, give or take a
+quarter. One that was reached and lost is started again by its client, in the same way."""
+
+ServerState: TypeAlias = Literal["connecting", "ready", "failed", "removed"]
+
+_LISTS = {
+    "notifications/tools/list_changed": "tools",
+    "notifications/prompts/list_changed": "prompts",
+}
+
+
+@frozen(kw_only=True)
+class ServerStatus:
+    """How a server of a host fares.
+
+    Args:
+        state: ``connecting``; ``ready``; ``failed``: it could not be reached or was lost, and is tried again unless
+            ``is_over``.
+        where: the program or the URL it is reached by, without what may be secret.
+        reason: what went wrong last; ``None`` where nothing has since it was last ready.
+        revision: that is spoken with it, or was last.
+        info: its own name and version, as it says.
+        instructions: how it wants to be used, as it says; for the model.
+        connections: how often it was connected.
+        is_over: whether it is not tried again.
+    """
+
+    state: ServerState
+    where: str
+    reason: str | None
+    revision: str | None
+    info: Implementation | None
+    instructions: str | None
+    connections: int
+    is_over: bool
+
+
+class Member:
+    """
+    Args:
+        name: what the user calls the server.
+        openers: ways to reach it; none where it is known that it cannot be.
+        where: what it is reached by.
+        handlers: what the host does for it.
+        moved: called when its state has changed.
+        known: the version spoken with it before.
+        learned: called with the version spoken with it, and with ``None`` when that has to be found out again.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        prefix: str,
+        openers: list[LinkOpener],
+        where: str,
+        can_restart: bool,
+        handlers: Handlers,
+        options: HostOptions,
+        moved: Callable[[Member], None],
+        known: str | None,
+        learned: Callable[[str | None], None],
+    ) -> None:
+        self.name = name
+        self.prefix = prefix
+        self.where = where
+        self.connections = 0
+        self.known: dict[str, dict[str, Listed[Any]]] = {}
+        """``tools`` and ``prompts`` that were listed, by their names in the host; forgotten when they have changed."""
+        self.epoch = 0
+        """Another one when something was forgotten."""
+        self._openers = [watched(opener, self) for opener in openers]
+        self._restarts = options.restart and can_restart
+        self._handlers = handlers
+        self._options = options
+        self._moved = moved
+        self._known = known
+        self._learned = learned
+        self._state: ServerState = "connecting"
+        self._reason: str | None = None
+        self._client: Client | None = None
+        """The newest that was ever connected."""
+        self._is_live = False
+        """Whether it goes on, connected or connecting again."""
+        self._asking: set[trio.CancelScope] = set()
+        self._is_over = False
+        self._was_down = False
+        self._changed = trio.Event()
+        self._scope = trio.CancelScope()
+        self._gone = trio.Event()
+
+    @property
+    def status(self) -> ServerStatus:
+        client = self._client
+        return ServerStatus(
+            state=self._state,
+            where=self.where,
+            reason=self._reason,
+            revision=client.revision if client is not None else None,
+            info=client.server_info if client is not None else None,
+            instructions=client.instructions if client is not None else None,
+            connections=self.connections,
+            is_over=self._is_over,
+        )
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it will not be ready any more."""
+        return self._is_over
+
+    @property
+    def is_coming(self) -> bool:
+        """Whether it is being connected for the first time, so that it is worth waiting for."""
+        return self._state == "connecting" and not self._was_down
+
+    def give_up(self, reason: str) -> None:
+        """It is known that it cannot be reached."""
+        self._reason, self._is_over = reason, True
+        self._move("failed")
+
+    # Keeping it
+
+    async def keep(self) -> None:
+        """Connect, and connect again, until the server is removed."""
+        try:
+            with self._scope:
+                await self._keep_trying()
+        finally:
+            if not self._is_over:
+                self._end("the host is closed")
+            self._gone.set()
+
+    async def remove(self) -> None:
+        """Cut off whoever waits for the server, and let go of it. Takes no longer than its link's goodbye."""
+        self._end("it was removed")
+        self._scope.cancel()
+        await self._gone.wait()
+
+    def never_kept(self) -> None:
+        """The host was not open, so there is nobody to wait for."""
+        self._gone.set()
+
+    # Asking it
+
+    async def connected(self, patience: float) -> Client:
+        """The server's client, once it is connected.
+
+        Raises:
+            ConnectionClosed: it is not, within ``patience`` seconds or for good.
+        """
+        await self.until(lambda: self._state == "ready" or self._is_over, timeout=patience)
+        if self._state != "ready" or self._client is None:
+            why = self._reason or f"no connection within {patience:g} s"
+            raise ConnectionClosed(f"{self.name} is not connected: {why}")
+        return self._client
+
+    async def ask(self, work: Callable[[Client], Awaitable[T]], *, patience: float) -> T:
+        """Have something done with the server's client, once that is connected.
+
+        Args:
+            patience: seconds to wait for that.
+
+        Raises:
+            ConnectionClosed: it is not connected, or was cut off meanwhile.
+        """
+        client = await self.connected(patience)
+        with trio.CancelScope() as scope:
+            self._asking.add(scope)
+            try:
+                return await work(client)
+            finally:
+                self._asking.discard(scope)
+        raise ConnectionClosed(f"{self.name}: {self._reason}")
+
+    async def until(self, is_so: Callable[[], bool], *, timeout: float = inf) -> bool:
+        """Wait for a state; whether it came about."""
+        with trio.move_on_after(timeout):
+            while not is_so():
+                await self._changed.wait()
+        return is_so()
+
+    async def until_connected_again(self) -> None:
+        """Wait for another connection than this, or until there will be none."""
+        connections = self.connections
+        await self.until(lambda: self._is_over or self.connections > connections)
+
+    # What the links of the client tell
+
+    def opening(self) -> None:
+        self._move("connecting")
+
+    def settled(self, revision: Revision) -> None:
+        # Of the first connection the client tells when it can be used; of a later one it is only seen here.
+        if self._is_live:
+            self._came()
+
+    def heard(self, message: Request | Notification) -> None:
+        if message.method in _LISTS:
+            self.known.pop(_LISTS[message.method], None)
+            self.epoch += 1
+
+    def ended(self, reason: str) -> None:
+        if self._state == "removed":
+            return
+        self._reason = reason
+        # Of a first attempt there may be another, by another way; keep() knows.
+        if self._state == "ready" or self._was_down:
+            self._was_down = True
+            self._move("failed")
+
+    # Private
+
+    async def _keep_trying(self) -> None:
+        pause = FIRST
+        while not self._is_over:
+            started = trio.current_time()
+            self._fail(await contain(self._live))
+            if self._is_over:
+                return
+            if trio.current_time() - started > LONGEST:
+                pause = FIRST
+            _log.warning("%s: %s; trying again in %.2g s", self.name, self._reason, pause)
+            await trio.sleep(pause * random.uniform(0.75, 1.25))
+            pause = min(pause * 2, LONGEST)
+
+    async def _live(self) -> None:
+        """One client, for as long as it goes on.
+
+        Raises:
+            MCPTrioError: it could not connect.
+        """
+        client = Client(
+            self._openers,
+            name=self.name,
+            info=self._options.info or Implementation(name="mcptrio", version=__version__),
+            handlers=self._handlers,
+            timeouts=self._options.timeouts,
+            revision=None,
+            restart=self._restarts,
+            ping_interval=self._options.ping_interval,
+            log_level=self._options.log_level,
+            cache_entries=256,
+            known=self._known,
+        )
+        try:
+            async with trio.open_nursery() as nursery:
+                start: Callable[..., Awaitable[None]] = client.run
+                failure: MCPTrioError | None = await nursery.start(start)
+                if failure is not None:
+                    raise failure
+                self._client, self._is_live = client, True
+                self._learn(client.revision)
+                self._came()
+        finally:
+            self._is_live = False
+            self._cut_off()
+
+    def _came(self) -> None:
+        self.connections += 1
+        self.known.clear()
+        self.epoch += 1
+        self._reason = None
+        self._move("ready")
+
+    def _learn(self, version: str | None) -> None:
+        self._known = version
+        self._learned(version)
+
+    def _fail(self, outcome: object) -> None:
+        if isinstance(outcome, Failure):
+            self._learn(None)
+            self._reason = str(outcome.error)
+            if not isinstance(outcome.error, MCPTrioError | OSError):
+                # A fault of ours, or of a transport: it must not reach the other members either.
+                _log.error("%s: the client failed", self.name, exc_info=outcome.error)
+                self._reason = f"the client failed: {type(outcome.error).__name__}"
+        self._was_down = True
+        self._is_over = not self._restarts
+        self._move("failed")
+
+    def _end(self, reason: str) -> None:
+        self._is_over = True
+        self._reason = reason
+        self._move("removed")
+        self._cut_off()
+
+    def _cut_off(self) -> None:
+        for scope in self._asking:
+            scope.cancel()
+
+    def _move(self, state: ServerState) -> None:
+        if self._state == "removed":
+            return
+        self._state = state
+        event, self._changed = self._changed, trio.Event()
+        event.set()
+        self._moved(self)

@@ -1,0 +1,77 @@
+"""What the tools and prompts of several servers are called in one host.
+
+Used by the host for lists and for finding who is meant.
+The one rule: a name says nothing but its server and its tool, so it stays the same whatever other servers and tools
+there are, today and in the next conversation; and no two tools have the same one.
+
+How: ``fs_read_file`` is the tool ``read_file`` of the server ``fs``. What stands before the first ``_`` is the server,
+so there is no ``_`` in it. A server's name that has other characters than ASCII letters, digits and ``-``, or more than
+24 of them, is written with ``-`` in their place, cut, and followed by ``-`` and six hexadecimal digits of its SHA-256.
+A tool's name that has other characters than letters, digits, ``_`` and ``-``, or that does not fit into 64 with its
+server's, is written with ``_`` in their place, cut, and followed by ``_`` and eight digits of its SHA-256.
+
+Source: MCP 2026-07-28, server/tools, "Tool Names"; the tool names of the large model providers, which are at most 64
+characters of ``[A-Za-z0-9_-]``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from hashlib import sha256
+
+__all__ = ["LONGEST", "hosted_name", "hosted_names", "server_of", "server_prefix"]
+
+LONGEST = 64
+"""Characters of a name in the host."""
+_LONGEST_SERVER = 24
+_SERVER_DIGITS = 6
+_TOOL_DIGITS = 8
+
+_SERVER = re.compile(r"[A-Za-z0-9-]+")
+_TOOL = re.compile(r"[A-Za-z0-9_-]+")
+_NOT_SERVER = re.compile(r"[^A-Za-z0-9-]")
+_NOT_TOOL = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def server_prefix(server: str) -> str:
+    """What the names of a server's tools begin with, before the ``_``."""
+    if _SERVER.fullmatch(server) and len(server) <= _LONGEST_SERVER:
+        return server
+    room = _LONGEST_SERVER - _SERVER_DIGITS - 1
+    return f"{_NOT_SERVER.sub('-', server)[:room]}-{_digits(server, _SERVER_DIGITS)}"
+
+
+def hosted_name(prefix: str, name: str) -> str:
+    """What a tool or prompt is called in the host.
+
+    Args:
+        prefix: of its server.
+        name: its own.
+    """
+    room = LONGEST - len(prefix) - 1
+    if _TOOL.fullmatch(name) and len(name) <= room:
+        return f"{prefix}_{name}"
+    return f"{prefix}_{_NOT_TOOL.sub('_', name)[: room - _TOOL_DIGITS - 1]}_{_digits(name, _TOOL_DIGITS)}"
+
+
+def hosted_names(prefix: str, names: Iterable[str]) -> dict[str, str]:
+    """The names in the host of all tools of one server, each with the tool's own.
+
+    A tool that comes twice is there once. Where a server calls one tool as another would have to be called here, the
+    other one is left out.
+    """
+    hosted: dict[str, str] = {}
+    for name in sorted(dict.fromkeys(names), key=lambda name: hosted_name(prefix, name) != f"{prefix}_{name}"):
+        hosted.setdefault(hosted_name(prefix, name), name)
+    return hosted
+
+
+def server_of(name: str) -> str | None:
+    """The prefix of the server that a name in the host belongs to; ``None`` where it belongs to none."""
+    prefix, separator, _ = name.partition("_")
+    return prefix if separator and prefix else None
+
+
+def _digits(text: str, count: int) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:count]

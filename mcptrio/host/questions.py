@@ -1,0 +1,178 @@
+"""What one server asks of the user and the model, on its way to the handlers: only with approval, and on record.
+
+Put by the host around the handlers it was given, for each server.
+The one rule: a server is shown by the name the user gave it, and gets the same refusal whether the user said no, was
+not there, or had been asked too much already.
+
+Source: MCP 2026-07-28, client/elicitation and client/sampling; MCP 2025-11-25, client/sampling, "Error Handling".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+import orjson
+
+from mcptrio.client.forms import Form, Page
+from mcptrio.client.handlers import Handlers
+from mcptrio.errors import Overloaded
+from mcptrio.host.approval import Approval, ApprovalRequest, NotApproved
+from mcptrio.host.audit import Auditor, Entry
+from mcptrio.host.options import HostOptions
+from mcptrio.protocol.model.content import TextContent
+from mcptrio.protocol.model.elicitation import ElicitResult
+from mcptrio.protocol.model.logging import LoggingMessageParams
+from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult
+from mcptrio.protocol.revisions.registry import LATEST
+from mcptrio.runtime.rates import TokenBucket
+
+__all__ = ["guarded"]
+
+_log = logging.getLogger("mcptrio.host.questions")
+
+_NO_SAMPLING = "User rejected sampling request"
+"""The specification's words, which say nothing of why."""
+_TOO_MANY = "too many questions at once"
+
+
+def guarded(
+    handlers: Handlers, *, server: str, where: str, approval: Approval, auditor: Auditor, options: HostOptions
+) -> Handlers:
+    """The handlers for one server: the same ones, behind approval and bounds.
+
+    Args:
+        server: as the host calls it.
+        where: the program or the URL it is reached by.
+    """
+    guard = _Guard(handlers, server, where, approval, auditor, options)
+    return attrs.evolve(
+        handlers,
+        elicit=guard.elicit if handlers.elicit is not None else None,
+        open_page=guard.open_page if handlers.open_page is not None else None,
+        sample=guard.sample if handlers.sample is not None else None,
+        log=guard.log if handlers.log is not None else None,
+    )
+
+
+class _Guard:
+    def __init__(
+        self,
+        own: Handlers,
+        server: str,
+        where: str,
+        approval: Approval,
+        auditor: Auditor,
+        options: HostOptions,
+    ) -> None:
+        self._own = own
+        self._server = server
+        self._where = where
+        self._approval = approval
+        self._auditor = auditor
+        self._most = options.questions
+        self._waiting = 0
+        self._rate = options.logs_per_second
+        self._bucket: TokenBucket | None = None
+        self._dropped = 0
+
+    async def elicit(self, form: Form) -> Any:
+        assert self._own.elicit is not None
+        arguments = {"message": form.message, "requestedSchema": form.schema}
+        form = attrs.evolve(form, server=self._server)
+        with self._auditor.record(self._server, "form", "", arguments) as entry:
+            request = self._request("form", arguments, form)
+            return await self._show(entry, request, form, self._own.elicit, form.decline)
+
+    async def open_page(self, page: Page) -> Any:
+        assert self._own.open_page is not None
+        arguments = {"message": page.message, "url": page.url}
+        page = attrs.evolve(page, server=self._server)
+        with self._auditor.record(self._server, "page", page.host, arguments) as entry:
+            request = self._request("page", arguments, page)
+            return await self._show(entry, request, page, self._own.open_page, page.decline)
+
+    async def sample(self, params: CreateMessageParams) -> CreateMessageResult:
+        assert self._own.sample is not None
+        arguments: dict[str, Any] = LATEST.unstructure(params)
+        with self._auditor.record(self._server, "sampling", "", arguments) as entry, self._counted() as is_free:
+            if not is_free:
+                entry.end("not_approved", _TOO_MANY)
+                raise Overloaded(_TOO_MANY)
+            try:
+                await self._approval.obtain(self._request("sampling", arguments, params))
+                entry.approved()
+                said = await self._own.sample(params)
+                if isinstance(said, str):
+                    said = CreateMessageResult(role="assistant", content=(TextContent(text=said),), model="unknown")
+                await self._approval.obtain(self._request("reply", LATEST.unstructure(said), params))
+            except NotApproved as error:
+                entry.end("not_approved", error.message)
+                raise NotApproved(_NO_SAMPLING) from error
+            entry.end("ok")
+            return said
+
+    def log(self, message: LoggingMessageParams) -> None:
+        assert self._own.log is not None
+        if self._bucket is None:
+            self._bucket = TokenBucket(self._rate, max(1.0, self._rate))
+        if not self._bucket.take():
+            self._dropped += 1
+            return
+        if self._dropped:
+            _log.warning("%s: %d log messages were dropped: too many in a second", self._server, self._dropped)
+            self._dropped = 0
+        self._own.log(message)
+
+    # Private
+
+    async def _show(
+        self,
+        entry: Entry,
+        request: ApprovalRequest,
+        question: Any,
+        handler: Callable[[Any], Awaitable[Any]],
+        decline: Callable[[], ElicitResult],
+    ) -> Any:
+        with self._counted() as is_free:
+            if not is_free:
+                entry.end("not_approved", _TOO_MANY)
+                return decline()
+            try:
+                await self._approval.obtain(request)
+            except NotApproved as error:
+                entry.end("not_approved", error.message)
+                return decline()
+            entry.approved()
+            answer = await handler(question)
+            action = answer.action if isinstance(answer, ElicitResult) else "accept" if answer else "decline"
+            if answer is None:
+                action = "cancel"
+            elif isinstance(answer, Mapping):
+                action = "accept"  # a form without fields is answered with nothing
+            if action == "accept":
+                entry.end("ok")
+            else:
+                entry.end("declined", action)
+            return answer
+
+    @contextmanager
+    def _counted(self) -> Iterator[bool]:
+        """Whether there is room for one more question."""
+        if self._waiting >= self._most:
+            yield False
+            return
+        self._waiting += 1
+        try:
+            yield True
+        finally:
+            self._waiting -= 1
+
+    def _request(
+        self, kind: Any, arguments: Mapping[str, Any], question: Form | Page | CreateMessageParams
+    ) -> ApprovalRequest:
+        copied = orjson.loads(orjson.dumps(arguments))
+        return ApprovalRequest(server=self._server, where=self._where, kind=kind, arguments=copied, question=question)

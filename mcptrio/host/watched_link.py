@@ -1,0 +1,103 @@
+"""A link that tells how it fares: that it is being opened, what is spoken on it, why it has ended.
+
+Put by the host around every link of a client, which makes and loses them on its own.
+The one rule: it carries everything on unchanged, and tells without waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from types import MappingProxyType
+from typing import Protocol
+
+from mcptrio.abc import Link, LinkOpener, Receiver
+from mcptrio.errors import MCPTrioError
+from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
+from mcptrio.protocol.revisions.revision import Revision
+from mcptrio.runtime.nurseries import open_hidden_nursery
+
+__all__ = ["LinkWatcher", "watched"]
+
+_NOTHING: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+
+
+class LinkWatcher(Protocol):
+    """Who is told. None of these waits or raises."""
+
+    def opening(self) -> None:
+        """A link is being opened."""
+        ...
+
+    def settled(self, revision: Revision) -> None:
+        """The client and the server have agreed; again, where the session was renewed."""
+        ...
+
+    def heard(self, message: Request | Notification) -> None:
+        """The server has sent this on its own."""
+        ...
+
+    def ended(self, reason: str) -> None:
+        """The link is gone, or did not come about."""
+        ...
+
+
+def watched(opener: LinkOpener, watcher: LinkWatcher) -> LinkOpener:
+    """The opener, with somebody who watches."""
+
+    @asynccontextmanager
+    async def open_link(receive: Receiver) -> AsyncIterator[Link]:
+        def hear(message: Request | Notification) -> None:
+            watcher.heard(message)
+            receive(message)
+
+        watcher.opening()
+        reason = "it was disconnected"
+        try:
+            # Links have nurseries of their own; the one here takes what is raised out of their groups.
+            async with open_hidden_nursery(), opener(hear) as link:
+                watching = _WatchedLink(link, watcher)
+                yield watching
+            # The client leaves a link that has not ended for one reason only.
+            reason = watching.reason or "the server did not answer a ping"
+        except MCPTrioError as error:
+            reason = str(error)
+            raise
+        finally:
+            watcher.ended(reason)
+
+    return open_link
+
+
+class _WatchedLink:
+    def __init__(self, link: Link, watcher: LinkWatcher) -> None:
+        self.name = link.name
+        self.reason = ""
+        self._link = link
+        self._watcher = watcher
+
+    @property
+    def closed(self) -> bool:
+        return self._link.closed
+
+    async def exchange(
+        self, request: Request, revision: Revision, *, mirrored: Mapping[str, tuple[str, ...]] = _NOTHING
+    ) -> Response | ErrorResponse:
+        return await self._link.exchange(request, revision, mirrored=mirrored)
+
+    async def send(self, message: Notification | Response | ErrorResponse, revision: Revision) -> None:
+        await self._link.send(message, revision)
+
+    def cancels_by_leaving(self, revision: Revision) -> bool:
+        return self._link.cancels_by_leaving(revision)
+
+    def mirrors(self, revision: Revision) -> bool:
+        return self._link.mirrors(revision)
+
+    def settled(self, revision: Revision) -> None:
+        self._link.settled(revision)
+        self._watcher.settled(revision)
+
+    async def wait_closed(self) -> str:
+        self.reason = await self._link.wait_closed()
+        return self.reason

@@ -1,0 +1,170 @@
+"""One server of an ``mcp.json``, as a target.
+
+Used for each entry of a file, and by ``connect`` for an entry given as it is.
+The one rule: what would make the server run otherwise than its host would run it is an error; what a host merely keeps
+for itself (``alwaysAllow``, ``timeout``, ``gallery``) is passed over.
+
+Source: VS Code, "MCP configuration reference"; Claude Code, Cursor, Windsurf, Gemini CLI, Cline: their pages on MCP
+servers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from mcptrio.client.printable import printable
+from mcptrio.mcp_json.env_files import read_env_file
+from mcptrio.mcp_json.places import Place, kind_of
+from mcptrio.mcp_json.variables import Variables
+from mcptrio.targets import Command, Endpoint
+
+__all__ = ["read_entry", "read_entry_at"]
+
+_URLS = ("url", "serverUrl", "httpUrl")
+"""Windsurf and Antigravity write the second, Gemini CLI the third."""
+_KNOWN = ("type", "command", "args", "env", "envFile", "cwd", *_URLS, "headers", "disabled")
+
+_Transport = Literal["auto", "http", "sse"]
+
+_STDIO = ("stdio", "local")
+_TRANSPORTS: dict[str, _Transport] = {
+    "http": "auto",  # VS Code tries HTTP with SSE where Streamable HTTP is refused
+    "streamable-http": "http",
+    "streamableHttp": "http",
+    "streamable_http": "http",
+    "sse": "sse",
+    "remote": "auto",
+}
+
+
+def read_entry(entry: Mapping[str, Any]) -> Command | Endpoint:
+    """The target an entry of ``mcpServers`` or ``servers`` names.
+
+    Variables are taken from our environment, and ``${workspaceFolder}`` is our directory.
+
+    Raises:
+        ConfigError: a key is missing or has another value than expected, or the entry is disabled.
+    """
+    return read_entry_at(entry, Place(source="entry"), Variables(os.environ, Path.cwd()))
+
+
+def read_entry_at(entry: Any, place: Place, variables: Variables) -> Command | Endpoint:
+    """The same for an entry of a file.
+
+    Raises:
+        ConfigError: as above; it says where.
+    """
+    if not isinstance(entry, Mapping):
+        raise place.error(f"expected an object, got {kind_of(entry)}")
+    return _Entry(entry, place, variables).read()
+
+
+class _Entry:
+    def __init__(self, entry: Mapping[str, Any], place: Place, variables: Variables) -> None:
+        self._entry = {key: value for key, value in entry.items() if value is not None}
+        self._place = place
+        self._variables = variables
+
+    def read(self) -> Command | Endpoint:
+        self._check_names()
+        disabled = self._entry.get("disabled", False)
+        if disabled is not False:
+            got = "one that is disabled" if disabled is True else kind_of(disabled)
+            raise self._place.at("disabled").error(f"expected false for a server that is to be used, got {got}")
+        urls = [key for key in _URLS if key in self._entry]
+        given = [key for key in ("command", *urls) if key in self._entry]
+        if len(given) != 1:
+            got = " and ".join(given) or "none"
+            raise self._place.error(f"expected either command or url, got {got}")
+        kind = self._type()
+        if kind is not None and (kind in _STDIO) != (given == ["command"]):
+            expected = "command" if kind in _STDIO else "url"
+            raise self._place.at("type").error(f"expected {expected} beside the type {kind}, got {given[0]}")
+        if given == ["command"]:
+            return self._command()
+        default: _Transport = "http" if given == ["httpUrl"] else "auto"
+        return self._endpoint(given[0], default if kind is None else _TRANSPORTS[kind])
+
+    def _command(self) -> Command:
+        env: dict[str, str] = {}
+        if "envFile" in self._entry:
+            env |= read_env_file(self._path("envFile"), self._place.at("envFile"))
+        env |= self._texts("env")
+        for name in env:
+            if not name or "=" in name or "\0" in name:
+                raise self._place.at("env", name).error("expected the name of a variable, without =, got another")
+        command = os.path.expanduser(self._text("command"))
+        if not command:
+            raise self._place.at("command").error("expected a program, got an empty text")
+        args = (command, *self._list("args"))
+        return Command(args=args, env=env, cwd=self._path("cwd") if "cwd" in self._entry else None)
+
+    def _endpoint(self, key: str, transport: _Transport) -> Endpoint:
+        url = self._text(key)
+        try:
+            parts = urlsplit(url)
+            is_url = parts.scheme in ("http", "https") and bool(parts.hostname)
+            _ = parts.port  # raises where it is none
+        except ValueError:
+            is_url = False
+        if not is_url or not url.isascii() or not url.isprintable() or " " in url:
+            raise self._place.at(key).error("expected an http or https URL in ASCII, got something else")
+        headers = self._texts("headers")
+        for name, value in headers.items():
+            if not name or not (name + value).isprintable():
+                raise self._place.at("headers", name).error("expected a header on one line, got something else")
+        return Endpoint(url=url, headers=headers, transport=transport)
+
+    def _check_names(self) -> None:
+        """A slip of the pen is found here; a key that only looks like none of ours is its host's own."""
+        for key in self._entry:
+            if key not in _KNOWN and (near := get_close_matches(key, _KNOWN, 1, cutoff=0.85)):
+                raise self._place.at(key).error(f"expected a key that is known; did you mean {near[0]}?")
+        for key in ("sandboxEnabled", "sandbox"):
+            if self._entry.get(key, False) is not False:
+                # To leave the sandbox out would give the server more than its owner meant to give.
+                raise self._place.at(key).error("expected no sandbox, since there is none here, got one")
+
+    def _type(self) -> str | None:
+        kind = self._entry.get("type")
+        if kind is not None and kind not in (*_STDIO, *_TRANSPORTS):
+            got = printable(kind[:40]) if isinstance(kind, str) else kind_of(kind)
+            raise self._place.at("type").error(f"expected one of {', '.join((*_STDIO, *_TRANSPORTS))}, got {got}")
+        return kind
+
+    def _path(self, key: str) -> Path:
+        return self._variables.workspace / os.path.expanduser(self._text(key))
+
+    def _text(self, key: str) -> str:
+        return self._expanded(self._entry[key], self._place.at(key))
+
+    def _list(self, key: str) -> list[str]:
+        values = self._entry.get(key, [])
+        if not isinstance(values, list | tuple):
+            raise self._place.at(key).error(f"expected a list of texts, got {kind_of(values)}")
+        return [self._expanded(value, self._place.at(key, number)) for number, value in enumerate(values)]
+
+    def _texts(self, key: str) -> dict[str, str]:
+        values = self._entry.get(key, {})
+        if not isinstance(values, Mapping):
+            raise self._place.at(key).error(f"expected an object of texts, got {kind_of(values)}")
+        return {
+            name: self._expanded(value, self._place.at(key, name), numbers=True)
+            for name, value in values.items()
+            if value is not None
+        }
+
+    def _expanded(self, value: Any, place: Place, *, numbers: bool = False) -> str:
+        if numbers and isinstance(value, int | float) and not isinstance(value, bool):
+            return str(value)
+        if not isinstance(value, str):
+            raise place.error(f"expected a text, got {kind_of(value)}")
+        text = self._variables.expand(value, place)
+        if "\0" in text:
+            raise place.error("expected a text without NUL, got one with it")
+        return text

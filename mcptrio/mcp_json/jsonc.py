@@ -1,0 +1,191 @@
+"""JSON as editors write it, with comments and trailing commas; and on which line each member stands.
+
+Used for ``mcp.json``. Everything else about it is JSON (RFC 8259): no single quotes, no bare names, no number but
+JSON's.
+The one rule: what is read is what any JSON reader would read once the comments are gone; a name that stands twice is an
+error, since readers differ over which of the two counts.
+
+Source: RFC 8259; the JSON with Comments of VS Code (jsonc-parser, ``allowTrailingComma``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import orjson
+from attrs import field, frozen
+
+__all__ = ["DEPTH", "Document", "JSONProblem", "Path", "parse"]
+
+DEPTH = 64
+"""Levels of arrays and objects; of the files of hosts few have more than eight."""
+
+Path: TypeAlias = tuple[str | int, ...]
+"""Where a value stands: ``("servers", "fs", "args", 0)``."""
+
+_TOKEN = re.compile(
+    r"""
+      (?P<space>[ \t\r\n]+|//[^\n]*|/\*.*?\*/)
+    | (?P<text>"(?:[^"\\\x00-\x1f]|\\.)*")
+    | (?P<number>-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![\w.]))
+    | (?P<word>(?:true|false|null)\b)
+    | (?P<mark>[{}\[\],:])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_END = "end"
+
+
+class JSONProblem(ValueError):
+    """What was expected and what came, without values; and on which line."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+@frozen
+class Document:
+    """What was read.
+
+    Args:
+        value: as ``json.loads`` would give it.
+    """
+
+    value: Any
+    _text: str = field(repr=False)
+    _places: Mapping[Path, int] = field(repr=False)
+
+    def line_of(self, path: Path) -> int:
+        """The line on which a value begins, or its name; of what is not there, the nearest thing around it."""
+        while path and path not in self._places:
+            path = path[:-1]
+        return self._text.count("\n", 0, self._places.get(path, 0)) + 1
+
+
+def parse(text: str) -> Document:
+    """Read a text, in time proportional to its length.
+
+    Raises:
+        JSONProblem: it is not JSON, is nested too deeply, or names a member twice.
+    """
+    return _Parser(text).parse()
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._kind = ""
+        self._start = self._end = 0
+        self._places: dict[Path, int] = {}
+
+    def parse(self) -> Document:
+        self._next()
+        value = self._value(())
+        if self._kind != _END:
+            raise self._problem("the end of the file")
+        return Document(value, self._text, self._places)
+
+    def _value(self, path: Path) -> Any:
+        self._places.setdefault(path, self._start)
+        if self._kind in ("text", "number", "word"):
+            value = self._scalar()
+            self._next()
+            return value
+        if self._is("{"):
+            return self._object(path)
+        if self._is("["):
+            return self._array(path)
+        raise self._problem("a value")
+
+    def _object(self, path: Path) -> dict[str, Any]:
+        self._open(path)
+        members: dict[str, Any] = {}
+        while not self._is("}"):
+            if self._kind != "text":
+                raise self._problem("a name in quotation marks or '}'")
+            name = self._scalar()
+            if name in members:
+                raise JSONProblem("expected each name once, got one twice", self._line())
+            self._places[(*path, name)] = self._start
+            self._next()
+            self._take(":")
+            members[name] = self._value((*path, name))
+            if not self._is("}"):
+                self._take(",", "',' or '}'")
+        self._next()
+        return members
+
+    def _array(self, path: Path) -> list[Any]:
+        self._open(path)
+        items: list[Any] = []
+        while not self._is("]"):
+            items.append(self._value((*path, len(items))))
+            if not self._is("]"):
+                self._take(",", "',' or ']'")
+        self._next()
+        return items
+
+    def _open(self, path: Path) -> None:
+        if len(path) >= DEPTH:
+            raise JSONProblem(f"expected at most {DEPTH} levels", self._line())
+        self._next()
+
+    def _scalar(self) -> Any:
+        try:
+            return orjson.loads(self._text[self._start : self._end])
+        except orjson.JSONDecodeError:  # an escape that is none, or half a surrogate pair
+            raise JSONProblem(f"expected {_KINDS[self._kind]} as JSON has it, got another", self._line()) from None
+
+    def _is(self, mark: str) -> bool:
+        return self._kind == "mark" and self._text[self._start] == mark
+
+    def _take(self, mark: str, said: str = "") -> None:
+        if not self._is(mark):
+            raise self._problem(said or f"'{mark}'")
+        self._next()
+
+    def _next(self) -> None:
+        while True:
+            self._start = self._end
+            found = _TOKEN.match(self._text, self._start)
+            if found is None:
+                break
+            self._end = found.end()
+            self._kind = found.lastgroup or ""
+            if self._kind != "space":
+                return
+        if self._start < len(self._text):
+            self._kind = ""
+            raise self._problem("JSON")
+        self._kind = _END
+
+    def _problem(self, expected: str) -> JSONProblem:
+        if self._kind == _END:
+            got = "the end of the file"
+        elif self._kind == "mark":
+            got = f"'{self._text[self._start]}'"
+        elif self._kind:
+            got = _KINDS[self._kind]
+        else:
+            got = _strange(self._text[self._start])
+        return JSONProblem(f"expected {expected}, got {got}", self._line())
+
+    def _line(self) -> int:
+        return self._text.count("\n", 0, self._start) + 1
+
+
+_KINDS = {"text": "a text", "number": "a number", "word": "true, false or null"}
+
+
+def _strange(character: str) -> str:
+    """What begins no token. Only its kind is told: it may be the first letter of a secret."""
+    if character == '"':
+        return "a text without an end on its line"
+    if character == "/":
+        return "'/', which begins no comment that ends"
+    if character == "'":
+        return "a single quotation mark"
+    return "a name without quotation marks" if character.isalpha() else "something else"

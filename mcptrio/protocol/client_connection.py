@@ -1,0 +1,285 @@
+"""The client's end of a conversation, sans-IO: requests and results one way, the server's messages the other.
+
+Driven by the client's session; knows neither tasks nor clocks, and not how messages travel.
+The one rule: every message is written and read in the revision it was sent in, and nothing above this file writes an
+envelope or looks into one.
+
+Source: MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, basic/index and basic/patterns/mrtr.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from mcptrio.errors import (
+    Code,
+    InvalidParams,
+    InvalidRequest,
+    LocalProtocolError,
+    MCPError,
+    MethodNotFound,
+    MissingClientCapability,
+    RemoteProtocolError,
+    URLElicitationRequired,
+)
+from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION
+from mcptrio.protocol.events import (
+    CancelReceived,
+    Event,
+    NotificationReceived,
+    Peer,
+    Refused,
+    RequestReceived,
+    Unexpected,
+)
+from mcptrio.protocol.messages import ErrorResponse, Notification, Request, RequestId, Response
+from mcptrio.protocol.model.fields import evolve
+from mcptrio.protocol.model.input_required import InputRequiredResult
+from mcptrio.protocol.model.lifecycle import (
+    ClientCapabilities,
+    Implementation,
+    InitializeParams,
+    ServerCapabilities,
+)
+from mcptrio.protocol.model.methods import Method, Side
+from mcptrio.protocol.revisions.revision import Inputs, Lifecycle, Revision
+
+__all__ = ["ClientConnection", "RemoteServer", "RequestSent", "error_of", "log_level_meta"]
+
+_INITIALIZE: Final = "initialize"
+_CANCELLED: Final = "notifications/cancelled"
+_ASKING: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+"""Methods whose result may be an InputRequiredResult (basic/patterns/mrtr, "Supported Requests")."""
+_COMPLETE: Final = "complete"
+_INPUT_REQUIRED: Final = "input_required"
+
+
+@frozen(kw_only=True)
+class RemoteServer:
+    """What a server said of itself."""
+
+    revision: Revision
+    info: Implementation | None = None
+    """``None`` where it did not say (2026-07-28 lets it)."""
+    capabilities: ServerCapabilities = field(factory=ServerCapabilities)
+    instructions: str | None = None
+
+
+@frozen(kw_only=True)
+class RequestSent:
+    """A request of ours, and how its answer is to be read."""
+
+    message: Request
+    method: Method | None
+    """``None`` for a method outside the specification, whose result stays in wire form."""
+    revision: Revision
+
+
+class ClientConnection:
+    """
+    Args:
+        info: who we are.
+        capabilities: what we can do; in the words of the newest revision.
+    """
+
+    def __init__(self, *, info: Implementation, capabilities: ClientCapabilities) -> None:
+        self.info = info
+        self.capabilities = capabilities
+        self.in_flight: dict[RequestId, RequestReceived] = {}
+        """The server's requests that we have not answered."""
+        self._last_id = 0
+        self._envelopes: dict[str, dict[str, Any]] = {}
+
+    # Requests of ours
+
+    def initialize(self, revision: Revision) -> RequestSent:
+        """The first request of a handshake; ``revision`` is what we would like to speak."""
+        capabilities = self.capabilities
+        elicitation = capabilities.elicitation
+        if elicitation is not None and elicitation.form is None and "url" not in revision.elicitation_modes:
+            # Without modes, the bare capability would promise forms.
+            capabilities = evolve(capabilities, elicitation=None)
+        params = InitializeParams(protocol_version=revision.version, capabilities=capabilities, client_info=self.info)
+        return self.request(_INITIALIZE, params, revision=revision)
+
+    def request(
+        self, method: str, params: Any, *, revision: Revision, meta: dict[str, Any] | None = None
+    ) -> RequestSent:
+        """A request.
+
+        Args:
+            params: an instance of the method's params; a dict in wire form; or ``None``.
+            meta: members for ``params._meta`` beside those the revision asks for.
+
+        Raises:
+            MethodNotFound: the specification has the method, but not this revision.
+        """
+        row = revision.method(method, Side.SERVER)
+        if isinstance(params, dict):
+            row = None if row is None or row.result is None else row
+            wire = dict(params)
+        elif row is None or row.result is None:
+            raise MethodNotFound(f"{revision.version} has no request {method} to a server")
+        else:
+            wire = revision.unstructure(params) if params is not None else {}
+        self._last_id += 1
+        id = self._last_id
+        self._add_meta(wire, revision, meta)
+        return RequestSent(message=Request(id, method, wire or None), method=row, revision=revision)
+
+    def progress_token(self) -> int:
+        """The token for the next request: its id, which no other request has."""
+        return self._last_id + 1
+
+    def result(self, sent: RequestSent, answer: Response | ErrorResponse) -> Any:
+        """What the server answered: an instance of the method's result, an InputRequiredResult, or an object.
+
+        Raises:
+            MCPError: the server answered with an error.
+            RemoteProtocolError: the result is not one of this method in this revision.
+        """
+        if isinstance(answer, ErrorResponse):
+            raise error_of(answer)
+        raw, method = answer.result, sent.method
+        kind = raw.get("resultType", _COMPLETE) if sent.revision.inputs is Inputs.ROUND_TRIPS else _COMPLETE
+        if method is None and kind == _COMPLETE:
+            return raw
+        cls: Any
+        if kind == _COMPLETE:
+            assert method is not None
+            cls = method.result
+        elif kind == _INPUT_REQUIRED and sent.message.method in _ASKING:
+            cls = InputRequiredResult
+        else:
+            raise RemoteProtocolError(f"{sent.message.method}: a result of type {kind!r} has no meaning here")
+        try:
+            return sent.revision.structure(raw, cls)
+        except InvalidParams as error:
+            raise RemoteProtocolError(f"the server's result of {sent.message.method}: {error.message}") from error
+
+    def cancelled(self, id: RequestId, reason: str) -> Notification:
+        """Nobody waits for this request any more."""
+        return Notification(_CANCELLED, {"requestId": id, "reason": reason})
+
+    def notification(self, method: str, params: dict[str, Any] | None, *, revision: Revision) -> Notification | None:
+        """A notification of ours; ``None`` where the revision has none of this name."""
+        row = revision.method(method, Side.SERVER)
+        if row is None or row.result is not None:
+            return None
+        wire = dict(params or {})
+        self._add_meta(wire, revision, None)
+        return Notification(method, wire or None)
+
+    def custom_notification(self, method: str, params: dict[str, Any] | None, *, revision: Revision) -> Notification:
+        """A notification outside the specification."""
+        wire = dict(params or {})
+        self._add_meta(wire, revision, None)
+        return Notification(method, wire or None)
+
+    # The server's messages
+
+    def receive(self, message: Request | Notification, revision: Revision) -> Event:
+        """Take in what the server sent on its own."""
+        if isinstance(message, Notification):
+            return self._notification(message, revision)
+        try:
+            event = self._request(message, revision)
+        except MCPError as error:
+            return Refused(_error_response(message.id, error, revision))
+        self.in_flight[message.id] = event
+        return event
+
+    def answer(self, request: RequestReceived, result: Any) -> Response | ErrorResponse:
+        """The response that carries ``result``, an instance of the method's result or an object in wire form."""
+        self.in_flight.pop(request.id, None)
+        revision = request.peer.revision
+        try:
+            return Response(request.id, dict(result) if type(result) is dict else revision.unstructure(result))
+        except (MCPError, LocalProtocolError) as error:
+            return ErrorResponse(request.id, int(Code.INTERNAL_ERROR), str(error))
+
+    def refuse(self, request: RequestReceived, error: MCPError) -> ErrorResponse:
+        """The response that carries ``error``."""
+        self.in_flight.pop(request.id, None)
+        return _error_response(request.id, error, request.peer.revision)
+
+    def silence(self, request: RequestReceived) -> None:
+        """The server has taken its request back."""
+        self.in_flight.pop(request.id, None)
+
+    # Private
+
+    def _request(self, message: Request, revision: Revision) -> RequestReceived:
+        if revision.inputs is not Inputs.BACK_CHANNEL:
+            raise InvalidRequest(f"{revision.version} has no requests from a server to a client")
+        if message.id in self.in_flight:
+            raise InvalidRequest(f"expected a new id, got {message.id!r}: a request with this id is in flight")
+        row = revision.method(message.method, Side.CLIENT)
+        if row is None or row.result is None or not self._offers(row.capability):
+            raise MethodNotFound(f"no such method: {message.method}")
+        params = revision.structure(message.params or {}, row.params)
+        return RequestReceived(message.id, row, params, Peer(revision=revision))
+
+    def _notification(self, message: Notification, revision: Revision) -> Event:
+        params = message.params or {}
+        if message.method == _CANCELLED:
+            id, reason = params.get("requestId"), params.get("reason")
+            if not isinstance(id, str | int) or isinstance(id, bool):
+                return Unexpected("a cancellation without a usable requestId")
+            return CancelReceived(id, reason if isinstance(reason, str) else None)
+        row = revision.method(message.method, Side.CLIENT)
+        peer = Peer(revision=revision)
+        if row is None or row.result is not None:
+            return NotificationReceived(Method(message.method, None, None, Side.CLIENT), params, peer)
+        try:
+            return NotificationReceived(row, revision.structure(params, row.params), peer)
+        except InvalidParams as error:
+            return Unexpected(f"{message.method}: {error.message}")
+
+    def _offers(self, capability: str | None) -> bool:
+        return capability is None or getattr(self.capabilities, capability, None) is not None
+
+    def _add_meta(self, wire: dict[str, Any], revision: Revision, meta: dict[str, Any] | None) -> None:
+        envelope = self._envelope(revision)
+        if envelope or meta:
+            wire["_meta"] = {**envelope, **(wire.get("_meta") or {}), **(meta or {})}
+
+    def _envelope(self, revision: Revision) -> dict[str, Any]:
+        envelope = self._envelopes.get(revision.version)
+        if envelope is None:
+            envelope = {}
+            if revision.lifecycle is Lifecycle.PER_REQUEST:
+                envelope = {
+                    PROTOCOL_VERSION: revision.version,
+                    CLIENT_INFO: revision.unstructure(self.info),
+                    CLIENT_CAPABILITIES: revision.unstructure(self.capabilities),
+                }
+            self._envelopes[revision.version] = envelope
+        return envelope
+
+
+def log_level_meta(level: str) -> dict[str, Any]:
+    """The member of ``_meta`` that asks for log messages about one request (2026-07-28)."""
+    return {LOG_LEVEL: level}
+
+
+def error_of(answer: ErrorResponse) -> MCPError:
+    """The exception for a server's error; of its own class where the code has one a caller acts upon."""
+    message, data = answer.message, answer.data
+    if answer.code == Code.URL_ELICITATION_REQUIRED and isinstance(data, dict):
+        elicitations = data.get("elicitations")
+        if isinstance(elicitations, list) and all(isinstance(each, dict) for each in elicitations):
+            return URLElicitationRequired(message, elicitations=elicitations)
+    if answer.code == Code.MISSING_CLIENT_CAPABILITY and isinstance(data, dict):
+        required = data.get("requiredCapabilities")
+        if isinstance(required, dict):
+            return MissingClientCapability(message, required=required)
+    return MCPError(message, code=answer.code, data=data)
+
+
+def _error_response(id: RequestId, error: MCPError, revision: Revision) -> ErrorResponse:
+    response = ErrorResponse.of(id, error)
+    response.code = revision.codes.get(response.code, response.code)
+    return response

@@ -1,0 +1,36 @@
+"""Nurseries that a caller need not know of.
+
+Used by what opens a nursery of its own around somebody else's ``async with`` body.
+The one rule: what the body raises comes out as it was raised, as if there were no nursery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import trio
+
+__all__ = ["open_hidden_nursery"]
+
+
+@asynccontextmanager
+async def open_hidden_nursery() -> AsyncIterator[trio.Nursery]:
+    """A nursery out of which one exception comes alone; several still come in a group.
+
+    For tasks that do not fail: when the body is done, or has raised, they are cancelled.
+    """
+    try:
+        async with trio.open_nursery() as nursery:
+            try:
+                yield nursery
+            finally:
+                nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        if error is group:
+            raise
+        # Its own cause stays; the group it travelled in is no part of the story.
+        raise error from error.__cause__  # noqa: ASYNC123 - it keeps its own

@@ -1,0 +1,81 @@
+"""The testing kit: for authors of plugins, and for whoever embeds a client or a server.
+
+The names of it, and the pytest plugin's fixtures beside them, are in the testing guide. Each is imported when it is
+first used, since pytest loads the plugin in every project of an environment.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mcptrio.testing.cases import HANDSHAKE as HANDSHAKE
+    from mcptrio.testing.cases import MODERN as MODERN
+    from mcptrio.testing.cases import REVISIONS as REVISIONS
+    from mcptrio.testing.cases import TRANSPORTS as TRANSPORTS
+    from mcptrio.testing.cases import Case as Case
+    from mcptrio.testing.cases import cases_of as cases_of
+    from mcptrio.testing.clock import run_jumping as run_jumping
+    from mcptrio.testing.faults import Fault as Fault
+    from mcptrio.testing.faults import cut as cut
+    from mcptrio.testing.faults import delay as delay
+    from mcptrio.testing.faults import drop as drop
+    from mcptrio.testing.faults import duplicate as duplicate
+    from mcptrio.testing.faults import garble as garble
+    from mcptrio.testing.faults import sometimes as sometimes
+    from mcptrio.testing.faulty_channel import FaultyChannel as FaultyChannel
+    from mcptrio.testing.leaks import Holdings as Holdings
+    from mcptrio.testing.leaks import adopt_orphans as adopt_orphans
+    from mcptrio.testing.leaks import nothing_left as nothing_left
+    from mcptrio.testing.parcels import ServerParts as ServerParts
+    from mcptrio.testing.recording import Recording as Recording
+    from mcptrio.testing.scripts import Asked as Asked
+    from mcptrio.testing.scripts import Script as Script
+    from mcptrio.testing.servers import Served as Served
+    from mcptrio.testing.servers import open_served as open_served
+
+_HOMES = {
+    # Where a test runs
+    "Case": "mcptrio.testing.cases",
+    "HANDSHAKE": "mcptrio.testing.cases",
+    "MODERN": "mcptrio.testing.cases",
+    "REVISIONS": "mcptrio.testing.cases",
+    "TRANSPORTS": "mcptrio.testing.cases",
+    "cases_of": "mcptrio.testing.cases",
+    "run_jumping": "mcptrio.testing.clock",
+    # A server and its clients
+    "Served": "mcptrio.testing.servers",
+    "ServerParts": "mcptrio.testing.parcels",
+    "open_served": "mcptrio.testing.servers",
+    # What the client answers
+    "Asked": "mcptrio.testing.scripts",
+    "Script": "mcptrio.testing.scripts",
+    # What goes wrong on the way
+    "Fault": "mcptrio.testing.faults",
+    "FaultyChannel": "mcptrio.testing.faulty_channel",
+    "cut": "mcptrio.testing.faults",
+    "delay": "mcptrio.testing.faults",
+    "drop": "mcptrio.testing.faults",
+    "duplicate": "mcptrio.testing.faults",
+    "garble": "mcptrio.testing.faults",
+    "sometimes": "mcptrio.testing.faults",
+    # What is left, and what went over the wire
+    "Holdings": "mcptrio.testing.leaks",
+    "Recording": "mcptrio.testing.recording",
+    "adopt_orphans": "mcptrio.testing.leaks",
+    "nothing_left": "mcptrio.testing.leaks",
+}
+"""Every public name, and the module that has it."""
+
+__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above say it to type checkers
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'mcptrio.testing' has no attribute {name!r}", name=name, obj=None)
+    value = globals()[name] = getattr(import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

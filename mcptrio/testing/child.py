@@ -1,0 +1,30 @@
+"""The server of a test over stdio: ``python -m mcptrio.testing.child FILE``.
+
+Started by :mod:`mcptrio.testing.servers`; FILE is a parcel of :mod:`mcptrio.testing.parcels`.
+The one rule: the parcel is opened when standard output is guarded already, since plugins may print while they are
+imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from mcptrio.serve import run_stdio
+from mcptrio.server import Server
+from mcptrio.testing.parcels import open_parcel
+
+__all__ = ["main"]
+
+
+def main(file: Path) -> None:
+    """Serve standard input and output with what is in the file."""
+
+    def make() -> Server:
+        return open_parcel(file).make()
+
+    run_stdio(make)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

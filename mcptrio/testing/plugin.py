@@ -1,0 +1,320 @@
+"""The pytest plugin: the fixtures ``mcp_…``, the marker ``mcp``, the option ``--mcp-update-snapshots``.
+
+Loaded by pytest in every project of an environment, through the entry point ``pytest11``.
+The one rule: a project that uses none of it pays for nothing but this module, so it imports pytest and the standard
+library; everything else comes when a fixture is used, by way of the names of :mod:`mcptrio.testing`.
+
+What a test does not say is looked up by name in its class and its module: ``mcp_plugins = [my_plugin]`` at the top of a
+file. Where it depends on something, or belongs into a conftest.py, a fixture of the same name takes its place.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mcptrio import testing
+from mcptrio.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mcptrio.client.client import Client
+    from mcptrio.client.handlers import Handlers
+    from mcptrio.server import Server
+    from mcptrio.testing import Case, Fault, Recording, Script, Served
+
+__all__ = [
+    "mcp_any_client",
+    "mcp_case",
+    "mcp_client",
+    "mcp_client_options",
+    "mcp_config",
+    "mcp_connect",
+    "mcp_handlers",
+    "mcp_nothing_left",
+    "mcp_plugins",
+    "mcp_script",
+    "mcp_server",
+    "mcp_server_options",
+    "mcp_wire",
+    "pytest_addoption",
+    "pytest_collection_modifyitems",
+    "pytest_configure",
+    "pytest_generate_tests",
+    "pytest_pyfunc_call",
+    "pytest_terminal_summary",
+]
+
+_ASYNC = frozenset({"mcp_any_client", "mcp_client", "mcp_connect", "mcp_server"})
+"""Fixtures that run inside ``trio.run``."""
+
+_rewritten = pytest.StashKey[list[str]]()
+
+
+# What a server and a client are made of
+
+
+@pytest.fixture
+def mcp_plugins(request: pytest.FixtureRequest) -> Sequence[Any]:
+    """The plugins under test: modules and objects, names of installed plugins, paths of files."""
+    stated = _stated(request, "mcp_plugins", ())
+    if not isinstance(stated, list | tuple):
+        pytest.fail(f"mcp_plugins: expected a list, got {type(stated).__name__} @ {request.path}", pytrace=False)
+    return stated
+
+
+@pytest.fixture
+def mcp_config(request: pytest.FixtureRequest) -> Mapping[str, Mapping[str, Any]]:
+    """Their configuration: tables by plugin name, as below ``[plugins]`` of ``mcptrio.toml``."""
+    config: Mapping[str, Mapping[str, Any]] = _stated(request, "mcp_config", {})
+    return config
+
+
+@pytest.fixture
+def mcp_server_options(request: pytest.FixtureRequest) -> Mapping[str, Any]:
+    """What else ``mcptrio.Server`` takes: ``{"timeouts": Timeouts(request=5)}``."""
+    options: Mapping[str, Any] = _stated(request, "mcp_server_options", {})
+    return options
+
+
+@pytest.fixture
+def mcp_client_options(request: pytest.FixtureRequest) -> Mapping[str, Any]:
+    """What else ``mcptrio.connect`` takes: ``{"log_level": "debug"}``."""
+    options: Mapping[str, Any] = _stated(request, "mcp_client_options", {})
+    return options
+
+
+@pytest.fixture
+def mcp_handlers(request: pytest.FixtureRequest, _mcp_script: Script | None) -> Handlers | None:
+    """What the client does for the server: the answers of ``mcp_script`` where a test uses it; otherwise nothing."""
+    return _mcp_script.handlers() if _mcp_script is not None else _stated(request, "mcp_handlers", None)
+
+
+@pytest.fixture
+def mcp_script() -> Script:
+    """The answers of the user and of the model; the test fails where the server does not go by them."""
+    return testing.Script()
+
+
+@pytest.fixture
+def _mcp_script(request: pytest.FixtureRequest) -> Script | None:
+    return request.getfixturevalue("mcp_script") if "mcp_script" in request.fixturenames else None
+
+
+# Where a test runs
+
+
+@pytest.fixture
+def mcp_case(request: pytest.FixtureRequest) -> Case:
+    """The revision and the transport of this run, and whether handlers are replayed."""
+    [case] = _cases(request.node, request.fixturenames)
+    return case
+
+
+@pytest.fixture
+async def _mcp_served(
+    mcp_case: Case,
+    mcp_plugins: Sequence[Any],
+    mcp_config: Mapping[str, Mapping[str, Any]],
+    mcp_server_options: Mapping[str, Any],
+    _mcp_wire: Recording | None,
+) -> AsyncIterator[Served]:
+    parts = testing.ServerParts(plugins=mcp_plugins, config=mcp_config, options=mcp_server_options)
+    async with testing.open_served(parts, mcp_case, recording=_mcp_wire) as served:
+        yield served
+
+
+@pytest.fixture
+def mcp_server(_mcp_served: Served) -> Server | None:
+    """The server, open; not over stdio, where it is another process."""
+    return _mcp_served.server
+
+
+@pytest.fixture
+async def mcp_connect(
+    _mcp_served: Served,
+    mcp_handlers: Handlers | None,
+    mcp_client_options: Mapping[str, Any],
+    _mcp_script: Script | None,
+) -> AsyncIterator[Callable[..., AbstractAsyncContextManager[Client]]]:
+    """Clients of the server: ``async with mcp_connect() as client:``."""
+
+    def connect(
+        *,
+        handlers: Handlers | None = None,
+        revision: str | None = None,
+        to_server: Sequence[Fault] = (),
+        to_client: Sequence[Fault] = (),
+    ) -> AbstractAsyncContextManager[Client]:
+        return _mcp_served.connect(
+            handlers=handlers if handlers is not None else mcp_handlers,
+            revision=revision,
+            to_server=to_server,
+            to_client=to_client,
+            options=mcp_client_options,
+        )
+
+    async with nullcontext() if _mcp_script is None else _mcp_script.watched():
+        yield connect
+
+
+@pytest.fixture
+async def mcp_client(mcp_connect: Callable[[], AbstractAsyncContextManager[Client]]) -> AsyncIterator[Client]:
+    """A client of the server: in memory and in the newest revision, where no marker says otherwise."""
+    async with mcp_connect() as client:
+        yield client
+
+
+@pytest.fixture
+async def mcp_any_client(mcp_connect: Callable[[], AbstractAsyncContextManager[Client]]) -> AsyncIterator[Client]:
+    """A client of the server, once in each revision over each transport, where no marker says otherwise."""
+    async with mcp_connect() as client:
+        yield client
+
+
+# What is checked beside
+
+
+@pytest.fixture
+def mcp_wire(request: pytest.FixtureRequest) -> Iterator[Recording]:
+    """What goes over the wire, to be compared with a file: ``mcp_wire.assert_wire("ask.txt")``."""
+    config = request.config
+    recording = testing.Recording(folder=request.path.parent, update=bool(config.getoption("--mcp-update-snapshots")))
+    yield recording
+    config.stash.setdefault(_rewritten, []).extend(str(file) for file in recording.rewritten)
+
+
+@pytest.fixture
+def _mcp_wire(request: pytest.FixtureRequest) -> Recording | None:
+    return request.getfixturevalue("mcp_wire") if "mcp_wire" in request.fixturenames else None
+
+
+@pytest.fixture
+def mcp_nothing_left() -> Iterator[None]:
+    """The test fails if it leaves a thread, a process, a descriptor or a socket behind."""
+    problem = ""
+    try:
+        with testing.nothing_left():
+            yield
+    except AssertionError as error:
+        problem = str(error)
+    if problem:
+        pytest.fail(problem, pytrace=False)
+
+
+# What pytest calls
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("mcptrio").addoption(
+        "--mcp-update-snapshots",
+        action="store_true",
+        help="write what goes over the wire into the snapshots it is compared with",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "mcp(revisions, transports, replay=False, autojump=False): where a test of an MCP server runs; revisions and "
+        'transports are lists; replay is True or "both"; autojump is for tests in memory.',
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test once for each of its cases."""
+    if "mcp_case" in metafunc.fixturenames:
+        _check_async(metafunc)
+        cases = _cases(metafunc.definition, metafunc.fixturenames)
+        if len(cases) > 1 or "mcp_any_client" in metafunc.fixturenames:
+            metafunc.parametrize("mcp_case", cases, ids=[str(case) for case in cases])
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have pytest-trio run the tests that need it, on the clock they want, whatever ``trio_mode`` says."""
+    for item in items:
+        if not isinstance(item, pytest.Function) or _ASYNC.isdisjoint(item.fixturenames):
+            continue
+        callspec = getattr(item, "callspec", None)
+        case = callspec.params.get("mcp_case") if callspec is not None else None
+        [case] = [case] if case is not None else _cases(item, item.fixturenames)
+        if case.autojump:
+            item.add_marker(pytest.mark.trio(run=testing.run_jumping), append=False)
+        else:
+            item.add_marker(pytest.mark.trio)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
+    """Fail a test whose script was not gone by, and say only that."""
+    script: Any = pyfuncitem.funcargs.get("mcp_script")
+    passed: Any = None
+    failed: BaseExceptionGroup[BaseException] | None = None
+    try:
+        passed = yield
+    except BaseExceptionGroup as group:
+        failed = group
+    if failed is not None and (script is None or not script.problems):
+        raise failed
+    # A question that is not in the script has ended the test; all else comes of that.
+    if script is not None:
+        problem = ""
+        try:
+            script.check()
+        except AssertionError as error:
+            problem = str(error)
+        if problem:
+            pytest.fail(problem, pytrace=False)
+    return passed
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if rewritten := config.stash.get(_rewritten, []):
+        terminalreporter.section("snapshots rewritten")
+        for file in rewritten:
+            terminalreporter.line(file)
+
+
+# Private
+
+
+def _stated(request: pytest.FixtureRequest, name: str, default: Any) -> Any:
+    """What the test's class or module says under a name."""
+    for place in (request.cls, getattr(request, "module", None)):
+        if hasattr(place, name):
+            return getattr(place, name)
+    return default
+
+
+def _check_async(metafunc: pytest.Metafunc) -> None:
+    """Whether Trio can run a test that needs it."""
+    used = _ASYNC.intersection(metafunc.fixturenames)
+    if not used:
+        return
+    where = metafunc.definition.nodeid
+    plugins = metafunc.config.pluginmanager
+    if not (plugins.hasplugin("trio") or plugins.hasplugin("pytest_trio.plugin")):
+        pytest.fail(f"{where}: {min(used)} needs pytest-trio: pip install pytest-trio", pytrace=False)
+    if hasattr(metafunc.function, "hypothesis"):
+        # pytest-trio would set its fixtures up again for each example, and let the test run on the old ones.
+        problem = "Hypothesis runs a test many times on one client; open a server inside the test, with open_served"
+        pytest.fail(f"{where}: {min(used)}: {problem}", pytrace=False)
+    if not inspect.iscoroutinefunction(metafunc.function):
+        asked = f"async def {metafunc.function.__name__}"
+        pytest.fail(f"{where}: {min(used)} needs an async test: {asked}", pytrace=False)
+
+
+def _cases(node: Any, fixtures: Sequence[str]) -> list[Case]:
+    markers = list(node.iter_markers("mcp"))
+    for marker in markers:
+        if marker.args:
+            pytest.fail(f"{node.nodeid}: mcp: expected words with values, got {marker.args[0]!r}", pytrace=False)
+    try:
+        return testing.cases_of(
+            [marker.kwargs for marker in markers], everywhere="mcp_any_client" in fixtures, fixtures=fixtures
+        )
+    except ConfigError as error:
+        pytest.fail(f"{node.nodeid}: {error}", pytrace=False)

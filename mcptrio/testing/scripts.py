@@ -1,0 +1,300 @@
+"""A client's answers, written down before the server asks.
+
+Used by tests, mostly through the fixture ``mcp_script``; what it yields are :class:`Handlers`, so it fits any client.
+The one rule: each line answers one question, the first one it fits; whatever does not go by the script fails the test,
+with what was asked, what is left, and what was asked before.
+
+Questions of one round are asked at the same time and in no order. So lines of different kinds have no order among each
+other, and ``about`` tells questions of one kind apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+import trio
+from attrs import frozen
+
+from mcptrio.client.forms import Form, Page
+from mcptrio.client.handlers import Folder, Handlers
+from mcptrio.errors import MCPError
+from mcptrio.protocol.model.content import TextContent
+from mcptrio.protocol.model.elicitation import ElicitResult
+from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult
+from mcptrio.runtime.dispatch import Failure, contain_sync
+from mcptrio.runtime.nurseries import open_hidden_nursery
+
+__all__ = ["Asked", "Kind", "Script"]
+
+Kind: TypeAlias = Literal["form", "page", "sampling", "roots"]
+
+_KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+_SHOWN: Final = 120
+"""Characters of a question or an answer in a failure."""
+
+Values: TypeAlias = Mapping[str, Any] | Callable[[Form], Any]
+"""The values of a form by name, or what makes an answer of the form."""
+Said: TypeAlias = str | CreateMessageResult | Callable[[CreateMessageParams], CreateMessageResult | str]
+
+
+@frozen(kw_only=True)
+class Asked:
+    """A question of the server, and what it was answered."""
+
+    kind: Kind
+    message: str
+    """Of the form or the page; of a conversation its last text; empty for roots."""
+    question: Form | Page | CreateMessageParams | None
+    """``None`` for roots."""
+    answer: Any
+    """An ElicitResult, a message or its text, the folders; or the error it was answered with."""
+
+    def __str__(self) -> str:
+        return f"{_named(self.kind, self.message, self.question)} -> {_answered(self.answer)}"
+
+
+@frozen(kw_only=True)
+class _Line:
+    text: str
+    """As it was written, for a failure."""
+    kinds: tuple[Kind, ...]
+    about: str | None
+    after: float
+    answer: Callable[[Any], Any]
+
+    def fits(self, kind: Kind, message: str) -> bool:
+        return kind in self.kinds and (self.about is None or self.about in message)
+
+
+class Script:
+    """What the user, and the model, of a client will say: ``Script().elicit({"rows": 3}).decline().sample("Hello")``.
+
+    Each line takes two words more. ``about``: only for a question whose message contains this. ``after``: seconds that
+    are taken for the answer.
+    """
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        """What was asked so far and went by the script, in the order of the questions."""
+        self._lines: list[_Line] = []
+        self._problems: list[tuple[str, BaseException | None]] = []
+        self._went_wrong: trio.Event | None = None
+
+    # Writing
+
+    def elicit(self, values: Values | None = None, *, about: str | None = None, after: float = 0.0) -> Script:
+        """A form is accepted with these values and its defaults.
+
+        Args:
+            values: by name; or a function of the form, which returns them, or ``form.decline()`` and the like.
+        """
+        shown = _shown(values) if values is not None else ""
+        return self._add("elicit", shown, ("form",), partial(_fill_in, values), about, after)
+
+    def open_page(self, *, about: str | None = None, after: float = 0.0) -> Script:
+        """The user agrees to open a page. Nothing is opened."""
+        return self._add("open_page", "", ("page",), Page.accept, about, after)
+
+    def decline(self, *, about: str | None = None, after: float = 0.0) -> Script:
+        """The user says no to a form or a page."""
+        return self._add("decline", "", ("form", "page"), _decline, about, after)
+
+    def cancel(self, *, about: str | None = None, after: float = 0.0) -> Script:
+        """The user leaves a form or a page without saying."""
+        return self._add("cancel", "", ("form", "page"), _cancel, about, after)
+
+    def sample(self, said: Said, *, about: str | None = None, after: float = 0.0) -> Script:
+        """The model says this.
+
+        Args:
+            said: a text, a whole message, or a function of the conversation that returns one of them.
+        """
+        return self._add("sample", _shown(said), ("sampling",), partial(_say, said), about, after)
+
+    def roots(self, *folders: Folder, after: float = 0.0) -> Script:
+        """The client names these folders: paths, ``file://`` URIs or roots."""
+        return self._add("roots", ", ".join(map(_shown, folders)), ("roots",), lambda _: folders, None, after)
+
+    def fail(self, error: MCPError, *, about: str | None = None, after: float = 0.0) -> Script:
+        """A question of any kind is answered with an error."""
+
+        def raise_it(_: object) -> Any:
+            raise error
+
+        return self._add("fail", _shown(error), _KINDS, raise_it, about, after)
+
+    # Acting
+
+    def handlers(self, *kinds: Kind) -> Handlers:
+        """What a client is connected with: ``connect(server, handlers=script.handlers())``.
+
+        Args:
+            kinds: the only questions that the client declares; by default all.
+
+        Raises:
+            ValueError: there is no such kind.
+        """
+        for kind in kinds:
+            if kind not in _KINDS:
+                raise ValueError(f"expected some of {', '.join(_KINDS)}, got {kind!r}")
+        declared = kinds or _KINDS
+        return Handlers(
+            elicit=self._form if "form" in declared else None,
+            open_page=self._page if "page" in declared else None,
+            sample=self._sampling if "sampling" in declared else None,
+            sample_tools=True,
+            sample_context=True,
+            roots=self._roots if "roots" in declared else None,
+        )
+
+    @property
+    def problems(self) -> list[str]:
+        """What the server asked that is not in the script, and answers that did not fit what it asked."""
+        return [problem for problem, _ in self._problems]
+
+    @property
+    def left(self) -> list[str]:
+        """The lines nobody has asked for so far, as they were written."""
+        return [line.text for line in self._lines]
+
+    def check(self) -> None:
+        """
+        Raises:
+            AssertionError: there are problems, or lines are left.
+        """
+        if self._problems:
+            raise AssertionError("\n".join(self.problems)) from self._problems[0][1]
+        if self._lines:
+            raise AssertionError(
+                f"the script was not used up\n{_listed('left', self.left)}\n{_listed('asked', self.asked)}"
+            )
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[Script]:
+        """Ends what is inside as soon as the server asks what is not in the script.
+
+        Without it such a question is answered with an error, and :meth:`check` tells afterwards.
+
+        Raises:
+            AssertionError: with what was asked.
+        """
+        self._went_wrong = trio.Event()
+        try:
+            async with open_hidden_nursery() as nursery:
+                nursery.start_soon(self._watch, self._went_wrong)
+                yield self
+        finally:
+            self._went_wrong = None
+
+    # Private
+
+    def _add(
+        self,
+        word: str,
+        given: str,
+        kinds: tuple[Kind, ...],
+        answer: Callable[[Any], Any],
+        about: str | None,
+        after: float,
+    ) -> Script:
+        said = [given, f"about={about!r}" if about is not None else ""]
+        text = f"{word}({', '.join(filter(None, said))})"
+        self._lines.append(_Line(text=text, kinds=kinds, about=about, after=after, answer=answer))
+        return self
+
+    async def _watch(self, went_wrong: trio.Event) -> None:
+        await went_wrong.wait()
+        self.check()
+
+    async def _form(self, form: Form) -> Any:
+        return await self._answer("form", form.message, form)
+
+    async def _page(self, page: Page) -> Any:
+        return await self._answer("page", page.message, page)
+
+    async def _sampling(self, params: CreateMessageParams) -> Any:
+        return await self._answer("sampling", _last_text(params), params)
+
+    async def _roots(self) -> Any:
+        return await self._answer("roots", "", None)
+
+    async def _answer(self, kind: Kind, message: str, question: Any) -> Any:
+        line = next((line for line in self._lines if line.fits(kind, message)), None)
+        named = _named(kind, message, question)
+        if line is None:
+            said = f"the server asked what is not in the script: {named}"
+            await self._give_up(f"{said}\n{_listed('left', self.left)}\n{_listed('asked before', self.asked)}")
+            raise AssertionError(said)
+        self._lines.remove(line)
+        outcome = contain_sync(partial(line.answer, question))
+        if isinstance(outcome, Failure) and not isinstance(outcome.error, MCPError):
+            problem = f"the script's {line.text} does not answer the server's {named}: {outcome.error}"
+            await self._give_up(problem, outcome.error)
+            raise outcome.error
+        answer = outcome.error if isinstance(outcome, Failure) else outcome.value
+        self.asked.append(Asked(kind=kind, message=message, question=question, answer=answer))
+        await trio.sleep(line.after)
+        if isinstance(answer, MCPError):
+            raise answer
+        return answer
+
+    async def _give_up(self, problem: str, error: BaseException | None = None) -> None:
+        """Note a problem; where somebody watches, wait for the end that this is."""
+        self._problems.append((problem, error))
+        if self._went_wrong is not None:
+            self._went_wrong.set()
+            await trio.sleep_forever()
+
+
+def _fill_in(values: Values | None, form: Form) -> ElicitResult:
+    filled = values(form) if callable(values) else values
+    return filled if isinstance(filled, ElicitResult) else form.accept(filled)
+
+
+def _decline(question: Form | Page) -> ElicitResult:
+    return question.decline()
+
+
+def _cancel(question: Form | Page) -> ElicitResult:
+    return question.cancel()
+
+
+def _say(said: Said, params: CreateMessageParams) -> CreateMessageResult | str:
+    return said(params) if callable(said) else said
+
+
+def _last_text(params: CreateMessageParams) -> str:
+    texts = [block.text for message in params.messages for block in message.content if isinstance(block, TextContent)]
+    return texts[-1] if texts else ""
+
+
+# For failures
+
+
+def _named(kind: Kind, message: str, question: Any) -> str:
+    if isinstance(question, Form):
+        fields = ", ".join(field.name for field in question.fields) or "no fields"
+        return f"{kind} {_shown(message)} ({fields})"
+    if isinstance(question, Page):
+        return f"{kind} {_shown(message)} ({question.url})"
+    return f"{kind} {_shown(message)}" if message else kind
+
+
+def _answered(answer: Any) -> str:
+    if isinstance(answer, ElicitResult):
+        return answer.action + (f" {_shown(dict(answer.content))}" if answer.content else "")
+    if isinstance(answer, CreateMessageResult):
+        return _shown(" ".join(block.text for block in answer.content if isinstance(block, TextContent)))
+    return _shown(answer)
+
+
+def _shown(value: Any) -> str:
+    text = value.__qualname__ if hasattr(value, "__qualname__") else repr(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
+def _listed(title: str, items: Sequence[object]) -> str:
+    return "\n".join([f"{title}:", *(f"  {item}" for item in items)]) if items else f"{title}: nothing"

@@ -1,0 +1,142 @@
+"""A server under test, running, and clients of it: in memory, as a child process, behind a socket.
+
+Opened by the fixtures; :func:`open_served` is for tests without them.
+The one rule: everything real. The server is the public one, whole; over stdio it is another process, over HTTP it
+listens on a port of 127.0.0.1, and the client is ``mcptrio.connect``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import trio
+from attrs import evolve
+
+from mcptrio.client.client import Client
+from mcptrio.client.handlers import Handlers
+from mcptrio.connecting import connect
+from mcptrio.errors import ConfigError
+from mcptrio.runtime.limits import Limits
+from mcptrio.runtime.nurseries import open_hidden_nursery
+from mcptrio.serve import HTTP_GRACE, serve_http
+from mcptrio.server import Server
+from mcptrio.targets import Command, Target
+from mcptrio.testing.cases import Case
+from mcptrio.testing.clock import waiting_for_threads
+from mcptrio.testing.faults import Fault
+from mcptrio.testing.faulty_channel import FaultyChannel
+from mcptrio.testing.parcels import ServerParts, packed
+from mcptrio.testing.recording import Recording
+from mcptrio.transports.memory import memory_channel_pair
+
+__all__ = ["Served", "open_served"]
+
+_MORE_GRACE: Final = 2.0
+"""Seconds for the HTTP server to end, after those it takes by itself."""
+
+
+class Served:
+    """A server under test. Made by :func:`open_served`."""
+
+    def __init__(self, case: Case, target: Target, server: Server | None, recording: Recording | None) -> None:
+        self.case = case
+        self.target = target
+        """What ``mcptrio.connect`` takes: over stdio each connection starts a server of its own."""
+        self.server = server
+        """``None`` over stdio."""
+        self._recording = recording
+
+    @asynccontextmanager
+    async def connect(
+        self,
+        *,
+        handlers: Handlers | None = None,
+        revision: str | None = None,
+        to_server: Sequence[Fault] = (),
+        to_client: Sequence[Fault] = (),
+        options: Mapping[str, Any] | None = None,
+    ) -> AsyncIterator[Client]:
+        """A client, for as long as the context lasts.
+
+        Args:
+            revision: by default that of the case.
+            to_server, to_client: what goes wrong on the way; only in memory.
+            options: what else ``mcptrio.connect`` takes.
+
+        Raises:
+            ConfigError: there can be no faults over this transport.
+            MCPTrioError: as ``mcptrio.connect``.
+        """
+        more: dict[str, Any] = {"handlers": handlers, "revision": revision or self.case.revision, **(options or {})}
+        is_wrapped = to_server or to_client or self._recording is not None
+        if is_wrapped and not isinstance(self.target, Server):
+            raise ConfigError(f"faults: only in memory, the test runs over {self.case.transport}")
+        if not is_wrapped or not isinstance(self.target, Server):
+            async with connect(self.target, **more) as client:
+                yield client
+            return
+        ours, theirs = memory_channel_pair()
+        channel = FaultyChannel(ours, received=to_client)
+        async with open_hidden_nursery() as nursery:
+            nursery.start_soon(self.target.serve, FaultyChannel(theirs, received=to_server))
+            recorded = channel if self._recording is None else self._recording.of(channel)
+            async with connect(recorded, **{"name": self.target.info.name, **more}) as client:
+                yield client
+
+
+@asynccontextmanager
+async def open_served(
+    parts: ServerParts, case: Case | None = None, *, recording: Recording | None = None
+) -> AsyncIterator[Served]:
+    """Run a server over the transport of a case, for as long as the context lasts.
+
+    Args:
+        case: by default the newest revision, in memory.
+        recording: keeps what goes over the wire; only in memory.
+
+    Raises:
+        PluginError: a plugin fails, where the server is strict.
+        ConfigError: the parts make no server, or cannot be taken to another process.
+    """
+    case = case or Case()
+    if case.replay:
+        limits: Limits = parts.options.get("limits") or Limits()
+        parts = evolve(parts, options={**parts.options, "limits": evolve(limits, parked=0)})
+    if case.transport == "stdio":
+        with packed(parts) as file:
+            # What a test has put into the environment is there in memory, so it has to be there in the child.
+            command = Command(args=(sys.executable, "-m", "mcptrio.testing.child", str(file)), inherit_env=True)
+            yield Served(case, command, None, None)
+        return
+    server = parts.make()
+    if case.transport == "memory":
+        async with open_hidden_nursery(), server.open():
+            with waiting_for_threads(server.threads):
+                yield Served(case, server, server, recording)
+    else:
+        async with _listening(server) as url:
+            yield Served(case, url, server, None)
+
+
+@asynccontextmanager
+async def _listening(server: Server) -> AsyncIterator[str]:
+    """The server's URL; at the end it stops as on a signal."""
+    shutdown, stopped = trio.Event(), trio.Event()
+
+    async def run(*, task_status: trio.TaskStatus[list[str]]) -> None:
+        try:
+            await serve_http(server, port=0, shutdown=shutdown, task_status=task_status)
+        finally:
+            stopped.set()
+
+    async with open_hidden_nursery() as nursery:
+        [url] = await nursery.start(run)
+        try:
+            yield url
+        finally:
+            shutdown.set()
+            with trio.move_on_after(server.settings.timeouts.shutdown + HTTP_GRACE + _MORE_GRACE, shield=True):
+                await stopped.wait()

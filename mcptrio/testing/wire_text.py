@@ -1,0 +1,225 @@
+"""Messages as a text that is the same each time: for reading, and for comparing with a file.
+
+Used by :mod:`mcptrio.testing.recording`.
+The one rule: what differs from run to run has a name instead, the same name wherever the same value stands; all else
+is as it was sent.
+
+Source: JSON-RPC 2.0 section 7 (the arrows).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+from attrs import define, field, frozen
+
+from mcptrio import __version__
+from mcptrio.protocol.envelope import CLIENT_INFO, SERVER_INFO, SUBSCRIPTION_ID
+from mcptrio.protocol.jsonrpc import encode
+from mcptrio.protocol.messages import Batch, Incoming, Malformed, Message
+
+__all__ = ["Recorded", "Sender", "as_json", "as_text"]
+
+Sender: TypeAlias = Literal["client", "server"]
+
+_WIDTH: Final = 88
+"""Columns of JSON, where it can be broken."""
+_ARROWS: Final[dict[Sender, str]] = {"client": "-->", "server": "<--"}
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?")
+"""A date with a time; a date alone may be a revision."""
+_UUID: Final = re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")
+_QUESTION: Final = re.compile(r"[0-9a-f]{24}(#\d+)?")
+"""The key of a question whose author gave it none: a digest."""
+
+
+@frozen(kw_only=True)
+class Recorded:
+    """A message, or a batch of them, on its way.
+
+    Args:
+        connection: counted from 1.
+    """
+
+    sender: Sender
+    message: Incoming | Sequence[Message]
+    connection: int = 1
+
+
+def as_text(recorded: Iterable[Recorded], replace: Mapping[str, str]) -> str:
+    """One paragraph a message, ``-->`` to the server and ``<--`` to the client: its method, then the rest as JSON.
+
+    Args:
+        replace: texts, and what to write in their place.
+    """
+    return "\n".join(_paragraphs(_stable(recorded, replace)))
+
+
+def as_json(recorded: Iterable[Recorded], replace: Mapping[str, str]) -> str:
+    """A JSON array with one object a message: ``from``, ``message``, and ``connection`` where there were several."""
+    objects: list[dict[str, Any]] = []
+    for sender, connection, value in _stable(recorded, replace):
+        objects.append({"from": sender, **({"connection": connection} if connection else {}), "message": value})
+    return _pretty(objects) + "\n"
+
+
+_Stable: TypeAlias = tuple[Sender, int, Any]
+"""Who sent it, over which connection (0 where there was only one), and the message as JSON values."""
+
+
+def _stable(recorded: Iterable[Recorded], replace: Mapping[str, str]) -> list[_Stable]:
+    recorded = list(recorded)
+    several = len({each.connection for each in recorded}) > 1
+    names = _Names(dict(replace))
+    return [
+        (
+            each.sender,
+            each.connection if several else 0,
+            names.apply(_as_value(each.message), each.sender, each.connection),
+        )
+        for each in recorded
+    ]
+
+
+def _as_value(message: Incoming | Sequence[Message]) -> Any:
+    if isinstance(message, Malformed):
+        return {"malformed": message.reply.message}
+    if isinstance(message, Batch | Sequence):
+        return [_as_value(each) for each in (message.messages if isinstance(message, Batch) else message)]
+    return json.loads(encode(message))
+
+
+# Names for what differs
+
+
+@define
+class _Names:
+    replace: dict[str, str]
+    _given: dict[tuple[str, str], str] = field(factory=dict)
+    _counts: dict[str, int] = field(factory=dict)
+
+    def apply(self, value: Any, sender: Sender, connection: int) -> Any:
+        """The message with names in it."""
+        if isinstance(value, list):
+            return [self.apply(each, sender, connection) for each in value]
+        other: Sender = "server" if sender == "client" else "client"
+        if "id" in value:
+            value["id"] = self._request(sender if "method" in value else other, connection, value["id"])
+        for member in ("params", "result"):
+            if isinstance(value.get(member), dict):
+                self._name(value[member], sender, connection)
+        data = value["error"].get("data") if "error" in value else None
+        for elicitation in data.get("elicitations", ()) if isinstance(data, dict) else ():
+            self._put(elicitation, "elicitationId", "elicitation")
+        return self._texts(value)
+
+    def _name(self, part: dict[str, Any], sender: Sender, connection: int) -> None:
+        """Params or a result."""
+        for member, kind in _OPAQUE.items():
+            self._put(part, member, kind)
+        if "requestId" in part:
+            part["requestId"] = self._request(sender, connection, part["requestId"])
+        for member in ("inputRequests", "inputResponses"):
+            if isinstance(part.get(member), dict):
+                part[member] = {self._question(key): each for key, each in part[member].items()}
+                for each in part[member].values():
+                    if isinstance(each.get("params"), dict):
+                        self._put(each["params"], "elicitationId", "elicitation")
+        meta = part.get("_meta")
+        if isinstance(meta, dict):
+            self._put(meta, "progressToken", "progress token")
+            if SUBSCRIPTION_ID in meta:
+                meta[SUBSCRIPTION_ID] = self._request("client", connection, meta[SUBSCRIPTION_ID])
+        for holder, member in ((part, "clientInfo"), (part, "serverInfo"), (meta, CLIENT_INFO), (meta, SERVER_INFO)):
+            info = holder.get(member) if isinstance(holder, dict) else None
+            if isinstance(info, dict) and info.get("name") == "mcptrio" and info.get("version") == __version__:
+                info["version"] = "<version>"
+
+    def _put(self, holder: dict[str, Any], member: str, kind: str) -> None:
+        if isinstance(holder.get(member), str | int):
+            holder[member] = self._named(kind, str(holder[member]))
+
+    def _request(self, sender: Sender, connection: int, id: Any) -> str:
+        # Some peers send the number they were given back as a text.
+        return self._named("request" if sender == "client" else "server request", f"{connection} {id}")
+
+    def _question(self, key: str) -> str:
+        return self._named("question", key) if _QUESTION.fullmatch(key) else key
+
+    def _named(self, kind: str, value: str) -> str:
+        if (kind, value) not in self._given:
+            self._counts[kind] = self._counts.get(kind, 0) + 1
+            self._given[kind, value] = f"<{kind} {self._counts[kind]}>"
+        return self._given[kind, value]
+
+    def _texts(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: self._texts(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [self._texts(each) for each in value]
+        if not isinstance(value, str):
+            return value
+        for text, name in self.replace.items():
+            value = value.replace(text, name)
+        value = _TIME.sub("<time>", value)
+        return _UUID.sub(lambda found: self._named("uuid", found[0].lower()), value)
+
+
+_OPAQUE: Final = {
+    "cursor": "cursor",
+    "nextCursor": "cursor",
+    "requestState": "state",
+    "progressToken": "progress token",
+    "elicitationId": "elicitation",
+}
+"""Members of params and results, and what their values are called."""
+
+
+# The text
+
+
+def _paragraphs(messages: Iterable[_Stable]) -> Iterator[str]:
+    methods: dict[tuple[int, str], str] = {}
+    for sender, connection, value in messages:
+        where = f"[{connection}] " if connection else ""
+        for number, each in enumerate(value if isinstance(value, list) else [value]):
+            batch = f" ({number + 1} of {len(value)} in a batch)" if isinstance(value, list) else ""
+            title, body = _told(each, methods, connection)
+            yield f"{where}{_ARROWS[sender]} {title}{batch}\n{body}"
+
+
+def _told(value: dict[str, Any], methods: dict[tuple[int, str], str], connection: int) -> tuple[str, str]:
+    """The title of one message, and its body."""
+    id = value.get("id", "")
+    if "method" in value:
+        if id:
+            methods[connection, id] = value["method"]
+        return f"{value['method']} {id}".rstrip(), _body(value.get("params"))
+    asked = f"{methods.get((connection, id), '')} {id}".strip()
+    if "result" in value:
+        return f"result of {asked}", _body(value["result"])
+    if "error" in value:
+        error = value["error"]
+        of = f" of {asked}" if asked else ""
+        return f"error{of}: {error['code']} {error['message']}", _body(error.get("data"))
+    return f"no message: {value['malformed']}", ""
+
+
+def _body(value: Any) -> str:
+    return "" if value is None else _pretty(value) + "\n"
+
+
+def _pretty(value: Any, indent: str = "", label: str = "") -> str:
+    """JSON in which whatever fits into a line is on one; behind the label of a member, where it is one."""
+    line = label + json.dumps(value, ensure_ascii=False)
+    if len(indent) + len(line) <= _WIDTH or not isinstance(value, dict | list) or not value:
+        return line
+    deeper = indent + "  "
+    if isinstance(value, list):
+        parts = [_pretty(each, deeper) for each in value]
+    else:
+        parts = [_pretty(each, deeper, json.dumps(key, ensure_ascii=False) + ": ") for key, each in value.items()]
+    opening, closing = "[]" if isinstance(value, list) else "{}"
+    return label + opening + ",".join(f"\n{deeper}{part}" for part in parts) + f"\n{indent}{closing}"

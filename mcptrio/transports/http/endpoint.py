@@ -1,0 +1,139 @@
+"""The URL of an HTTP server, taken apart once.
+
+Made by the links and channels of a client; the dialer reads where to connect to, the connections what to ask for.
+The one rule: what may be secret, the userinfo and the query, never gets into :attr:`Endpoint.name`, which is what logs
+and errors say.
+
+Source: RFC 3986; RFC 9110 sections 4.2 and 7.2; RFC 7617 section 2; RFC 6454 section 4.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from typing import Final
+from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
+
+from attrs import field, frozen
+
+__all__ = ["Endpoint", "shown_url"]
+
+_PORTS: Final = {"http": 80, "https": 443}
+_LONGEST: Final = 8192
+"""Characters of a URL."""
+_UNSAFE: Final = re.compile(r"[\x00-\x20\x7f-\x9f\ud800-\udfff\\]")
+"""``urlsplit`` drops some of these without a word, so that others would read another URL than we do."""
+_AS_IS: Final = "/%:@!$&'()*+,;=~?"
+"""What a path or query may hold beside letters, digits and ``-._``; everything else is percent-encoded."""
+_SHOWN: Final = 200
+"""Characters of a URL that errors repeat."""
+
+
+@frozen(kw_only=True)
+class Endpoint:
+    """Where requests go. Made by :meth:`parse`."""
+
+    scheme: str
+    """``http`` or ``https``."""
+    host: str
+    """In ASCII and lower case; an IPv6 address without brackets."""
+    port: int
+    target: str
+    """Path and query, as the request line has them."""
+    authorization: str | None = field(default=None, repr=False)
+    """The value of ``Authorization`` that the URL's userinfo stands for."""
+
+    @classmethod
+    def parse(cls, url: str) -> Endpoint:
+        """
+        Raises:
+            ValueError: not an http or https URL with a host; the message does not repeat credentials or the query.
+        """
+        if len(url) > _LONGEST:
+            raise ValueError(f"url: expected at most {_LONGEST} characters, got {len(url)}")
+        if _UNSAFE.search(url):
+            raise ValueError("url: expected no spaces, backslashes or control characters in it")
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+            host = _ascii_host(parts.hostname or "")
+        except ValueError as error:  # UnicodeError is one
+            raise ValueError(f"url: expected http://host/path or https://host/path, got {_mangled(url)}") from error
+        if parts.scheme not in _PORTS or not host or port == 0:
+            raise ValueError(f"url: expected http://host/path or https://host/path, got {_mangled(url)}")
+        query = f"?{quote(parts.query, safe=_AS_IS)}" if parts.query else ""
+        return cls(
+            scheme=parts.scheme,
+            host=host,
+            port=port if port is not None else _PORTS[parts.scheme],
+            target=(quote(parts.path, safe=_AS_IS) or "/") + query,
+            authorization=_basic(parts),
+        )
+
+    @property
+    def authority(self) -> str:
+        """The value of ``Host``: the port only where it is not the scheme's own."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def origin(self) -> str:
+        return f"{self.scheme}://{self.authority}"
+
+    @property
+    def url(self) -> str:
+        """The whole URL but for credentials."""
+        return self.origin + self.target
+
+    @property
+    def name(self) -> str:
+        """For logs and errors: the URL without credentials and query."""
+        return self.origin + self.target.partition("?")[0]
+
+    def join(self, reference: str) -> Endpoint:
+        """The endpoint that a URI of the server means, which may be relative.
+
+        Raises:
+            ValueError: no http or https URL, or another origin: credentials and messages would go to somebody else.
+        """
+        if _UNSAFE.search(reference):
+            raise ValueError("expected a URI, got one with spaces, backslashes or control characters in it")
+        other = Endpoint.parse(urljoin(self.url, reference))
+        if other.origin != self.origin:
+            raise ValueError(f"expected a URI of {self.origin}, got one of {other.origin[:_SHOWN]}")
+        return other
+
+
+def shown_url(url: str) -> str:
+    """Any text that should be a URL, for an error: bounded, on one line, without userinfo, query and fragment."""
+    try:
+        return _shown(Endpoint.parse(url).name)
+    except ValueError:
+        return _mangled(url)
+
+
+def _mangled(url: str) -> str:
+    """What is no URL, without anything that might have been meant as a secret."""
+    text = re.split(r"[?#]", url[: 4 * _SHOWN], maxsplit=1)[0]
+    return _shown(text.rpartition("@")[2])
+
+
+def _shown(text: str) -> str:
+    return repr(text[:_SHOWN] + "…" if len(text) > _SHOWN else text)
+
+
+def _ascii_host(host: str) -> str:
+    # urlsplit has lowered it. A zone (fe80::1%eth0) is ours alone and no part of Host (RFC 6874); it is not supported.
+    if "%" in host:
+        raise ValueError("expected a host without a percent sign")
+    host = host if host.isascii() else host.encode("idna").decode("ascii")
+    if ":" not in host and any(not 0 < len(label) < 64 for label in host.removesuffix(".").split(".")):
+        raise ValueError("expected a host of labels of 1 to 63 characters")
+    return host
+
+
+def _basic(parts: SplitResult) -> str | None:
+    if parts.username is None and parts.password is None:
+        return None
+    pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+    return "Basic " + b64encode(pair.encode()).decode("ascii")

@@ -1,0 +1,87 @@
+"""The requests of a client to one HTTP server: authorized, and each on a connection of its own.
+
+Made by :mod:`mcptrio.transports.http.link` and :mod:`mcptrio.transports.http.sse_channel`.
+The one rule: a request is sent once; and once more where the server wants other credentials and there are some.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mcptrio.abc import ClientAuth
+from mcptrio.errors import ConnectionClosed
+from mcptrio.transports.http.client_connection import HTTPResponse
+from mcptrio.transports.http.connections import Connections, RawHeaders
+from mcptrio.transports.http.dialing import Dialing
+from mcptrio.transports.http.endpoint import Endpoint
+from mcptrio.transports.http.responses import read_refusal
+
+__all__ = ["LEFT", "HTTPRequests"]
+
+LEFT: Final = "the client has closed the connection"
+
+
+class HTTPRequests:
+    """
+    Raises:
+        ConfigError: the environment names a proxy that cannot be used.
+    """
+
+    def __init__(self, endpoint: Endpoint, dialing: Dialing, auth: ClientAuth | None) -> None:
+        self._endpoint = endpoint
+        self._connections = Connections(endpoint, dialing)
+        self._auth = auth
+        self._stopped = False
+
+    async def ask(
+        self, method: str, headers: RawHeaders, body: bytes = b"", *, target: str | None = None
+    ) -> HTTPResponse:
+        """Send a request and wait for the head of its response, which the caller closes.
+
+        Args:
+            target: path and query, if not the endpoint's own.
+
+        Raises:
+            RequestFailed: there is no connection, it broke, what came is no HTTP, or the credentials do not suffice.
+            AuthorizationError: the server wants credentials, and there will be none.
+            ConnectionClosed: stopped, before or meanwhile.
+        """
+        target = self._endpoint.target if target is None else target
+        response = await self._ask_once(method, target, headers, body)
+        if self._auth is None or response.status not in (401, 403):
+            return response
+        # Read before a person is asked: the connection would be waiting for them.
+        refusal = await read_refusal(response)
+        if not await self._auth.challenged(self._endpoint.url, response.status, response.headers):
+            raise refusal
+        return await self._ask_once(method, target, headers, body)
+
+    async def part(self, method: str, headers: RawHeaders) -> None:
+        """Send a last request, though stopped, whose answer does not matter. Raises what :meth:`ask` does."""
+        response = await self._connections.ask(
+            method, self._endpoint.target, [*headers, *await self._credentials(method)]
+        )
+        response.close()
+
+    def stop(self) -> None:
+        """Break off whatever is under way: those who wait get ConnectionClosed, as does everybody who comes later."""
+        self._stopped = True
+        self._connections.abort()
+
+    def close(self) -> None:
+        """Stop, and close every connection."""
+        self._stopped = True
+        self._connections.close(LEFT)
+
+    async def _ask_once(self, method: str, target: str, headers: RawHeaders, body: bytes) -> HTTPResponse:
+        if self._auth is not None:
+            headers = [*headers, *await self._credentials(method)]
+        if self._stopped:
+            raise ConnectionClosed(LEFT)
+        return await self._connections.ask(method, target, headers, body)
+
+    async def _credentials(self, method: str) -> RawHeaders:
+        if self._auth is None:
+            return []
+        granted = await self._auth.headers(method, self._endpoint.url)
+        return [(name.encode(), value.encode()) for name, value in granted.items()]

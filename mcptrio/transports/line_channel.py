@@ -1,0 +1,123 @@
+"""A message channel over two descriptors, one message a line.
+
+Used for standard input and output, our own and those of a child process; anything that has a reader and a writer fits.
+The one rule: a line is written as a whole or not at all, as long as the process lives and the peer reads.
+
+Source: MCP 2026-07-28, basic/transports/stdio.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+import trio
+
+from mcptrio.errors import ConnectionClosed
+from mcptrio.protocol.messages import Incoming, Message
+from mcptrio.transports.descriptors import Reader, Writer
+from mcptrio.transports.lines import LineFramer, to_lines
+
+__all__ = ["FINISH", "LineChannel"]
+
+FINISH = 2.0
+"""Seconds for finishing a line that was begun when the sender was cancelled."""
+
+
+class LineChannel:
+    """Messages over a reader and a writer, which it owns.
+
+    Args:
+        name: for logs and the tree.
+        reads: what the reader reads, in the words of an error: ``standard input``.
+        writes: what the writer writes to.
+        write_timeout: seconds without any progress after which a peer that does not read counts as gone.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        writer: Writer,
+        framer: LineFramer,
+        *,
+        name: str = "stdio",
+        reads: str = "standard input",
+        writes: str = "standard output",
+        write_timeout: float = 30.0,
+    ) -> None:
+        self.name = name
+        self._reader = reader
+        self._writer = writer
+        self._framer = framer
+        self._reads = reads
+        self._writes = writes
+        self._write_timeout = write_timeout
+        self._ended = False
+        self._broken: str | None = None
+        """Why nothing can be written any more."""
+
+    async def receive(self) -> list[Incoming]:
+        """Everything that has arrived, at least one item.
+
+        Raises:
+            trio.EndOfChannel: the peer has closed its side, or has gone.
+            ConnectionClosed: reading failed, or the channel was closed here.
+        """
+        while not self._ended:
+            try:
+                chunk = await self._reader.read()
+            except OSError as error:
+                raise ConnectionClosed(f"{self._reads} cannot be read: {error}") from error
+            self._ended = not chunk
+            received = self._framer.feed(chunk) if chunk else self._framer.finish()
+            if received:
+                return received
+        await trio.lowlevel.checkpoint()
+        raise trio.EndOfChannel
+
+    async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
+        """Write all of it. Cancelled after the beginning, it still finishes, for at most :data:`FINISH` seconds.
+
+        Raises:
+            ConnectionClosed: the peer has closed its side or does not read, or the channel was closed here.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self._broken is not None:
+            raise ConnectionClosed(self._broken)
+        rest = memoryview(to_lines(messages))
+        # Whatever goes wrong from here on leaves half a line, until the last byte is out.
+        self._broken = f"{self._writes} ends in the middle of a message"
+        try:
+            # Nearly always there is room, and then no deadline is needed: entering one costs more than the write.
+            rest = rest[self._writer.write_now(rest) :]
+            if not rest:
+                self._broken = None
+                return
+            with trio.move_on_after(self._write_timeout) as patience:
+                while rest:
+                    rest = rest[await self._writer.write_some(rest) :]
+                    patience.deadline = trio.current_time() + self._write_timeout
+            if patience.cancelled_caught:
+                raise ConnectionClosed(f"{self._writes} was not read for {self._write_timeout} seconds")
+        except trio.Cancelled:
+            with trio.move_on_after(min(FINISH, self._write_timeout), shield=True), suppress(OSError, ConnectionClosed):
+                while rest:
+                    rest = rest[await self._writer.write_some(rest) :]
+                self._broken = None
+            raise
+        except (OSError, ConnectionClosed) as error:
+            self._broken = str(error) if isinstance(error, ConnectionClosed) else f"{self._writes} is closed: {error}"
+            raise ConnectionClosed(self._broken) from error
+        self._broken = None
+        await trio.lowlevel.cancel_shielded_checkpoint()
+
+    async def aclose(self) -> None:
+        """Give the descriptors back. Whoever is in ``receive`` or ``send`` gets ConnectionClosed."""
+        self.close()
+        await trio.lowlevel.checkpoint()
+
+    def close(self) -> None:
+        """As :meth:`aclose`, at once."""
+        self._broken = self._broken or "the channel is closed"
+        self._reader.close()
+        self._writer.close()

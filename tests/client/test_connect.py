@@ -1,0 +1,217 @@
+"""What ``connect`` takes, what it refuses, and what happens when a connection is lost and found again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+import mcptrio
+
+__all__: list[str] = []
+
+HANDSHAKES = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+REVISIONS = (*HANDSHAKES, "2026-07-28")
+
+
+def make_server() -> mcptrio.Server:
+    server = mcptrio.Server("garden", version="2.0", instructions="Water it.")
+
+    async def grow(name: str) -> str:
+        """Grow something."""
+        return f"{name} grows"
+
+    async def bed() -> str:
+        """A bed."""
+        return "empty"
+
+    server.add_tool(grow)
+    server.add_resource(bed, "garden://bed")
+    return server
+
+
+@asynccontextmanager
+async def serving(server: mcptrio.Server, port: int = 0) -> AsyncIterator[str]:
+    """The URL of a server on a socket."""
+    async with trio.open_nursery() as nursery:
+        [url] = await nursery.start(partial(mcptrio.serve_http, server, port=port))
+        try:
+            yield url
+        finally:
+            nursery.cancel_scope.cancel()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+        return port
+
+
+async def grows(client: mcptrio.Client) -> bool:
+    result = await client.call_tool("grow", {"name": "mint"})
+    return result.content == (mcptrio.TextContent(text="mint grows"),)
+
+
+@pytest.mark.parametrize("revision", [None, *REVISIONS])
+async def test_server_of_this_process(revision: str | None) -> None:
+    async with mcptrio.connect(make_server(), revision=revision) as client:
+        assert client.revision == (revision or "2026-07-28")
+        assert client.server_info is not None
+        assert (client.server_info.name, client.server_info.version) == ("garden", "2.0")
+        assert client.instructions == "Water it."
+        assert client.capabilities.tools is not None
+        assert await grows(client)
+        assert await client.ping() >= 0
+
+
+@pytest.mark.parametrize("revision", [None, *REVISIONS])
+async def test_url(revision: str | None) -> None:
+    async with serving(make_server()) as url, mcptrio.connect(url, revision=revision) as client:
+        assert client.revision == (revision or "2026-07-28")
+        assert await grows(client)
+
+
+async def test_server_that_is_open_serves_one_more() -> None:
+    server = make_server()
+    async with server.open():
+        async with mcptrio.connect(server) as first, mcptrio.connect(server, revision="2025-06-18") as second:
+            assert await grows(first)
+            assert await grows(second)
+        assert server.is_open
+
+
+async def test_call_that_is_followed() -> None:
+    async with mcptrio.connect(make_server()) as client, client.start_tool("grow", {"name": "mint"}) as call:
+        assert isinstance(call, mcptrio.ToolCall)
+        assert (await call.result()).content == (mcptrio.TextContent(text="mint grows"),)
+
+
+async def test_channel() -> None:
+    ours, theirs = mcptrio.memory_channel_pair()
+    server = make_server()
+    async with server.open(), trio.open_nursery() as nursery:
+        nursery.start_soon(server.serve, theirs)
+        async with mcptrio.connect(ours) as client:
+            assert await grows(client)
+
+
+@pytest.mark.parametrize(
+    "entry", [{"url": "{url}"}, {"type": "http", "url": "{url}"}, {"type": "streamable-http", "url": "{url}"}]
+)
+async def test_entry_of_mcp_json(entry: dict[str, str]) -> None:
+    async with serving(make_server()) as url:
+        filled = {name: value.format(url=url) for name, value in entry.items()}
+        async with mcptrio.connect(filled) as client:
+            assert await grows(client)
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "problem"),
+    [
+        (42, {}, "target: expected a URL, a command, a Server"),
+        ("", {}, "target: expected a command, got an empty one"),
+        ([], {}, "target: expected a command, got an empty one"),
+        ("program 'unclosed", {}, "target: expected a command"),
+        ("https://", {}, "target: url: expected http://host/path"),
+        (mcptrio.Endpoint(url="http://x/", headers={"Mcp-Method": "x"}), {}, "target: headers: Mcp-Method is set by"),
+        (make_server(), {"restart": True}, "restart: a channel cannot be opened again, nor a server"),
+        (["program"], {"revision": "2025-01-01"}, "revision: expected one of 2024-11-05"),
+        (["program"], {"log_level": "loud"}, "log_level: expected one of debug"),
+        (mcptrio.memory_channel_pair()[0], {"restart": True}, "restart: a channel cannot be opened again"),
+    ],
+)
+async def test_nonsense_is_refused(target: Any, options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(mcptrio.ConfigError, match=problem):
+        async with mcptrio.connect(target, **options):
+            pass
+
+
+async def test_nobody_there() -> None:
+    port = free_port()
+    with pytest.raises(mcptrio.RequestFailed, match=f"127.0.0.1:{port}"):
+        async with mcptrio.connect(f"http://127.0.0.1:{port}/mcp"):
+            pass
+
+
+async def test_server_that_says_nothing_is_given_up() -> None:
+    timeouts = mcptrio.ClientTimeouts(connect=0.4, probe=0.2)
+    program = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    with pytest.raises(mcptrio.RequestFailed, match=r"did not answer within 0\.4 s"):
+        async with mcptrio.connect(program, timeouts=timeouts):
+            pass
+
+
+async def serve_until_cancelled(
+    port: int, *, task_status: trio.TaskStatus[trio.CancelScope] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """A new server at an address; its scope ends it."""
+    with trio.CancelScope() as scope:
+        async with serving(make_server(), port):
+            task_status.started(scope)
+            await trio.sleep_forever()
+
+
+@pytest.mark.parametrize("revision", HANDSHAKES)
+async def test_forgotten_session_is_made_anew(revision: str) -> None:
+    """The server is another one at the same address: it answers 404, and nobody notices."""
+    port = free_port()
+    async with trio.open_nursery() as nursery:
+        first = await nursery.start(serve_until_cancelled, port)
+        async with mcptrio.connect(f"http://127.0.0.1:{port}/mcp", revision=revision, ping_interval=0) as client:
+            assert await grows(client)
+            first.cancel()
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            second = await nursery.start(serve_until_cancelled, port)
+
+            assert await grows(client)
+            async with trio.open_nursery() as callers:
+                for _ in range(5):
+                    callers.start_soon(grows, client)
+        second.cancel()
+
+
+async def test_request_that_does_not_get_through_fails_alone() -> None:
+    port = free_port()
+    async with trio.open_nursery() as nursery:
+        first = await nursery.start(serve_until_cancelled, port)
+        async with mcptrio.connect(f"http://127.0.0.1:{port}/mcp") as client:
+            assert await grows(client)
+            first.cancel()
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            with pytest.raises(mcptrio.RequestFailed):
+                await grows(client)
+
+            second = await nursery.start(serve_until_cancelled, port)
+            assert await grows(client)
+        second.cancel()
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_subscription_outlives_the_server(revision: str) -> None:
+    program = "import sys; from mcptrio.cli import main; sys.argv[0] = 'mcptrio'; main()"
+    plugin = "examples/notes.py"
+    command = mcptrio.Command(args=[sys.executable, "-c", program, "serve", "--stdio", "--plugin", plugin])
+    async with mcptrio.connect(command, revision=revision, restart=True) as client:
+        async with client.subscribe(tools=True) as changes:
+            await end_server(client)
+            with trio.fail_after(10):
+                change = await anext(changes)
+
+            assert change.kind == "tools"
+            assert [tool.name async for tool in client.tools()]
+
+
+async def end_server(client: mcptrio.Client) -> None:
+    """Kill the process below a client, as a crash would."""
+    link: Any = client._supervisor._session.link  # type: ignore[union-attr]
+    os.kill(link._channel.pid, signal.SIGKILL)
+    await link.wait_closed()

@@ -1,0 +1,206 @@
+"""Servers that misbehave, as real processes: one call fails, or none; the others go on."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import trio
+
+import mcptrio
+
+__all__: list[str] = []
+
+SERVER = Path(__file__).with_name("faulty_server.py")
+
+
+def faulty(*arguments: str) -> mcptrio.Command:
+    return mcptrio.Command(args=(sys.executable, str(SERVER), *arguments))
+
+
+async def echoes(client: mcptrio.Client, text: str = "still here") -> bool:
+    result = await client.call_tool("echo", {"text": text})
+    return result.content == (mcptrio.TextContent(text=text),)
+
+
+def text_of(result: mcptrio.CallToolResult) -> str:
+    [block] = result.content
+    assert isinstance(block, mcptrio.TextContent)
+    return block.text
+
+
+async def test_server_that_dies_fails_what_is_in_flight_and_says_why() -> None:
+    async with mcptrio.connect(faulty()) as client:
+        with pytest.raises(mcptrio.ConnectionClosed, match=r"exit code 7.*out of cheese"):
+            await client.call_tool("die")
+        with pytest.raises(mcptrio.ConnectionClosed, match="exit code 7"):
+            await client.call_tool("echo", {"text": "?"})
+
+
+async def test_dead_server_is_started_again_where_asked() -> None:
+    async with mcptrio.connect(faulty(), restart=True) as client:
+        with pytest.raises(mcptrio.ConnectionClosed, match="exit code 7"):
+            await client.call_tool("die")
+
+        assert await echoes(client)
+
+
+async def test_calls_beside_the_one_that_kills_the_server_fail_too() -> None:
+    failed = []
+
+    async def wait(client: mcptrio.Client) -> None:
+        with pytest.raises(mcptrio.ConnectionClosed) as caught:
+            await client.call_tool("silent")
+        failed.append(caught.value)
+
+    async with mcptrio.connect(faulty()) as client:
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(wait, client)
+            await trio.testing.wait_all_tasks_blocked()
+            with pytest.raises(mcptrio.ConnectionClosed):
+                await client.call_tool("die")
+
+    assert len(failed) == 3
+
+
+async def test_second_answer_concerns_nobody() -> None:
+    async with mcptrio.connect(faulty()) as client:
+        assert text_of(await client.call_tool("twice")) == "first"
+        assert await echoes(client)
+
+
+async def test_answer_with_a_wrong_id_concerns_nobody() -> None:
+    async with mcptrio.connect(faulty()) as client:
+        assert text_of(await client.call_tool("wrong_id")) == "right"
+        assert await echoes(client)
+
+
+async def test_id_that_came_back_as_text_is_understood() -> None:
+    async with mcptrio.connect(faulty()) as client:
+        assert text_of(await client.call_tool("text_id")) == "told by its text"
+
+
+async def test_ten_megabytes_on_one_line_arrive() -> None:
+    async with mcptrio.connect(faulty()) as client:
+        assert len(text_of(await client.call_tool("large", {"size": 10_000_000}))) == 10_000_000
+        assert await echoes(client)
+
+
+async def test_line_over_the_limit_fails_its_call_alone() -> None:
+    async with mcptrio.connect(faulty()) as client:
+        with pytest.raises(mcptrio.RequestFailed, match="the answer cannot be read: message of more than"):
+            await client.call_tool("large", {"size": 70_000_000})
+
+        assert await echoes(client)
+
+
+async def test_server_that_never_answers_costs_one_call_its_time(tmp_path: Path) -> None:
+    async with mcptrio.connect(faulty()) as client:
+        with pytest.raises(mcptrio.RequestTimeout, match=r"tools/call: no answer from .* within 0\.2"):
+            await client.call_tool("silent", timeout=0.2)
+
+        assert await echoes(client)
+
+
+async def test_server_is_told_that_nobody_waits(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with mcptrio.connect(faulty()) as client:
+        with trio.move_on_after(0.1):
+            await client.call_tool("silent")
+        assert await echoes(client)
+        with trio.fail_after(5):
+            while not any("cancelled" in message for message in caplog.messages):  # noqa: ASYNC110 - told by the log
+                await trio.sleep(0.01)
+
+
+async def test_flood_of_progress_arrives_in_order_and_the_answer_after_it() -> None:
+    heard: list[float] = []
+
+    async def hear(progress: mcptrio.Progress) -> None:
+        heard.append(progress.progress)
+        await trio.lowlevel.checkpoint()
+
+    async with mcptrio.connect(faulty()) as client:
+        assert text_of(await client.call_tool("flood", progress=hear)) == "done"
+        assert heard == sorted(heard)
+        assert heard[-1] == 19_999
+        assert await echoes(client)
+
+
+async def test_server_that_closes_its_output_but_lives_on_is_gone() -> None:
+    async with mcptrio.connect(faulty()) as client:
+        with pytest.raises(mcptrio.ConnectionClosed, match="closed"):
+            await client.call_tool("close")
+
+
+async def test_rubbish_between_messages_is_ignored() -> None:
+    async with mcptrio.connect(faulty()) as client:
+        assert text_of(await client.call_tool("rubbish")) == "after it"
+        assert await echoes(client)
+
+
+async def test_half_a_message_is_ignored() -> None:
+    async with mcptrio.connect(faulty()) as client:
+        assert text_of(await client.call_tool("broken")) == "the rest"
+
+
+async def test_result_of_the_wrong_shape_fails_its_call_alone() -> None:
+    async with mcptrio.connect(faulty()) as client:
+        with pytest.raises(mcptrio.RemoteProtocolError, match=r"tools/call: expected an array @ \$\.content"):
+            await client.call_tool("unfit")
+
+        assert await echoes(client)
+
+
+async def test_answer_that_is_none_fails_its_call_alone() -> None:
+    """Its id can be read, so its caller need not wait."""
+    async with mcptrio.connect(faulty()) as client:
+        with pytest.raises(mcptrio.RequestFailed, match="result: expected an object, got"):
+            await client.call_tool("no_object")
+
+        assert await echoes(client)
+
+
+async def test_server_that_refuses_to_exit_is_killed() -> None:
+    async with mcptrio.connect(faulty("slow-exit")) as client:
+        assert await echoes(client)
+        started = time.monotonic()
+
+    assert time.monotonic() - started < 6
+
+
+async def test_command_that_does_not_exist_is_told() -> None:
+    with pytest.raises(mcptrio.ConnectionClosed, match="no-such-program"):
+        async with mcptrio.connect(["no-such-program"]):
+            pass
+
+
+async def test_program_that_ends_at_once_is_told_with_its_words() -> None:
+    program = "import sys; sys.exit('no database')"
+    with pytest.raises(mcptrio.ConnectionClosed, match=r"exit code 1.*no database"):
+        async with mcptrio.connect([sys.executable, "-c", program]):
+            pass
+
+
+async def test_what_the_body_raises_comes_out_alone() -> None:
+    async def fail() -> None:
+        async with mcptrio.connect(faulty()) as client:
+            await echoes(client)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail()
+
+
+async def test_server_does_not_inherit_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", "hunter2")
+    program = "import os, sys; sys.exit(os.environ.get('MY_API_KEY', 'nothing') + os.environ.get('GIVEN', ''))"
+    with pytest.raises(mcptrio.ConnectionClosed, match="nothingyes"):
+        async with mcptrio.connect(mcptrio.Command(args=(sys.executable, "-c", program), env={"GIVEN": "yes"})):
+            pass
+    assert os.environ["MY_API_KEY"] == "hunter2"

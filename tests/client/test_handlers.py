@@ -1,0 +1,500 @@
+"""What a client does for its server: what is declared and answered, and what a handler that fails does to the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from mcptrio import (
+    ClientTimeouts,
+    Code,
+    CreateMessageResult,
+    Form,
+    Handlers,
+    MCPError,
+    Page,
+    Root,
+    TextContent,
+)
+from mcptrio.protocol.messages import ErrorResponse, Request, Response
+from mcptrio.protocol.model.content import ToolUseContent
+from tests.client.scripted import FORM, Script, lives, play
+from tests.interaction.applies import HANDSHAKE, MODERN
+
+__all__: list[str] = []
+
+OLD, NEW = HANDSHAKE[-1], MODERN[-1]
+PAGE = {"mode": "url", "message": "Sign in", "url": "https://example.com/in", "elicitationId": "e1"}
+TALK = {"messages": [{"role": "user", "content": {"type": "text", "text": "Hi"}}], "maxTokens": 10}
+WEATHER = {"name": "weather", "inputSchema": {"type": "object"}}
+USE = {"type": "tool_use", "id": "u1", "name": "weather", "input": {}}
+RESULT = {"type": "tool_result", "toolUseId": "u1", "content": []}
+
+
+async def fill_in(form: Form) -> dict[str, Any]:
+    return {"name": "Ada"}
+
+
+async def open_page(page: Page) -> bool:
+    return True
+
+
+async def say(params: Any) -> str:
+    return "Hello"
+
+
+EVERYTHING = Handlers(elicit=fill_in, open_page=open_page, sample=say, sample_tools=True, roots=["/work"])
+
+_ids = iter(range(1000))
+
+
+async def ask(script: Script, method: str, params: Any = None) -> Response | ErrorResponse:
+    """Ask the client; its answer."""
+    id = f"question {next(_ids)}"
+    await script.send(Request(id, method, params))
+    answer: Any = await script.take(object)  # type: ignore[type-var]
+    assert isinstance(answer, Response | ErrorResponse)
+    assert answer.id == id
+    return answer
+
+
+async def answer_to(script: Script, method: str, params: Any = None) -> dict[str, Any]:
+    answer = await ask(script, method, params)
+    assert isinstance(answer, Response), answer
+    return answer.result
+
+
+async def refusal_of(script: Script, method: str, params: Any = None) -> tuple[int, str]:
+    answer = await ask(script, method, params)
+    assert isinstance(answer, ErrorResponse), answer
+    return answer.code, answer.message
+
+
+# --- declaring
+
+
+@pytest.mark.parametrize(
+    ("handlers", "declared"),
+    [
+        (Handlers(), {}),
+        (Handlers(elicit=fill_in), {"elicitation": {"form": {}}}),
+        (Handlers(open_page=open_page), {"elicitation": {"url": {}}}),
+        (Handlers(elicit=fill_in, open_page=open_page), {"elicitation": {"form": {}, "url": {}}}),
+        (Handlers(sample=say), {"sampling": {}}),
+        (Handlers(sample=say, sample_tools=True, sample_context=True), {"sampling": {"tools": {}, "context": {}}}),
+        (Handlers(sample_tools=True, sample_context=True), {}),
+        (Handlers(roots=[]), {"roots": {"listChanged": True}}),
+        (Handlers(log=print, notification=print), {}),
+        (Handlers(experimental={"x": {"y": 1}}), {"experimental": {"x": {"y": 1}}}),
+        (Handlers(extensions={"a.example/b": {}}), {"extensions": {"a.example/b": {}}}),
+    ],
+    ids=str,
+)
+async def test_what_has_a_handler_is_declared(handlers: Handlers, declared: dict[str, Any]) -> None:
+    async with play(OLD, handlers=handlers) as (_, script):
+        [initialize, _] = script.received
+        assert isinstance(initialize, Request)
+        assert initialize.params is not None
+        assert initialize.params["capabilities"] == declared
+    async with play(NEW, handlers=handlers) as (_, script):
+        [discover] = script.received
+        assert isinstance(discover, Request)
+        assert discover.params is not None
+        if "roots" in declared:
+            declared = {"roots": {}}
+        assert discover.params["_meta"]["io.modelcontextprotocol/clientCapabilities"] == declared
+
+
+@pytest.mark.parametrize(
+    ("revision", "declared"),
+    [
+        ("2024-11-05", {"sampling": {}, "roots": {"listChanged": True}}),
+        ("2025-03-26", {"sampling": {}, "roots": {"listChanged": True}}),
+        ("2025-06-18", {"sampling": {}, "roots": {"listChanged": True}, "elicitation": {}}),
+    ],
+)
+async def test_older_revisions_are_told_what_they_know(revision: str, declared: dict[str, Any]) -> None:
+    async with play(revision, handlers=EVERYTHING) as (_, script):
+        [initialize, _] = script.received
+        assert isinstance(initialize, Request)
+        assert initialize.params is not None
+        assert initialize.params["capabilities"] == declared
+
+
+@pytest.mark.parametrize("revision", HANDSHAKE)
+async def test_what_has_no_handler_is_refused(revision: str) -> None:
+    async with play(revision) as (client, script):
+        for method, params in (
+            ("roots/list", None),
+            ("sampling/createMessage", TALK),
+            ("elicitation/create", FORM),
+            ("tasks/list", {}),
+            ("tools/list", {}),
+            ("", {}),
+        ):
+            code, message = await refusal_of(script, method, params)
+            assert (code, message) == (Code.METHOD_NOT_FOUND, f"no such method: {method}")
+        assert await lives(client, script)
+
+
+async def test_kind_of_elicitation_without_a_handler_is_refused() -> None:
+    """Source: MCP 2025-11-25, client/elicitation, "Error Handling": -32602."""
+    async with play(OLD, handlers=Handlers(elicit=fill_in)) as (_, script):
+        assert await refusal_of(script, "elicitation/create", PAGE) == (
+            Code.INVALID_PARAMS,
+            "elicitation by URL is not declared",
+        )
+    async with play(OLD, handlers=Handlers(open_page=open_page)) as (_, script):
+        assert await refusal_of(script, "elicitation/create", FORM) == (
+            Code.INVALID_PARAMS,
+            "elicitation by form is not declared",
+        )
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("elicitation/create", {}),
+        ("elicitation/create", {"message": 5, "requestedSchema": {}}),
+        ("elicitation/create", {**FORM, "mode": "telepathy"}),
+        ("elicitation/create", {"message": "m", "requestedSchema": {"type": "array"}}),
+        ("elicitation/create", {"mode": "url", "message": "m"}),
+        ("sampling/createMessage", {"messages": "Hi", "maxTokens": 1}),
+        ("sampling/createMessage", {"messages": []}),
+    ],
+)
+async def test_question_that_cannot_be_read_is_refused(method: str, params: dict[str, Any]) -> None:
+    async with play(OLD, handlers=EVERYTHING) as (client, script):
+        code, _ = await refusal_of(script, method, params)
+        assert code == Code.INVALID_PARAMS
+        assert await lives(client, script)
+
+
+async def test_server_of_a_revision_without_questions_is_not_answered() -> None:
+    """Source: MCP 2026-07-28, basic/transports: clients do not send responses."""
+    async with play(NEW, handlers=EVERYTHING) as (client, script):
+        await script.send(Request(1, "elicitation/create", FORM), Request(2, "ping"), Request(3, "nonsense"))
+        await script.silent()
+        assert await lives(client, script)
+
+
+# --- answering
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
+@pytest.mark.parametrize(
+    ("filled", "answer"),
+    [
+        ({"name": "Ada"}, {"action": "accept", "content": {"name": "Ada"}}),
+        (lambda form: form.accept({"name": "Ada"}), {"action": "accept", "content": {"name": "Ada"}}),
+        (lambda form: form.decline(), {"action": "decline"}),
+        (lambda form: form.cancel(), {"action": "cancel"}),
+        (None, {"action": "cancel"}),
+    ],
+    ids=["values", "accepted", "declined", "cancelled", "nothing"],
+)
+async def test_form_is_shown_and_its_answer_sent(revision: str, filled: Any, answer: dict[str, Any]) -> None:
+    shown: list[Form] = []
+
+    async def elicit(form: Form) -> Any:
+        shown.append(form)
+        return filled(form) if callable(filled) else filled
+
+    async with play(revision, handlers=Handlers(elicit=elicit)) as (_, script):
+        assert await answer_to(script, "elicitation/create", FORM) == answer
+    [form] = shown
+    assert form.message == "Your name?"
+    assert [field.name for field in form.fields] == ["name"]
+
+
+@pytest.mark.parametrize("filled", [{}, {"name": 5}, {"nickname": "Countess"}, 5, "yes"])
+async def test_answer_that_does_not_fit_the_form_is_not_sent(filled: Any, caplog: pytest.LogCaptureFixture) -> None:
+    async def elicit(form: Form) -> Any:
+        return filled
+
+    async with play(OLD, handlers=Handlers(elicit=elicit)) as (client, script):
+        assert await refusal_of(script, "elicitation/create", FORM) == (
+            Code.INTERNAL_ERROR,
+            "the client failed to answer elicitation/create",
+        )
+        assert await lives(client, script)
+    assert "the handler of elicitation/create failed" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("opened", "action"),
+    [
+        (True, "accept"),
+        (False, "decline"),
+        (lambda page: page.accept(), "accept"),
+        (lambda page: page.cancel(), "cancel"),
+    ],
+    ids=["opened", "not opened", "accepted", "cancelled"],
+)
+async def test_page_is_shown_and_the_consent_sent(opened: Any, action: str) -> None:
+    shown: list[Page] = []
+
+    async def show(page: Page) -> Any:
+        shown.append(page)
+        return opened(page) if callable(opened) else opened
+
+    async with play(OLD, handlers=Handlers(open_page=show)) as (_, script):
+        assert await answer_to(script, "elicitation/create", PAGE) == {"action": action}
+    [page] = shown
+    assert (page.url, page.host, page.message) == ("https://example.com/in", "example.com", "Sign in")
+
+
+async def test_page_that_may_not_be_opened_is_never_accepted(caplog: pytest.LogCaptureFixture) -> None:
+    async with play(OLD, handlers=Handlers(open_page=open_page)) as (_, script):
+        code, _ = await refusal_of(script, "elicitation/create", {**PAGE, "url": "javascript:alert(1)"})
+        assert code == Code.INTERNAL_ERROR
+
+
+@pytest.mark.parametrize(
+    ("folders", "roots"),
+    [
+        ([], []),
+        (["/work"], [{"uri": "file:///work", "name": "work"}]),
+        ([Path("/a b/ü")], [{"uri": "file:///a%20b/%C3%BC", "name": "ü"}]),
+        (["file:///work/x"], [{"uri": "file:///work/x"}]),
+        ([Root(uri="file:///r", name="R")], [{"uri": "file:///r", "name": "R"}]),
+        (["/"], [{"uri": "file:///", "name": "/"}]),
+    ],
+    ids=["none", "text", "path", "uri", "root", "all"],
+)
+@pytest.mark.parametrize("revision", [HANDSHAKE[0], OLD])
+async def test_folders_are_named(revision: str, folders: Any, roots: list[Any]) -> None:
+    async with play(revision, handlers=Handlers(roots=folders)) as (_, script):
+        assert await answer_to(script, "roots/list") == {"roots": roots}
+
+
+async def test_folders_are_asked_for_each_time() -> None:
+    folders = ["/one"]
+
+    async def roots() -> list[str]:
+        return folders
+
+    async with play(OLD, handlers=Handlers(roots=roots)) as (client, script):
+        assert (await answer_to(script, "roots/list"))["roots"][0]["name"] == "one"
+        folders[0] = "/two"
+        await client.roots_changed()
+        await script.told("notifications/roots/list_changed")
+        assert (await answer_to(script, "roots/list"))["roots"][0]["name"] == "two"
+
+
+# --- sampling
+
+
+async def test_text_or_a_message_is_what_the_model_said() -> None:
+    async with play(OLD, handlers=Handlers(sample=say)) as (_, script):
+        assert await answer_to(script, "sampling/createMessage", TALK) == {
+            "role": "assistant",
+            "content": {"type": "text", "text": "Hello"},
+            "model": "unknown",
+        }
+
+    async def sample(params: Any) -> CreateMessageResult:
+        assert params.max_tokens == 10
+        content = (TextContent(text="Bye"),)
+        return CreateMessageResult(role="assistant", content=content, model="m", stop_reason="endTurn")
+
+    async with play(OLD, handlers=Handlers(sample=sample)) as (_, script):
+        result = await answer_to(script, "sampling/createMessage", TALK)
+        assert (result["model"], result["stopReason"]) == ("m", "endTurn")
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({**TALK, "tools": [WEATHER]}, "sampling with tools is not declared"),
+        ({**TALK, "toolChoice": {"mode": "auto"}}, "sampling with tools is not declared"),
+        ({**TALK, "includeContext": "allServers"}, "sampling with context is not declared"),
+    ],
+)
+async def test_sampling_beyond_what_is_declared_is_refused(params: dict[str, Any], message: str) -> None:
+    async with play(OLD, handlers=Handlers(sample=say)) as (_, script):
+        assert await refusal_of(script, "sampling/createMessage", params) == (Code.INVALID_PARAMS, message)
+
+
+@pytest.mark.parametrize(
+    ("contents", "is_legal"),
+    [
+        (["Hi", [USE], [RESULT]], True),
+        (["Hi", [USE, {"type": "text", "text": "?"}], [RESULT]], True),
+        (["Hi", [USE], "and?"], False),
+        (["Hi", [RESULT]], False),
+        (["Hi", [USE], [RESULT, {"type": "text", "text": "?"}]], False),
+        (["Hi", [USE], [{**RESULT, "toolUseId": "u2"}]], False),
+        (["Hi", [USE, {**USE, "id": "u2"}], [RESULT]], False),
+        (["Hi", [USE, {**USE, "id": "u2"}], [{**RESULT, "toolUseId": "u2"}, RESULT]], True),
+    ],
+)
+async def test_every_tool_use_has_its_result(contents: list[Any], is_legal: bool) -> None:
+    """Source: MCP 2025-11-25, client/sampling, "Tool Use and Result Balance"."""
+    messages = [
+        {
+            "role": "assistant" if number % 2 else "user",
+            "content": {"type": "text", "text": content} if isinstance(content, str) else content,
+        }
+        for number, content in enumerate(contents)
+    ]
+    async with play(OLD, handlers=Handlers(sample=say, sample_tools=True)) as (_, script):
+        answer = await ask(script, "sampling/createMessage", {**TALK, "messages": messages, "tools": [WEATHER]})
+        assert isinstance(answer, Response) is is_legal
+        if isinstance(answer, ErrorResponse):
+            assert answer.code == Code.INVALID_PARAMS
+
+
+@pytest.mark.parametrize(
+    ("mode", "uses", "is_legal"),
+    [
+        ("auto", True, True),
+        ("auto", False, True),
+        ("required", True, True),
+        ("required", False, False),
+        ("none", True, False),
+        ("none", False, True),
+    ],
+)
+async def test_model_does_as_the_server_wants_with_tools(mode: str, uses: bool, is_legal: bool) -> None:
+    async def sample(params: Any) -> Any:
+        block = ToolUseContent(id="u1", name="weather", input={}) if uses else TextContent(text="Hello")
+        return CreateMessageResult(role="assistant", content=(block,), model="m")
+
+    async with play(OLD, handlers=Handlers(sample=sample, sample_tools=True)) as (_, script):
+        params = {**TALK, "tools": [WEATHER], "toolChoice": {"mode": mode}}
+        assert isinstance(await ask(script, "sampling/createMessage", params), Response) is is_legal
+
+
+# --- one question's end is not the others'
+
+
+@pytest.mark.parametrize("error", [KeyError("secret"), SystemExit(1), trio.TooSlowError()], ids=repr)
+async def test_handler_that_fails_is_logged_and_gives_nothing_away(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def elicit(form: Form) -> None:
+        raise error
+
+    async with play(OLD, handlers=Handlers(elicit=elicit)) as (client, script):
+        assert await refusal_of(script, "elicitation/create", FORM) == (
+            Code.INTERNAL_ERROR,
+            "the client failed to answer elicitation/create",
+        )
+        assert await lives(client, script)
+    assert type(error).__name__ in caplog.text
+
+
+async def test_handler_may_refuse_in_its_own_words() -> None:
+    async def elicit(form: Form) -> None:
+        raise MCPError("not on Sundays", code=-32050, data={"day": 7})
+
+    async with play(OLD, handlers=Handlers(elicit=elicit)) as (_, script):
+        answer = await ask(script, "elicitation/create", FORM)
+        assert isinstance(answer, ErrorResponse)
+        assert (answer.code, answer.message, answer.data) == (-32050, "not on Sundays", {"day": 7})
+
+
+async def test_handler_that_takes_too_long_is_given_up(autojump_clock: object) -> None:
+    async def elicit(form: Form) -> None:
+        await trio.sleep_forever()
+
+    async with play(OLD, handlers=Handlers(elicit=elicit), timeouts=ClientTimeouts(input=60)) as (_, script):
+        began = trio.current_time()
+        code, message = await refusal_of(script, "elicitation/create", FORM)
+        assert (code, message) == (Code.INTERNAL_ERROR, "the client did not answer elicitation/create within 60 s")
+        assert trio.current_time() - began == pytest.approx(60)
+
+
+async def test_question_that_is_taken_back_ends_its_handler_and_is_not_answered() -> None:
+    asked = trio.Event()
+    ended: list[str] = []
+
+    async def elicit(form: Form) -> None:
+        asked.set()
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended.append("elicit")
+
+    async with play(OLD, handlers=Handlers(elicit=elicit)) as (client, script):
+        await script.send(Request("question", "elicitation/create", FORM))
+        await asked.wait()
+        await script.tell("notifications/cancelled", {"requestId": "question", "reason": "never mind"})
+        await script.silent()
+        assert ended == ["elicit"]
+        assert await lives(client, script)
+
+
+async def test_cancellations_of_nothing_are_ignored() -> None:
+    async with play(OLD) as (client, script):
+        for params in ({"requestId": 99}, {"requestId": "x"}, {}, {"requestId": None}, {"requestId": True}, None):
+            await script.tell("notifications/cancelled", params)
+        await script.silent()
+        assert await lives(client, script)
+
+
+async def test_questions_are_answered_beside_each_other() -> None:
+    go_on = trio.Event()
+
+    async def elicit(form: Form) -> dict[str, Any]:
+        await go_on.wait()
+        return {"name": "Ada"}
+
+    async with play(OLD, handlers=Handlers(elicit=elicit, roots=[])) as (client, script):
+        await script.send(Request("first", "elicitation/create", FORM))
+        await script.send(Request("second", "elicitation/create", FORM))
+        assert await answer_to(script, "roots/list") == {"roots": []}
+        assert await answer_to(script, "ping") == {}
+        assert await lives(client, script)
+        go_on.set()
+        assert {(await script.take(Response)).id, (await script.take(Response)).id} == {"first", "second"}
+
+
+async def test_flood_of_questions_is_bounded() -> None:
+    async def elicit(form: Form) -> None:
+        await trio.sleep_forever()
+
+    async with play(OLD, handlers=Handlers(elicit=elicit)) as (client, script):
+        await script.send(*[Request(f"flood {number}", "elicitation/create", FORM) for number in range(100)])
+        refused = [await script.take(ErrorResponse) for _ in range(36)]
+        assert {answer.message for answer in refused} == {"at most 64 requests are answered at once"}
+        assert await answer_to(script, "ping") == {}
+        assert await lives(client, script)
+
+
+async def test_id_of_a_question_is_free_again_when_it_has_been_answered() -> None:
+    go_on = trio.Event()
+
+    async def elicit(form: Form) -> dict[str, Any]:
+        await go_on.wait()
+        return {"name": "Ada"}
+
+    async with play(OLD, handlers=Handlers(elicit=elicit)) as (_, script):
+        await script.send(Request(1, "elicitation/create", FORM), Request(1, "elicitation/create", FORM))
+        refused = await script.take(ErrorResponse)
+        assert (refused.id, refused.code) == (1, Code.INVALID_REQUEST)
+        go_on.set()
+        assert (await script.take(Response)).id == 1
+        await script.send(Request(1, "elicitation/create", FORM))
+        assert (await script.take(Response)).id == 1
+
+
+async def test_leaving_ends_the_handlers() -> None:
+    asked = trio.Event()
+    ended: list[str] = []
+
+    async def elicit(form: Form) -> None:
+        asked.set()
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended.append("elicit")
+
+    async with play(OLD, handlers=Handlers(elicit=elicit)) as (_, script):
+        await script.send(Request("question", "elicitation/create", FORM))
+        await asked.wait()
+    assert ended == ["elicit"]

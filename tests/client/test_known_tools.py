@@ -1,0 +1,330 @@
+"""What a client does with the schemas of tools: results are checked, marked arguments repeated in headers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Annotated, Any
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from mcptrio import (
+    CallToolResult,
+    Client,
+    Code,
+    Context,
+    Header,
+    MCPError,
+    MissingClientCapability,
+    Server,
+    TextContent,
+    connect,
+    serve_http,
+)
+from mcptrio.client.known_tools import KnownTools
+from mcptrio.errors import RemoteProtocolError
+from mcptrio.protocol.model.tools import ListToolsResult, Tool
+from tests.client.scripted import Script, play
+from tests.interaction.applies import HANDSHAKE, MODERN, SINCE_2025_06
+
+__all__: list[str] = []
+
+OLD, NEW = HANDSHAKE[-1], MODERN[-1]
+COUNTED = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
+
+
+def tool(name: str = "work", output: Any = None, **properties: Any) -> dict[str, Any]:
+    """A tool as it is listed."""
+    entry: dict[str, Any] = {"name": name, "inputSchema": {"type": "object", "properties": properties}}
+    if output is not None:
+        entry["outputSchema"] = output
+    return entry
+
+
+@asynccontextmanager
+async def listing(
+    revision: str, tools: list[dict[str, Any]], results: list[dict[str, Any]]
+) -> AsyncIterator[tuple[Client, Script]]:
+    """A server that lists these tools, whenever it is asked, and answers calls with these results, one by one."""
+    async with play(revision) as (client, script), trio.open_nursery() as nursery:
+
+        async def serve() -> None:
+            while True:
+                request = await script.asked()
+                is_list = request.method == "tools/list"
+                await script.answer(request, {"tools": tools} if is_list else results.pop(0))
+
+        nursery.start_soon(serve)  # noqa: ASYNC113 - it answers whenever it comes to it
+        yield client, script
+        nursery.cancel_scope.cancel()
+
+
+def methods(script: Script) -> list[str]:
+    return [method for message in script.received if (method := getattr(message, "method", "")).startswith("tools/")]
+
+
+# --- results
+
+
+@pytest.mark.parametrize("revision", SINCE_2025_06)
+@pytest.mark.parametrize("is_listed_before", [True, False], ids=["listed", "unlisted"])
+async def test_result_is_checked_against_the_output_schema(revision: str, is_listed_before: bool) -> None:
+    results = [{"content": [], "structuredContent": {"count": 1}}, {"content": [], "structuredContent": {"count": "1"}}]
+    async with listing(revision, [tool(output=COUNTED)], results) as (client, script):
+        if is_listed_before:
+            await client.tools().all()
+        assert (await client.call_tool("work")).structured_content == {"count": 1}
+        with pytest.raises(RemoteProtocolError, match=r"tool 'work': structured content: .*count"):
+            await client.call_tool("work")
+    assert methods(script).count("tools/list") == 1
+
+
+@pytest.mark.parametrize("revision", [OLD, NEW])
+async def test_result_without_the_content_its_schema_promises_is_none(revision: str) -> None:
+    async with listing(revision, [tool(output=COUNTED)], [{"content": []}]) as (client, _):
+        await client.tools().all()
+        with pytest.raises(RemoteProtocolError, match="tool 'work': expected structured content"):
+            await client.call_tool("work")
+
+
+async def test_failure_of_a_tool_needs_no_structured_content() -> None:
+    async with listing(OLD, [tool(output=COUNTED)], [{"content": [], "isError": True}]) as (client, _):
+        await client.tools().all()
+        assert (await client.call_tool("work")).is_error
+
+
+@pytest.mark.parametrize(
+    ("output", "structured", "fits"),
+    [
+        ({"type": "array", "items": {"type": "integer"}}, [1, 2], True),
+        ({"type": "array", "items": {"type": "integer"}}, [1, "2"], False),
+        ({"type": "null"}, None, True),
+        ({"type": "string"}, None, False),
+        ({}, {"a": 1}, True),
+        ({"$ref": "#/$defs/n", "$defs": {"n": {"type": "integer"}}}, 5, True),
+        ({"$ref": "#/$defs/n", "$defs": {"n": {"type": "integer"}}}, "5", False),
+    ],
+    ids=str,
+)
+async def test_any_value_may_be_structured_since_2026(output: Any, structured: Any, fits: bool) -> None:
+    results = [{"content": [], "structuredContent": structured}]
+    async with listing(NEW, [tool(output=output)], results) as (client, _):
+        await client.tools().all()
+        if fits:
+            assert (await client.call_tool("work")).structured_content == structured
+        else:
+            with pytest.raises(RemoteProtocolError, match="structured content"):
+                await client.call_tool("work")
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"type": "object", "$ref": "http://127.0.0.1:1/schema.json"},
+        {"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}},
+        {"type": 5},
+        {"type": "object", "$schema": "https://example.com/my-dialect"},
+    ],
+    ids=["network", "file", "no schema", "dialect"],
+)
+async def test_schema_that_cannot_be_checked_fails_nothing_and_fetches_nothing(
+    output: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    results = [{"content": [], "structuredContent": {"a": 1}} for _ in range(2)]
+    async with listing(NEW, [tool(output=output)], results) as (client, _):
+        await client.tools().all()
+        for _ in range(2):
+            assert (await client.call_tool("work")).structured_content == {"a": 1}
+    assert caplog.text.count("tool 'work': results are not checked") == 1
+
+
+async def test_tool_that_is_not_listed_is_looked_for_once() -> None:
+    results = [{"content": [], "structuredContent": {"a": 1}} for _ in range(3)]
+    async with listing(OLD, [tool("another")], results) as (client, script):
+        for _ in range(3):
+            await client.call_tool("work")
+    assert methods(script) == ["tools/call", "tools/list", "tools/call", "tools/call"]
+
+
+async def test_result_is_not_lost_where_the_tools_cannot_be_listed() -> None:
+    async with play(OLD) as (client, script), trio.open_nursery() as nursery:
+
+        async def refuse() -> None:
+            for _ in range(2):
+                request = await script.asked("tools/call")
+                await script.answer(request, {"content": [], "structuredContent": {"a": 1}})
+                await script.refuse(await script.asked("tools/list"), Code.INTERNAL_ERROR, "no lists today")
+
+        nursery.start_soon(refuse)
+        for _ in range(2):
+            assert (await client.call_tool("work")).structured_content == {"a": 1}
+
+
+async def test_results_of_calls_beside_each_other_are_all_checked() -> None:
+    """The second one waits for the list that the first one has asked for."""
+    failed: list[str] = []
+    async with play(OLD) as (client, script), trio.open_nursery() as nursery:
+
+        async def call(name: str) -> None:
+            with pytest.raises(RemoteProtocolError):
+                await client.call_tool(name)
+            failed.append(name)
+
+        nursery.start_soon(call, "first")
+        nursery.start_soon(call, "second")
+        requests = [await script.asked("tools/call"), await script.asked("tools/call")]
+        for request in requests:
+            await script.answer(request, {"content": [], "structuredContent": {"count": "many"}})
+        listing = await script.asked("tools/list")
+        await script.silent()
+        await script.answer(listing, {"tools": [tool("first", COUNTED), tool("second", COUNTED)]})
+    assert sorted(failed) == ["first", "second"]
+
+
+async def test_schema_is_learnt_anew_when_the_tools_have_changed() -> None:
+    counted = {"content": [], "structuredContent": {"count": 1}}
+    tools = [tool(output=COUNTED)]
+    async with listing(OLD, tools, [counted, counted, counted]) as (client, script):
+        for _ in range(2):
+            await client.call_tool("work")
+        await script.tell("notifications/tools/list_changed")
+        await wait_all_tasks_blocked()
+        tools[:] = [tool(output={"type": "array"})]
+        with pytest.raises(RemoteProtocolError):
+            await client.call_tool("work")
+    assert methods(script) == ["tools/call", "tools/list", "tools/call", "tools/call", "tools/list"]
+
+
+# --- headers
+
+
+INVALID = {
+    "empty": tool("empty", a={"type": "string", "x-mcp-header": ""}),
+    "number": tool("number", a={"type": "number", "x-mcp-header": "A"}),
+    "twice": tool("twice", a={"type": "string", "x-mcp-header": "A"}, b={"type": "string", "x-mcp-header": "a"}),
+    "items": tool("items", a={"type": "array", "items": {"type": "string", "x-mcp-header": "A"}}),
+}
+
+
+@pytest.mark.parametrize("revision", [OLD, NEW])
+async def test_marks_mean_nothing_where_there_are_no_headers(revision: str) -> None:
+    """Source: streamable-http, "Schema Extension": other transports may ignore them, and older revisions know none."""
+    async with play(revision) as (client, script), trio.open_nursery() as nursery:
+
+        async def serve() -> None:
+            await script.answer(await script.asked("tools/list"), {"tools": list(INVALID.values())})
+
+        nursery.start_soon(serve)
+        assert [tool.name for tool in await client.tools().all()] == list(INVALID)
+
+
+class Shop:
+    """A server's tools, which can be put on sale under another header."""
+
+    def __init__(self) -> None:
+        self.server = Server(plugins=[])
+        self.server.add_tool(self.by_region, name="buy")
+
+    async def by_region(self, region: Annotated[str, Header("Region")], amount: int = 1) -> str:
+        """Buy."""
+        return f"bought {amount} in {region}"
+
+    async def by_place(self, region: Annotated[str, Header("Place")], amount: int = 1) -> str:
+        """Buy."""
+        return f"bought {amount} at {region}"
+
+    def change(self) -> None:
+        self.server.remove_tool("buy")
+        self.server.add_tool(self.by_place, name="buy")
+
+
+@asynccontextmanager
+async def served(server: Server, **options: Any) -> AsyncIterator[Client]:
+    """A client of this server over HTTP."""
+    async with trio.open_nursery() as nursery:
+        [url, *_] = await nursery.start(partial(serve_http, server, port=0))
+        async with connect(url, **options) as client:
+            yield client
+        nursery.cancel_scope.cancel()
+
+
+def said(result: CallToolResult) -> str:
+    [block] = result.content
+    assert isinstance(block, TextContent)
+    return block.text
+
+
+@pytest.mark.parametrize("region", ["eu", "", " north ", "Zürich", "=?base64?eA==?=", "a\r\nb: c"])
+async def test_marked_arguments_are_repeated_without_being_asked(region: str) -> None:
+    """A server refuses a call whose headers do not repeat them."""
+    async with served(Shop().server) as client:
+        assert client.revision == NEW
+        assert said(await client.call_tool("buy", {"region": region})) == f"bought 1 in {region}"
+
+
+@pytest.mark.parametrize("revision", HANDSHAKE[1:])
+async def test_older_revisions_repeat_nothing(revision: str) -> None:
+    async with served(Shop().server, revision=revision) as client:
+        assert said(await client.call_tool("buy", {"region": "eu"})) == "bought 1 in eu"
+
+
+async def test_call_refused_for_its_headers_is_made_again_with_the_tools_of_now() -> None:
+    """Nobody has told the client that they have changed."""
+    shop = Shop()
+    async with served(shop.server) as client:
+        assert said(await client.call_tool("buy", {"region": "eu"})) == "bought 1 in eu"
+        shop.change()
+        assert said(await client.call_tool("buy", {"region": "eu"})) == "bought 1 at eu"
+
+
+def test_mark_that_is_gone_is_repeated_no_more() -> None:
+    """Also where nobody has told that the list has changed: it may have been listed again."""
+    known = KnownTools()
+
+    def learn(**definition: Any) -> None:
+        listed = Tool(name="buy", input_schema=tool(region=definition)["inputSchema"])
+        known.learn(ListToolsResult(tools=(listed,)), mirrors=True)
+
+    learn(type="string", **{"x-mcp-header": "Region"})
+    assert known.mirrored("buy") == {"region": ("region",)}
+    learn(type="string")
+    assert known.mirrored("buy") == {}
+    learn(type="string", **{"x-mcp-header": "Region"})
+    learn(type="number", **{"x-mcp-header": "Region"})
+    assert known.mirrored("buy") == {}
+    assert known.get("buy") is None
+
+
+async def test_first_calls_beside_each_other_all_have_their_headers(caplog: pytest.LogCaptureFixture) -> None:
+    shop = Shop()
+    heard: list[str] = []
+    async with served(shop.server) as client:
+
+        async def buy(number: int) -> None:
+            heard.append(said(await client.call_tool("buy", {"region": str(number)})))
+
+        async with trio.open_nursery() as nursery:
+            for number in range(10):
+                nursery.start_soon(buy, number)
+    assert sorted(heard) == [f"bought 1 in {number}" for number in range(10)]
+
+
+async def test_refusal_over_http_is_the_same_error_as_elsewhere() -> None:
+    server = Server()
+
+    async def ask(ctx: Context) -> str:
+        """Ask a client that cannot answer."""
+        return str(await ctx.list_roots())
+
+    server.add_tool(ask)
+    async with served(server) as client:
+        with pytest.raises(MissingClientCapability) as caught:
+            await client.call_tool("ask")
+        assert caught.value.required == {"roots": {}}
+        with pytest.raises(MCPError):
+            await client.request("no/such/method")
+    assert json.dumps(caught.value.data) == '{"requiredCapabilities": {"roots": {}}}'

@@ -1,0 +1,393 @@
+"""Which revision is spoken: what each first answer of a server leads to, and what is said on the way."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+import trio
+
+from mcptrio import ClientTimeouts, ConfigError, ConnectionClosed, MCPError, RequestFailed, Server, connect
+from mcptrio.client.negotiation import Fail, Handshake, PerRequest, TryAgain, Verdict, judge
+from mcptrio.errors import ProtocolError, RemoteProtocolError
+from mcptrio.protocol.messages import ErrorResponse, Request, Response
+from mcptrio.transports.memory import memory_channel_pair
+from tests.client.scripted import Script, play
+from tests.interaction.applies import HANDSHAKE, MODERN, REVISIONS
+
+__all__: list[str] = []
+
+ASKED = MODERN[-1]
+DISCOVERED = {"supportedVersions": [ASKED], "capabilities": {}}
+INFO = {"name": "played", "version": "1"}
+
+
+def error(code: int, data: Any = None) -> ErrorResponse:
+    return ErrorResponse(1, code, "no", data)
+
+
+def refused(status: int | None, code: int | None = None, data: Any = None) -> RequestFailed:
+    reply = MCPError("no", code=code, data=data) if code is not None else None
+    return RequestFailed("refused", status=status, reply=reply)
+
+
+def unsupported(*versions: Any) -> ErrorResponse:
+    return error(-32022, {"supported": list(versions), "requested": ASKED})
+
+
+# --- judge
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        # It knows the method.
+        (Response(1, DISCOVERED), PerRequest(ASKED, DISCOVERED)),
+        (
+            Response(1, {"supportedVersions": ["2999-01-01", ASKED, 5, None]}),
+            PerRequest(ASKED, {"supportedVersions": ["2999-01-01", ASKED, 5, None]}),
+        ),
+        # It answers, but not as a per-request revision.
+        (Response(1, {}), Handshake()),
+        (Response(1, {"supportedVersions": ASKED}), Handshake()),
+        (Response(1, {"supportedVersions": [*HANDSHAKE]}), Handshake()),
+        (Response(1, {"supportedVersions": ["2999-01-01"]}), Handshake()),
+        (None, Handshake()),
+        (error(-32601), Handshake()),
+        (error(-32602), Handshake()),
+        (error(-32600), Handshake()),
+        (error(-32603), Handshake()),
+        (error(-32000), Handshake()),
+        (error(0), Handshake()),
+        # It says which versions it would rather hear.
+        (unsupported(*HANDSHAKE), Handshake()),
+        (unsupported("2999-01-01", HANDSHAKE[0]), Handshake()),
+        (unsupported(ASKED, HANDSHAKE[0]), Handshake()),
+        (unsupported(ASKED), TryAgain(ASKED)),
+        (refused(400, -32022, {"supported": [ASKED]}), TryAgain(ASKED)),
+        # Over HTTP.
+        (refused(400), Handshake()),
+        (refused(404), Handshake()),
+        (refused(405), Handshake()),
+        (refused(406), Handshake()),
+        (refused(415), Handshake()),
+        (refused(202), Handshake()),
+        (refused(400, -32600), Handshake()),
+        (refused(400, -32000), Handshake()),
+        (refused(200, -32601), Handshake()),
+        (refused(400, -32601), Handshake()),
+        (refused(404, -32601), PerRequest(ASKED, None)),
+        (refused(404, -32000), Handshake()),
+        (refused(400, -32022, {"supported": [*HANDSHAKE]}), Handshake()),
+    ],
+    ids=str,
+)
+def test_answer_leads_to_one_verdict(answer: Any, verdict: Verdict) -> None:
+    assert judge(answer, ASKED) == verdict
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [refused(None), refused(401), refused(403), refused(500), refused(502), refused(503, -32603), refused(301)],
+    ids=str,
+)
+def test_failure_that_says_nothing_about_revisions_is_passed_on(answer: RequestFailed) -> None:
+    """Trying a handshake would hide it, and fail too."""
+    verdict = judge(answer, ASKED)
+
+    assert isinstance(verdict, Fail)
+    assert verdict.error is answer
+
+
+@pytest.mark.parametrize("answer", [error(-32020), error(-32021), refused(400, -32021), refused(400, -32020)], ids=str)
+def test_refusal_of_a_per_request_server_is_passed_on(answer: Any) -> None:
+    verdict = judge(answer, ASKED)
+
+    assert isinstance(verdict, Fail)
+    assert isinstance(verdict.error, MCPError)
+
+
+@pytest.mark.parametrize(
+    ("data", "spoken"),
+    [
+        ({"supported": ["2999-01-01", "2998-01-01"]}, "2999-01-01, 2998-01-01"),
+        ({"supported": [["x"], None]}, r"\['x'\], None"),
+        ({"supported": []}, "none that it names"),
+        ({"supported": ASKED}, "none that it names"),
+        ({}, "none that it names"),
+        (None, "none that it names"),
+        ("2999-01-01", "none that it names"),
+        ({"supported": ["9" * 10_000] * 10_000}, "9{40}(, 9{40}){9};"),
+    ],
+    ids=["two", "rubbish", "none", "text", "nothing", "null", "a text", "far too many"],
+)
+def test_no_revision_in_common_is_said_shortly(data: Any, spoken: str) -> None:
+    verdict = judge(error(-32022, data), ASKED)
+
+    assert isinstance(verdict, Fail)
+    with pytest.raises(RemoteProtocolError, match=f"no revision in common: the server speaks {spoken}"):
+        raise verdict.error
+
+
+# --- a whole beginning
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_server_of_ours_is_spoken_with_in_the_revision_asked_for(revision: str) -> None:
+    server = Server("tested", version="7", instructions="gently")
+    async with connect(server, revision=revision) as client:
+        assert client.revision == revision
+        assert client.server_info is not None
+        assert (client.server_info.name, client.server_info.version) == ("tested", "7")
+        assert client.instructions == "gently"
+        assert await client.ping() >= 0
+
+
+async def test_newest_revision_of_both_is_found_out() -> None:
+    async with connect(Server()) as client:
+        assert client.revision == MODERN[-1]
+
+
+async def test_revision_that_does_not_exist_is_a_wrong_option() -> None:
+    with pytest.raises(ConfigError, match="revision: expected one of 2024-11-05"):
+        async with connect(Server(), revision="2025-01-01"):
+            pass
+
+
+class Beginning:
+    """The server's end of a connection whose client is just being made."""
+
+    def __init__(self) -> None:
+        self.channel, theirs = memory_channel_pair()
+        self.script = Script(theirs, MODERN[-1])
+        self.met = trio.Event()
+
+    async def greet(self, version: str) -> Request:
+        """The handshake, answered with this version; the request for it."""
+        request = await self.script.asked("initialize")
+        await self.script.send(
+            Response(request.id, {"protocolVersion": version, "capabilities": {}, "serverInfo": INFO})
+        )
+        return request
+
+
+@pytest.fixture
+def beginning() -> Beginning:
+    return Beginning()
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+async def test_handshake_with_a_server_that_knows_nothing_newer(beginning: Beginning, version: str) -> None:
+    async def serve() -> None:
+        await beginning.script.refuse(await beginning.script.asked("server/discover"), -32601)
+        request = await beginning.greet(version)
+        assert request.params is not None
+        assert request.params["protocolVersion"] == HANDSHAKE[-1]
+        assert "_meta" not in request.params
+        await beginning.script.told("notifications/initialized")
+        beginning.met.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve)
+        async with connect(beginning.channel) as client:
+            assert client.revision == version
+            await beginning.met.wait()
+
+
+async def test_server_that_ignores_what_it_does_not_know_gets_a_handshake(
+    beginning: Beginning, autojump_clock: object
+) -> None:
+    """Some servers never answer a request before the handshake."""
+
+    async def serve() -> None:
+        await beginning.script.asked("server/discover")
+        await beginning.greet(HANDSHAKE[-1])
+        await beginning.script.told("notifications/initialized")
+        beginning.met.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve)
+        began = trio.current_time()
+        async with connect(beginning.channel, timeouts=ClientTimeouts(probe=3)) as client:
+            assert client.revision == HANDSHAKE[-1]
+            assert trio.current_time() - began == pytest.approx(3)
+            await beginning.met.wait()
+
+
+@pytest.mark.parametrize("pinned", [None, *REVISIONS])
+async def test_silent_server_is_given_up_in_time(
+    beginning: Beginning, pinned: str | None, autojump_clock: object
+) -> None:
+    began = trio.current_time()
+    with pytest.raises(RequestFailed, match=r"did not answer within 20 s"):
+        async with connect(beginning.channel, revision=pinned, timeouts=ClientTimeouts(connect=20)):
+            pass
+    assert trio.current_time() - began == pytest.approx(20)
+
+
+@pytest.mark.parametrize("version", ["2025-01-01", "", 5, None, MODERN[-1]])
+async def test_handshake_in_an_unknown_revision_fails(beginning: Beginning, version: Any) -> None:
+    async def serve() -> None:
+        await beginning.script.refuse(await beginning.script.asked("server/discover"), -32601)
+        await beginning.greet(version)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve)
+        with pytest.raises(ProtocolError):
+            async with connect(beginning.channel):
+                pass
+
+
+@pytest.mark.parametrize(("pinned", "answered"), [("2025-06-18", "2025-11-25"), ("2025-11-25", "2024-11-05")])
+async def test_handshake_in_another_revision_than_the_pinned_one_fails(
+    beginning: Beginning, pinned: str, answered: str
+) -> None:
+    async def serve() -> None:
+        request = await beginning.greet(answered)
+        assert request.params is not None
+        assert request.params["protocolVersion"] == pinned
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve)
+        with pytest.raises(RemoteProtocolError, match=f"expected to speak {pinned}, the server speaks '{answered}'"):
+            async with connect(beginning.channel, revision=pinned):
+                pass
+
+
+async def test_pinned_per_request_revision_gets_no_handshake(beginning: Beginning) -> None:
+    async def serve() -> None:
+        await beginning.script.refuse(await beginning.script.asked("server/discover"), -32601)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve)
+        with pytest.raises(RemoteProtocolError, match=f"does not speak revision {MODERN[-1]}"):
+            async with connect(beginning.channel, revision=MODERN[-1]):
+                pass
+
+
+@pytest.mark.parametrize("pinned", [None, MODERN[-1]])
+async def test_server_that_refuses_what_it_offers_is_asked_once_more(beginning: Beginning, pinned: str | None) -> None:
+    async def serve() -> None:
+        request = await beginning.script.asked("server/discover")
+        await beginning.script.refuse(request, -32022, data={"supported": [MODERN[-1]]})
+        request = await beginning.script.asked("server/discover")
+        await beginning.script.answer(request, {**DISCOVERED, "ttlMs": 0, "cacheScope": "private"})
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve)
+        async with connect(beginning.channel, revision=pinned) as client:
+            assert client.revision == MODERN[-1]
+
+
+async def test_server_that_always_refuses_what_it_offers_is_given_up(beginning: Beginning) -> None:
+    async def serve() -> None:
+        for _ in range(2):
+            request = await beginning.script.asked("server/discover")
+            await beginning.script.refuse(request, -32022, data={"supported": [MODERN[-1]]})
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve)
+        with pytest.raises(RemoteProtocolError, match=f"does not speak revision {MODERN[-1]}"):
+            async with connect(beginning.channel):
+                pass
+    assert len(beginning.script.received) == 2
+
+
+async def test_refused_handshake_is_raised_as_the_server_put_it(beginning: Beginning) -> None:
+    async def serve() -> None:
+        await beginning.script.refuse(await beginning.script.asked("server/discover"), -32601)
+        await beginning.script.refuse(await beginning.script.asked("initialize"), -32000, "no licence", {"days": 0})
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve)
+        with pytest.raises(MCPError, match="no licence") as caught:
+            async with connect(beginning.channel):
+                pass
+    assert (caught.value.code, caught.value.data) == (-32000, {"days": 0})
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"supportedVersions": [MODERN[-1]]},
+        {"supportedVersions": [MODERN[-1]], "capabilities": []},
+        {**DISCOVERED, "_meta": {"io.modelcontextprotocol/serverInfo": "me"}},
+    ],
+    ids=["no capabilities", "wrong capabilities", "wrong info"],
+)
+async def test_discovery_that_cannot_be_read_says_where(beginning: Beginning, result: dict[str, Any]) -> None:
+    async def serve() -> None:
+        request = await beginning.script.asked("server/discover")
+        await beginning.script.answer(request, result)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve)
+        with pytest.raises(RemoteProtocolError, match=r"server/discover: expected .* @ \$"):
+            async with connect(beginning.channel):
+                pass
+
+
+async def test_server_need_not_say_who_it_is(beginning: Beginning) -> None:
+    """A SHOULD since 2026-07-28."""
+
+    async def serve() -> None:
+        request = await beginning.script.asked("server/discover")
+        await beginning.script.send(Response(request.id, {**DISCOVERED, "ttlMs": 0, "cacheScope": "private"}))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve)
+        async with connect(beginning.channel) as client:
+            assert client.server_info is None
+            assert client.instructions is None
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_each_request_says_what_its_revision_wants_said(revision: str) -> None:
+    async with play(revision, info=None) as (client, script), trio.open_nursery() as nursery:
+        nursery.start_soon(client.ping)
+        request = await script.asked("ping" if script.handshake else "server/discover")
+        await script.answer(request, {} if script.handshake else {**DISCOVERED, "ttlMs": 0, "cacheScope": "private"})
+
+    meta = (request.params or {}).get("_meta", {})
+    if script.handshake:
+        assert meta == {}
+    else:
+        assert meta["io.modelcontextprotocol/protocolVersion"] == revision
+        assert meta["io.modelcontextprotocol/clientCapabilities"] == {}
+        assert meta["io.modelcontextprotocol/clientInfo"]["name"] == "mcptrio"
+
+
+EASILY_SHOCKED = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message["method"] == "server/discover":
+        sys.exit(3)
+    if message["method"] == "initialize":
+        result = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "shy", "version": "1"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
+
+
+async def test_server_that_ends_at_a_question_it_does_not_know_is_started_again_for_a_handshake() -> None:
+    async with connect([sys.executable, "-c", EASILY_SHOCKED]) as client:
+        assert client.revision == "2025-06-18"
+
+
+async def test_server_that_ends_at_every_question_is_reported() -> None:
+    with pytest.raises(ConnectionClosed, match="exit code 3"):
+        async with connect([sys.executable, "-c", "import sys; sys.stdin.readline(); sys.exit(3)"]):
+            pass
+
+
+async def test_server_that_hangs_up_is_reported(beginning: Beginning) -> None:
+    async def serve() -> None:
+        await beginning.script.asked("server/discover")
+        await beginning.script.close()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve)
+        with pytest.raises(ConnectionClosed, match="the server closed the connection"):
+            async with connect(beginning.channel):
+                pass

@@ -1,0 +1,476 @@
+"""Being told of changes, by one API over notifications on the session and streams that stay open."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from mcptrio import (
+    Change,
+    Changes,
+    ClientTimeouts,
+    ConnectionClosed,
+    MCPError,
+    MCPTrioError,
+    RequestTimeout,
+    Server,
+    TextContent,
+    connect,
+)
+from mcptrio.errors import RemoteProtocolError
+from mcptrio.protocol.messages import Request
+from tests.client.scripted import Script, play
+from tests.interaction.applies import HANDSHAKE, MODERN, REVISIONS
+
+__all__: list[str] = []
+
+OLD, NEW = HANDSHAKE[-1], MODERN[-1]
+ID = "io.modelcontextprotocol/subscriptionId"
+TOOLS = Change("tools")
+
+
+async def take(changes: Changes) -> Change:
+    with trio.fail_after(5):
+        return await changes.__anext__()
+
+
+def unread(changes: Changes) -> list[Change]:
+    return list(changes._waiting)
+
+
+# --- with a server of ours
+
+
+def early() -> str:
+    """Be there from the beginning."""
+    return ""
+
+
+def late() -> str:
+    """Be added."""
+    return ""
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_changes_of_a_server_of_ours_are_told(revision: str) -> None:
+    server = Server()
+    server.add_tool(early)
+    server.add_prompt(early)
+    server.add_resource(early, uri="note:///1")
+    server.add_resource(early, uri="note:///2")
+    async with connect(server, revision=revision) as client:
+        async with client.subscribe(["note:///1"], tools=True, prompts=True, resources=True) as changes:
+            server.notify_resource_updated("note:///2")
+            server.notify_resource_updated("note:///1")
+            assert await take(changes) == Change("resource", "note:///1")
+            server.add_tool(late)
+            assert await take(changes) == TOOLS
+            server.remove_prompt("early")
+            assert await take(changes) == Change("prompts")
+            server.remove_resource("note:///2")
+            assert await take(changes) == Change("resources")
+            await wait_all_tasks_blocked()
+            assert unread(changes) == []
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_only_what_was_asked_for_is_told(revision: str) -> None:
+    server = Server()
+    server.add_tool(early)
+    server.add_prompt(early)
+    async with connect(server, revision=revision) as client:
+        await client.ping()
+        async with client.subscribe(prompts=True) as prompts, client.subscribe(tools=True) as tools:
+            server.add_tool(late)
+            server.add_prompt(late)
+            assert await take(tools) == TOOLS
+            assert await take(prompts) == Change("prompts")
+            await wait_all_tasks_blocked()
+            assert unread(tools) == unread(prompts) == []
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_what_a_server_does_not_tell_is_refused(revision: str) -> None:
+    """A server without resources has none to subscribe to."""
+    server = Server()
+    server.add_tool(early)
+    async with connect(server, revision=revision) as client:
+        if revision in HANDSHAKE:
+            with pytest.raises(MCPError):
+                await client.subscribe(["note:///1"]).__aenter__()
+        else:
+            async with client.subscribe(["note:///1"], tools=True) as changes:
+                assert changes.honoured is not None
+                assert changes.honoured.tools_list_changed
+                assert changes.honoured.resource_subscriptions == ()
+
+
+# --- reading
+
+
+@pytest.mark.parametrize("revision", [OLD, NEW])
+async def test_change_that_comes_again_before_it_is_read_is_read_once(revision: str) -> None:
+    server = Server()
+    server.add_tool(early)
+    async with connect(server, revision=revision) as client, client.subscribe(tools=True) as changes:
+        for number in range(5):
+            server.add_tool(late, name=f"late_{number}")
+            await wait_all_tasks_blocked()
+        assert await take(changes) == TOOLS
+        assert unread(changes) == []
+
+
+async def test_changes_are_read_in_the_order_in_which_they_came() -> None:
+    uris = [f"note:///{number}" for number in range(5)]
+    async with play(OLD) as (client, script), trio.open_nursery() as nursery:
+        nursery.start_soon(_accept, script, len(uris))
+        async with client.subscribe(uris) as changes:
+            for uri in reversed(uris):
+                await script.tell("notifications/resources/updated", {"uri": uri})
+            assert [await take(changes) for _ in uris] == [Change("resource", uri) for uri in reversed(uris)]
+            nursery.start_soon(_accept, script, len(uris))
+
+
+async def _accept(script: Script, requests: int) -> None:
+    for _ in range(requests):
+        await script.answer(await script.asked())
+
+
+async def test_change_below_what_was_subscribed_to_counts() -> None:
+    """Source: MCP 2026-07-28, server/resources: the URI may be of a sub-resource."""
+    async with play(OLD) as (client, script), trio.open_nursery() as nursery:
+        nursery.start_soon(_accept, script, 1)
+        async with client.subscribe(["file:///a"]) as changes:
+            for uri in ("file:///ab", "file:///", "file:///a/b", "file:///a"):
+                await script.tell("notifications/resources/updated", {"uri": uri})
+            assert await take(changes) == Change("resource", "file:///a/b")
+            assert await take(changes) == Change("resource", "file:///a")
+            nursery.start_soon(_accept, script, 1)
+
+
+async def test_of_too_many_changes_none_goes_unnoticed() -> None:
+    uris = [f"note:///{number}" for number in range(1001)]
+    async with play(OLD) as (client, script), trio.open_nursery() as nursery:
+        nursery.start_soon(_accept, script, 1)
+        async with client.subscribe(["note:///"]) as changes:
+            for uri in uris:
+                await script.tell("notifications/resources/updated", {"uri": uri})
+            await wait_all_tasks_blocked()
+            read = [await take(changes) for _ in unread(changes)]
+            nursery.start_soon(_accept, script, 1)
+    assert len(read) == 1000
+    assert Change("resources") in read
+    missing = {Change("resource", uri) for uri in uris} - set(read)
+    assert len(missing) <= 2
+
+
+# --- on the session
+
+
+@pytest.mark.parametrize("revision", HANDSHAKE)
+async def test_resource_is_subscribed_to_once_for_all_and_left_by_the_last(revision: str) -> None:
+    async with play(revision) as (client, script):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_accept, script, 2)
+            async with client.subscribe(["note:///1", "note:///2", "note:///1"]) as first:
+                async with client.subscribe(["note:///1"]) as second:
+                    await script.tell("notifications/resources/updated", {"uri": "note:///1"})
+                    assert await take(first) == await take(second) == Change("resource", "note:///1")
+                await script.silent()
+                nursery.start_soon(_accept, script, 2)
+
+        said = [
+            (message.method, (message.params or {})["uri"])
+            for message in script.received
+            if isinstance(message, Request) and message.method.endswith("scribe")
+        ]
+    assert said == [
+        ("resources/subscribe", "note:///1"),
+        ("resources/subscribe", "note:///2"),
+        ("resources/unsubscribe", "note:///1"),
+        ("resources/unsubscribe", "note:///2"),
+    ]
+
+
+async def test_refused_subscription_leaves_nothing_behind() -> None:
+    async with play(OLD) as (client, script), trio.open_nursery() as nursery:
+
+        async def serve() -> None:
+            await script.answer(await script.asked("resources/subscribe"))
+            await script.refuse(await script.asked("resources/subscribe"), -32002, "no such resource")
+            await script.answer(await script.asked("resources/unsubscribe"))
+            await _accept(script, 2)
+
+        nursery.start_soon(serve)
+        with pytest.raises(MCPError, match="no such resource"):
+            await client.subscribe(["note:///1", "note:///2"]).__aenter__()
+        async with client.subscribe(["note:///1"]):
+            pass
+
+
+async def test_server_that_does_not_answer_holds_up_the_leaving_only_so_long(autojump_clock: object) -> None:
+    """And what could not be given back in time is asked for again the next time."""
+    async with play(OLD) as (client, script), trio.open_nursery() as nursery:
+        nursery.start_soon(_accept, script, 2)
+        async with client.subscribe(["note:///1", "note:///2"]):
+            began = trio.current_time()
+        assert trio.current_time() - began <= 1
+        await script.asked("resources/unsubscribe")
+        await script.told("notifications/cancelled")
+
+        async def serve() -> None:
+            request = await script.asked("resources/subscribe")
+            assert request.params is not None
+            assert request.params["uri"] == "note:///2"
+            await script.answer(request)
+            await _accept(script, 1)
+
+        nursery.start_soon(serve)
+        async with client.subscribe(["note:///2"]):
+            pass
+
+
+# --- on a stream of its own
+
+
+async def acknowledge(script: Script, **notifications: Any) -> Request:
+    """Let a stream begin; its request."""
+    request = await script.asked("subscriptions/listen")
+    await script.tell(
+        "notifications/subscriptions/acknowledged", {"_meta": {ID: request.id}, "notifications": notifications}
+    )
+    return request
+
+
+async def test_stream_says_what_is_wanted_and_learns_what_is_told() -> None:
+    async with play(NEW) as (client, script), trio.open_nursery() as nursery:
+
+        async def serve() -> None:
+            request = await acknowledge(script, toolsListChanged=True)
+            assert request.params is not None
+            assert request.params["notifications"] == {
+                "toolsListChanged": True,
+                "resourceSubscriptions": ["note:///1", "note:///2"],
+            }
+
+        nursery.start_soon(serve)
+        async with client.subscribe(["note:///1", "note:///2", "note:///1"], tools=True) as changes:
+            assert changes.honoured is not None
+            assert changes.honoured.tools_list_changed
+            assert changes.honoured.resource_subscriptions == ()
+
+
+async def test_each_stream_hears_its_own_notifications() -> None:
+    async with play(NEW) as (client, script), trio.open_nursery() as nursery:
+        ids: list[Any] = []
+
+        async def serve() -> None:
+            ids.extend([(await acknowledge(script, toolsListChanged=True)).id for _ in range(2)])
+
+        nursery.start_soon(serve)
+        async with client.subscribe(tools=True) as first, client.subscribe(tools=True) as second:
+            for id in (ids[1], 10_000, str(ids[0])):
+                await script.tell("notifications/tools/list_changed", {"_meta": {ID: id}})
+            assert await take(second) == TOOLS
+            await wait_all_tasks_blocked()
+            assert unread(first) == unread(second) == []
+
+
+async def test_leaving_a_stream_tells_the_server() -> None:
+    async with play(NEW) as (client, script), trio.open_nursery() as nursery:
+        nursery.start_soon(acknowledge, script)
+        async with client.subscribe(tools=True) as changes:
+            pass
+        cancelled = await script.told("notifications/cancelled")
+        assert cancelled.params is not None
+        assert cancelled.params["requestId"] == changes.id
+        await script.silent()
+
+
+async def test_stream_that_is_refused_raises_at_once() -> None:
+    async with play(NEW) as (client, script), trio.open_nursery() as nursery:
+
+        async def serve() -> None:
+            await script.refuse(await script.asked("subscriptions/listen"), -32601, "no streams here")
+
+        nursery.start_soon(serve)
+        with pytest.raises(MCPError, match="no streams here"):
+            await client.subscribe(tools=True).__aenter__()
+        await script.silent()
+
+
+@pytest.mark.parametrize("result", [{}, {"resultType": "task"}])
+async def test_stream_that_ends_before_it_begins_raises(result: dict[str, Any]) -> None:
+    async with play(NEW) as (client, script), trio.open_nursery() as nursery:
+
+        async def serve() -> None:
+            await script.answer(await script.asked("subscriptions/listen"), result)
+
+        nursery.start_soon(serve)
+        with pytest.raises((ConnectionClosed, RemoteProtocolError)):
+            await client.subscribe(tools=True).__aenter__()
+
+
+async def test_stream_that_is_never_acknowledged_is_given_up(autojump_clock: object) -> None:
+    async with play(NEW, timeouts=ClientTimeouts(request=30)) as (client, script):
+        began = trio.current_time()
+        with pytest.raises(MCPTrioError):
+            await client.subscribe(tools=True).__aenter__()
+        assert trio.current_time() - began == pytest.approx(30)
+        request = await script.asked("subscriptions/listen")
+        cancelled = await script.told("notifications/cancelled")
+        assert cancelled.params is not None
+        assert cancelled.params["requestId"] == request.id
+
+
+async def test_acknowledged_stream_has_no_deadline(autojump_clock: object) -> None:
+    async with play(NEW) as (client, script), trio.open_nursery() as nursery:
+        nursery.start_soon(acknowledge, script)
+        async with client.subscribe(tools=True) as changes:
+            await trio.sleep(24 * 3600)
+            await script.tell("notifications/tools/list_changed", {"_meta": {ID: changes.id}})
+            assert await take(changes) == TOOLS
+
+
+@pytest.mark.parametrize("how", ["answered", "cancelled", "failed"])
+async def test_stream_that_ends_is_opened_again_and_everything_counts_as_changed(
+    how: str, autojump_clock: object
+) -> None:
+    """Between two streams a change is told to nobody."""
+    async with play(NEW) as (client, script), trio.open_nursery() as nursery:
+        ids: list[Any] = []
+
+        async def serve() -> None:
+            for _ in range(3):
+                request = await acknowledge(script, toolsListChanged=True)
+                ids.append(request.id)
+                await trio.sleep(100)
+                if how == "cancelled":
+                    await script.tell("notifications/cancelled", {"requestId": request.id})
+                    await script.told("notifications/cancelled")
+                elif how == "answered":
+                    await script.answer(request)
+                else:
+                    await script.answer(request, {"resultType": "nonsense"})
+            ids.append((await acknowledge(script)).id)
+
+        nursery.start_soon(serve)
+        async with client.subscribe(["note:///1"], tools=True) as changes:
+            for number in range(1, 4):
+                with trio.fail_after(200):
+                    assert {await changes.__anext__(), await changes.__anext__()} == {
+                        TOOLS,
+                        Change("resource", "note:///1"),
+                    }
+                assert changes.id == ids[number]
+    assert len(set(ids)) == 4
+
+
+async def test_stream_that_ends_at_once_is_opened_ever_more_rarely(autojump_clock: object) -> None:
+    async with play(NEW) as (client, script), trio.open_nursery() as nursery:
+        times: list[float] = []
+
+        async def serve() -> None:
+            while True:
+                request = await acknowledge(script)
+                times.append(trio.current_time())
+                await script.answer(request)
+
+        nursery.start_soon(serve)
+        async with client.subscribe(tools=True):
+            await trio.sleep(600)
+        nursery.cancel_scope.cancel()
+    assert 15 < len(times) < 40
+
+
+async def test_stream_that_is_refused_later_ends_the_subscription(autojump_clock: object) -> None:
+    async with play(NEW) as (client, script), trio.open_nursery() as nursery:
+
+        async def serve() -> None:
+            await script.answer(await acknowledge(script))
+            await script.refuse(await script.asked("subscriptions/listen"), -32601, "no longer")
+
+        nursery.start_soon(serve)
+        async with client.subscribe(tools=True) as changes:
+            with pytest.raises(MCPError, match="no longer"):
+                await changes.__anext__()
+
+
+# --- the end of the connection
+
+
+@pytest.mark.parametrize("revision", [OLD, NEW])
+async def test_end_of_the_connection_ends_the_reading_after_what_came(revision: str) -> None:
+    async with play(revision) as (client, script), trio.open_nursery() as nursery:
+        if revision == NEW:
+            nursery.start_soon(acknowledge, script)
+        async with client.subscribe(tools=True) as changes:
+            meta = {"_meta": {ID: changes.id}} if revision == NEW else {}
+            await script.tell("notifications/tools/list_changed", meta)
+            await wait_all_tasks_blocked()
+            await script.close()
+            assert await take(changes) == TOOLS
+            with pytest.raises(ConnectionClosed):
+                await take(changes)
+            with pytest.raises(ConnectionClosed):
+                await take(changes)
+
+
+async def test_reader_who_waits_learns_of_the_end() -> None:
+    async with play(OLD) as (client, script), client.subscribe(tools=True) as changes, trio.open_nursery() as nursery:
+
+        async def read() -> None:
+            with pytest.raises(ConnectionClosed):
+                await take(changes)
+
+        nursery.start_soon(read)
+        await wait_all_tasks_blocked()
+        await script.close()
+
+
+FORGETFUL = """
+import json, sys
+subscribed = []
+for line in sys.stdin:
+    message = json.loads(line)
+    params, result = message.get("params") or {}, {}
+    if message["method"] == "initialize":
+        result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "f", "version": "1"}}
+    elif message["method"] == "resources/subscribe":
+        subscribed.append(params["uri"])
+    elif message["method"] == "tools/call" and params["name"] == "die":
+        sys.exit(1)
+    elif message["method"] == "tools/call":
+        result = {"content": [{"type": "text", "text": " ".join(subscribed)}]}
+    if "id" in message:
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
+
+
+async def test_server_that_is_started_again_is_subscribed_to_again() -> None:
+    command = [sys.executable, "-c", FORGETFUL]
+    async with connect(command, revision=OLD, restart=True) as client:
+        async with client.subscribe(["note:///1"], tools=True) as changes:
+            with pytest.raises(ConnectionClosed):
+                await client.call_tool("die")
+            assert {await take(changes), await take(changes)} == {TOOLS, Change("resource", "note:///1")}
+            result = await client.call_tool("show")
+            assert result.content == (TextContent(text="note:///1"),)
+
+
+async def test_subscribing_after_the_end_fails() -> None:
+    async with play(OLD) as (client, script):
+        await script.close()
+        await wait_all_tasks_blocked()
+        with pytest.raises(ConnectionClosed):
+            await client.subscribe(tools=True).__aenter__()
+
+
+async def test_server_that_does_not_answer_a_subscription_in_time_is_reported(autojump_clock: object) -> None:
+    async with play(OLD) as (client, _):
+        with pytest.raises(RequestTimeout):
+            await client.subscribe(["note:///1"]).__aenter__()

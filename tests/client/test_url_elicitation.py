@@ -1,0 +1,113 @@
+"""Requests that are refused until the user has opened a page (2025-11-25)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from mcptrio import ClientTimeouts, Code, Handlers, MCPError, Page, TextContent
+from tests.client.scripted import play, text
+
+__all__: list[str] = []
+
+OLD = "2025-11-25"
+
+
+def wants(*ids: str) -> dict[str, Any]:
+    return {
+        "elicitations": [
+            {"mode": "url", "message": "Sign in", "url": f"https://example.com/{id}", "elicitationId": id} for id in ids
+        ]
+    }
+
+
+async def test_request_that_needs_pages_first_is_sent_again_when_they_are_done() -> None:
+    shown: list[str] = []
+
+    async def show(page: Page) -> bool:
+        shown.append(page.url)
+        return True
+
+    async with play(OLD, handlers=Handlers(open_page=show)) as (client, script), trio.open_nursery() as nursery:
+
+        async def serve() -> None:
+            await script.refuse(await script.asked("tools/call"), -32042, "sign in", wants("a", "b"))
+            await wait_all_tasks_blocked()
+            for id in ("unknown", "b", "a", "a"):
+                assert len(script.received) == 3
+                await script.tell("notifications/elicitation/complete", {"elicitationId": id})
+                await wait_all_tasks_blocked()
+            await script.answer(await script.asked("tools/call"), text("done"))
+
+        nursery.start_soon(serve)
+        assert (await client.call_tool("work")).content == (TextContent(text="done"),)
+    assert shown == ["https://example.com/a", "https://example.com/b"]
+
+
+async def test_server_that_never_says_that_the_user_is_done_is_asked_now_and_then(autojump_clock: object) -> None:
+    """It need not say so. Source: MCP 2025-11-25, client/elicitation, "Completion Notifications"."""
+    handlers = Handlers(open_page=_yes)
+    async with play(OLD, handlers=handlers) as (client, script), trio.open_nursery() as nursery:
+
+        async def serve() -> None:
+            for _ in range(5):
+                await script.refuse(await script.asked("tools/call"), -32042, "sign in", wants("a"))
+            await script.answer(await script.asked("tools/call"), text("done"))
+
+        nursery.start_soon(serve)
+        assert (await client.call_tool("work")).content == (TextContent(text="done"),)
+
+
+async def test_user_who_never_comes_back_is_given_up(autojump_clock: object) -> None:
+    handlers, timeouts = Handlers(open_page=_yes), ClientTimeouts(input=60)
+    async with play(OLD, handlers=handlers, timeouts=timeouts) as (client, script), trio.open_nursery() as nursery:
+
+        async def serve() -> None:
+            while True:
+                await script.refuse(await script.asked("tools/call"), -32042, "sign in", wants("a"))
+
+        nursery.start_soon(serve)
+        with pytest.raises(MCPError, match="sign in"):
+            await client.call_tool("work")
+        assert trio.current_time() == pytest.approx(60, abs=15)
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("handlers", [Handlers(), Handlers(open_page=lambda page: _no())], ids=["none", "declined"])
+async def test_without_consent_the_refusal_stands(handlers: Handlers) -> None:
+    async with play(OLD, handlers=handlers) as (client, script), trio.open_nursery() as nursery:
+
+        async def serve() -> None:
+            await script.refuse(await script.asked("tools/call"), -32042, "sign in", wants("a"))
+
+        nursery.start_soon(serve)
+        with pytest.raises(MCPError, match="sign in") as caught:
+            await client.call_tool("work")
+        assert caught.value.code == Code.URL_ELICITATION_REQUIRED
+        assert caught.value.data == wants("a")
+        await script.silent()
+
+
+async def _no() -> bool:
+    return False
+
+
+async def _yes(page: Page) -> bool:
+    return True
+
+
+@pytest.mark.parametrize(
+    "data", [None, {}, {"elicitations": 5}, {"elicitations": [5]}, {"elicitations": [{}]}, wants()]
+)
+async def test_refusal_that_names_no_pages_stands(data: Any) -> None:
+    async with play(OLD, handlers=Handlers(open_page=_yes)) as (client, script), trio.open_nursery() as nursery:
+
+        async def serve() -> None:
+            await script.refuse(await script.asked("tools/call"), -32042, "sign in", data)
+
+        nursery.start_soon(serve)
+        with pytest.raises(MCPError, match="sign in"):
+            await client.call_tool("work")

@@ -1,0 +1,179 @@
+"""``mcptrio`` as a person or a script runs it: with pipes, or at a terminal of its own.
+
+Used by the tests of the client's commands. The one rule: every wait has a deadline, and whatever happens the process
+and its children are gone at the end.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from attrs import define
+
+from tests.processes import PATIENCE, environment
+
+__all__ = ["PLUGIN", "AtTerminal", "at_terminal", "run", "started", "with_plugin"]
+
+PLUGIN = Path(__file__).parent / "plugin.py"
+_ERASED = re.compile(r"(?:^|\n)?\r\x1b\[K")
+_STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+def with_plugin(command: str, *args: str) -> tuple[str, ...]:
+    """A command on the plugin of these tests, served in its process."""
+    return (command, "--plugin", str(PLUGIN), *args)
+
+
+def run(
+    *args: str, cwd: Path, stdin: bytes = b"", seconds: float = PATIENCE, **env: str
+) -> subprocess.CompletedProcess[bytes]:
+    """Run ``mcptrio`` to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "mcptrio", *args],
+        cwd=cwd,
+        env=environment(**env),
+        input=stdin,
+        capture_output=True,
+        timeout=seconds,
+        check=False,
+        preexec_fn=_as_from_a_shell,
+    )
+
+
+@contextmanager
+def started(*args: str, cwd: Path, stdin: int = subprocess.DEVNULL, **env: str) -> Iterator[subprocess.Popen[bytes]]:
+    """``mcptrio`` with pipes for its output, running."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mcptrio", *args],
+        cwd=cwd,
+        env=environment(**env),
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=_as_from_a_shell,
+    )
+    try:
+        with process:
+            yield process
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+@define(eq=False)
+class AtTerminal:
+    """A process, and the other side of its terminal."""
+
+    process: subprocess.Popen[bytes]
+    _fd: int
+    raw: bytes = b""
+    """Everything it has written."""
+    _seen: int = 0
+    """Characters of what it has shown that were looked at."""
+
+    @property
+    def shown(self) -> str:
+        """Everything it has written, without colours and the like; a line that was drawn again is one more line."""
+        text = self.raw.decode("utf-8", "replace").replace("\r\n", "\n")
+        return _STEERING.sub("", _ERASED.sub("\n", text))
+
+    def until(self, pattern: str, seconds: float = PATIENCE) -> re.Match[str]:
+        """Wait until it shows this, behind what was waited for before."""
+        deadline = time.monotonic() + seconds
+        while True:
+            if found := re.compile(pattern).search(self.shown, self._seen):
+                self._seen = found.end()
+                return found
+            left = deadline - time.monotonic()
+            rest = self.shown[self._seen :]
+            assert left > 0, f"no {pattern!r} within {seconds} s, but {rest!r}"
+            assert self._read(left), f"it has ended without {pattern!r}, but with {rest!r}"
+
+    def type(self, text: str) -> None:
+        """Press keys."""
+        os.write(self._fd, text.encode())
+
+    def end(self, seconds: float = PATIENCE) -> int:
+        """Wait for its end; its exit code."""
+        deadline = time.monotonic() + seconds
+        while self._read(max(deadline - time.monotonic(), 0)):
+            assert time.monotonic() < deadline, f"still there after {seconds} s: {self.shown[self._seen :]!r}"
+        return self.process.wait(max(deadline - time.monotonic(), 1))
+
+    def echoes(self) -> bool:
+        """Whether the terminal is as a shell leaves it: it echoes, and gives whole lines."""
+        flags: int = termios.tcgetattr(self._fd)[3]
+        return bool(flags & termios.ECHO) and bool(flags & termios.ICANON) and bool(flags & termios.ISIG)
+
+    def _read(self, seconds: float) -> bool:
+        """Whether there may be more."""
+        readable, _, _ = select.select([self._fd], [], [], seconds)
+        if not readable:
+            return True
+        try:
+            data = os.read(self._fd, 65536)
+        except OSError:  # Linux, when the last process has closed the terminal
+            return False
+        self.raw += data
+        return bool(data)
+
+
+@contextmanager
+def at_terminal(
+    *args: str, cwd: Path, columns: int = 100, stdout: int | None = None, env: Mapping[str, str] | None = None
+) -> Iterator[AtTerminal]:
+    """``mcptrio`` at a terminal.
+
+    Args:
+        stdout: where its standard output goes, if not to the terminal.
+    """
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    told = environment(TERM="xterm-256color", XDG_STATE_HOME=str(cwd / "state"))
+    told.pop("NO_COLOR", None)
+    told.update(env or {})
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "mcptrio", *args],
+            cwd=cwd,
+            env=told,
+            stdin=theirs,
+            stdout=theirs if stdout is None else stdout,
+            stderr=theirs,
+            start_new_session=True,
+            preexec_fn=_take_terminal,
+        )
+        os.close(theirs)
+        try:
+            yield AtTerminal(process, ours)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    finally:
+        os.close(ours)
+
+
+def _as_from_a_shell() -> None:
+    # Where the tests themselves run in the background, Ctrl-C is ignored, and that is inherited.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _take_terminal() -> None:
+    _as_from_a_shell()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

@@ -1,0 +1,222 @@
+"""``call``: arguments in, results out; what is saved, what is shown while it runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands.plugin import HOSTILE, PNG
+from tests.commands.processes import PLUGIN, at_terminal, run, with_plugin
+from tests.processes import serving
+
+__all__: list[str] = []
+
+
+def call(tmp_path: Path, *args: str, stdin: bytes = b"", **env: str) -> subprocess.CompletedProcess[bytes]:
+    done = run(*with_plugin("call", *args), cwd=tmp_path, stdin=stdin, **env)
+    assert done.returncode == 0, done.stderr.decode()
+    return done
+
+
+# Arguments
+
+
+def test_arguments_of_every_kind(tmp_path: Path) -> None:
+    words = ["text=5", "whole=7", "share=1", "flag=true", "kind=b", "tags=x", "tags=y z", "numbers=[1,2]"]
+    more = ["place.city=Bonn", "place.tags=old", "place.floor=2", "maybe=null", "anything:=[null]"]
+    done = call(tmp_path, "take", *words, *more)
+
+    assert json.loads(done.stdout) == [
+        "5",
+        7,
+        1,
+        True,
+        "b",
+        ["x", "y z"],
+        [1, 2],
+        {"city": "Bonn", "floor": 2, "tags": ["old"]},
+        None,
+        [None],
+    ]
+
+
+@pytest.mark.parametrize("way", ["@", "-", "{"])
+def test_arguments_as_json(tmp_path: Path, way: str) -> None:
+    text = '{"text": "base", "place": {"city": "Bonn"}}'
+    (tmp_path / "args.json").write_text(text)
+    given = {"@": f"@{tmp_path / 'args.json'}", "-": "-", "{": text}[way]
+    done = call(tmp_path, "take", "--args", given, "place.floor=3", stdin=text.encode() if way == "-" else b"")
+    told: list[Any] = json.loads(done.stdout)
+
+    assert (told[0], told[7]) == ("base", {"city": "Bonn", "floor": 3, "tags": []})
+
+
+def test_a_wrong_argument_is_not_sent(tmp_path: Path) -> None:
+    done = run(*with_plugin("call", "take", "text=x", "whole=99"), cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == b"mcptrio: arguments: expected a number <= 10 @ $.whole, got 99\n"
+
+
+def test_a_wrong_argument_is_sent_when_asked_for(tmp_path: Path) -> None:
+    """The server then says what it thinks of it."""
+    done = run(*with_plugin("call", "take", "text=x", "whole=99", "--no-check"), cwd=tmp_path)
+
+    assert done.returncode == 1
+    assert b"99" in done.stderr
+
+
+def test_folders_the_server_may_work_in(tmp_path: Path) -> None:
+    (tmp_path / "a b").mkdir()
+    done = call(tmp_path, "folders", "--root", "a b", "--root", str(tmp_path))
+
+    assert done.stdout.decode() == f"{(tmp_path / 'a b').as_uri()}, {tmp_path.as_uri()}\n"
+
+
+# Results
+
+
+def test_text_goes_out_as_it_came(tmp_path: Path) -> None:
+    assert call(tmp_path, "hostile").stdout.decode() == f"{HOSTILE}\n"
+
+
+def test_text_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    with at_terminal(*with_plugin("call", "hostile"), cwd=tmp_path) as terminal:
+        assert terminal.end() == 0
+
+    assert "\\x1b[2J\\x1b]0;owned\\x07left\\u202eright\nnext\n" in terminal.shown
+    assert b"\x1b[2J" not in terminal.raw
+    assert b"\x07" not in terminal.raw
+
+
+def test_what_cannot_be_encoded_is_written_out(tmp_path: Path) -> None:
+    done = call(tmp_path, "hostile", PYTHONIOENCODING="ascii")
+
+    assert done.stdout.decode() == f"{HOSTILE}\n".replace("\u202e", "\\u202e")
+
+
+def test_structured_content_is_shown_once(tmp_path: Path) -> None:
+    with at_terminal(*with_plugin("call", "weather"), cwd=tmp_path) as terminal:
+        assert terminal.end() == 0
+
+    assert terminal.shown.count('"degrees": 21.5') == 1
+    assert json.loads(call(tmp_path, "weather").stdout) == {"degrees": 21.5, "sky": "blue"}
+
+
+def test_the_whole_result_as_json(tmp_path: Path) -> None:
+    failed = run(*with_plugin("call", "broken", "--json"), cwd=tmp_path)
+    result = json.loads(call(tmp_path, "weather", "--json").stdout)
+
+    assert result["structuredContent"] == {"degrees": 21.5, "sky": "blue"}
+    assert (failed.returncode, failed.stderr) == (1, b"")
+    assert json.loads(failed.stdout)["isError"] is True
+
+
+def test_bytes_are_named(tmp_path: Path) -> None:
+    done = call(tmp_path, "files")
+
+    assert done.stdout.decode() == "here they are\nnote://1  (a note, text/plain)\n"
+    assert done.stderr.decode().splitlines() == [
+        f"[image: image/png, {len(PNG)} bytes; --output saves it]",
+        f"[audio: audio/wav, {len(PNG)} bytes; --output saves it]",
+        f"[resource: application/octet-stream, {len(PNG)} bytes; --output saves it]",
+    ]
+
+
+def test_bytes_are_saved_under_harmless_names(tmp_path: Path) -> None:
+    for _ in range(2):
+        call(tmp_path, "files", "--output", "new/folder")
+    call(tmp_path, "files", "--json", "-o", "new/folder")
+
+    assert sorted(os.listdir(tmp_path / "new" / "folder")) == [
+        "files-2.png",
+        "files-2.wav",
+        "files-3.png",
+        "files-3.wav",
+        "files.png",
+        "files.wav",
+        "hidden_name-2.bin",
+        "hidden_name-3.bin",
+        "hidden_name.bin",
+    ]
+    assert (tmp_path / "new" / "folder" / "files.png").read_bytes() == PNG
+
+
+def test_what_the_plugin_prints_is_no_result(tmp_path: Path) -> None:
+    done = call(tmp_path, "printing")
+
+    assert done.stdout == b"returned by the tool\n"
+    assert b"printed by the tool\n" in done.stderr
+
+
+# While it runs
+
+
+def test_progress_in_a_pipe_is_a_line_now_and_then(tmp_path: Path) -> None:
+    assert call(tmp_path, "count").stderr == b"count:  33% step 1\n"
+
+
+def test_progress_at_a_terminal_is_a_bar_that_goes_away(tmp_path: Path) -> None:
+    with at_terminal(*with_plugin("call", "sleep", "seconds=0.4", "steps=4"), cwd=tmp_path) as terminal:
+        terminal.until(r"sleep \[######\.{18}\]  25% step 1")
+        terminal.until(r"sleep \[#{18}\.{6}\]  75% step 3")
+        assert terminal.end() == 0
+
+    assert terminal.raw.endswith(b"\r\x1b[Kawake\r\n")
+
+
+def test_the_bar_is_not_in_the_result(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    with at_terminal(*with_plugin("call", "sleep", "seconds=0.2"), cwd=tmp_path, stdout=write) as terminal:
+        os.close(write)
+        assert terminal.end() == 0
+    with os.fdopen(read, "rb") as result:
+        assert result.read() == b"awake\n"
+    assert "step 1" in terminal.shown
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_log_messages(tmp_path: Path, revision: str) -> None:
+    plain = call(tmp_path, "log", "--revision", revision).stderr.decode()
+    all_of_them = call(tmp_path, "log", "--revision", revision, "--log-level", "debug").stderr.decode()
+    none = call(tmp_path, "log", "--revision", revision, "--log-level", "off").stderr.decode()
+
+    warning = '[warning] plugin: {"disk": "full\\u001b[31m"}\n'
+    assert plain == warning
+    assert all_of_them == f"[debug] plugin: not asked for\n{warning}"
+    assert none == ""
+
+
+def test_log_messages_are_coloured_by_severity(tmp_path: Path) -> None:
+    with at_terminal(*with_plugin("call", "log"), cwd=tmp_path) as terminal:
+        assert terminal.end() == 0
+    with at_terminal(*with_plugin("call", "log"), cwd=tmp_path, env={"NO_COLOR": "1"}) as plain:
+        assert plain.end() == 0
+
+    assert b"\x1b[33m[warning]\x1b[0m plugin: " in terminal.raw
+    assert b"\x1b[33m" not in plain.raw
+
+
+def test_ctrl_c_takes_the_call_back(tmp_path: Path) -> None:
+    with at_terminal(*with_plugin("call", "sleep", "seconds=10", "steps=100"), cwd=tmp_path) as terminal:
+        terminal.until("step 1")
+        terminal.type("\x03")
+        terminal.until("the call was taken back")
+        terminal.until("mcptrio: interrupted\n")
+
+        assert terminal.end() == 130
+
+
+def test_over_http(tmp_path: Path) -> None:
+    with serving("--http", "--port=0", "--plugin", str(PLUGIN), cwd=tmp_path) as served:
+        url = f"http://127.0.0.1:{served.port}/mcp"
+        done = run("call", url, "take", "text=x", "tags=a", cwd=tmp_path)
+        counted = run("call", url, "count", cwd=tmp_path)
+
+    assert (done.returncode, json.loads(done.stdout)[5]) == (0, ["a"])
+    assert (counted.stdout, counted.stderr) == (b"counted\n", b"count:  33% step 1\n")

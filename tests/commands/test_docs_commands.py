@@ -1,0 +1,98 @@
+"""docs/commands.md: its examples are run as they stand, and say what it says they do; no option is left out.
+
+The convention: in a ``console`` block, ``$`` begins a command, and what follows is its output and its standard error,
+in the order of their lines; ``…`` stands for anything.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from attrs import frozen
+
+from mcptrio.cli import COMMANDS, cli
+from mcptrio.commands.exits import EXIT_CODES, ExitCode
+from tests.processes import environment
+from tests.test_readme import blocks_of
+
+__all__: list[str] = []
+
+TEXT = (Path(__file__).resolve().parents[2] / "docs" / "commands.md").read_text("utf-8")
+BLOCKS = list(blocks_of(TEXT, "docs/commands.md"))
+SERVING = ("serve", "plugins")
+
+
+@frozen
+class Example:
+    command: str
+    output: str
+    where: str
+
+    def __str__(self) -> str:
+        return f"{self.where} {self.command[:40]}"
+
+
+def examples() -> list[list[Example]]:
+    """The commands of each block, which are run in one folder."""
+    found = []
+    for block in BLOCKS:
+        if block.language == "console":
+            parts = re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]
+            cut = [part.partition("\n") for part in parts]
+            found.append([Example(command, output, block.where) for command, _, output in cut])
+    return found
+
+
+@pytest.mark.parametrize("block", examples(), ids=lambda block: str(block[0]))
+def test_examples_say_what_the_page_says(block: list[Example], tmp_path: Path) -> None:
+    for each in BLOCKS:
+        if each.language == "python" and (name := re.match(r"# (\w+\.py)\n", each.text)):
+            (tmp_path / name[1]).write_text(each.text)
+    scripts = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    # One shell for all of them, since $? is of the one before.
+    marked = "\n".join(f'{example.command}\necho "$?@@@"' for example in block).replace("echo $?\n", "echo $last\n")
+    script = marked.replace('echo "$?@@@"', 'last=$?; echo "@@@"')
+    done = subprocess.run(
+        ["bash", "-c", f"exec 2>&1\n{script}"],
+        cwd=tmp_path,
+        env=environment(PATH=scripts),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    said = done.stdout.split("@@@\n")
+
+    for example, output in zip(block, said, strict=False):
+        pattern = re.escape(example.output.rstrip("\n")).replace("…", r"[\s\S]*")
+        shown = "\n".join(line for line in output.splitlines() if line)
+        assert re.fullmatch(pattern, shown), f"{example}\n{output}"
+
+
+def test_there_are_examples() -> None:
+    assert sum(map(len, examples())) > 15
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in SERVING])
+def test_every_option_is_on_the_page(name: str) -> None:
+    command = cli.commands[name]
+    options = [
+        option for parameter in command.params if isinstance(parameter, click.Option) for option in parameter.opts
+    ]
+
+    assert [option for option in options if f"`{option}" not in TEXT] == []
+    assert re.search(rf"^## .*\b{name}\b", TEXT, re.MULTILINE)
+
+
+def test_every_exit_code_is_on_the_page_and_in_the_help() -> None:
+    rows = {int(code) for code in re.findall(r"^\| (\d+) \|", TEXT, re.MULTILINE)}
+    told = {int(code) for code in re.findall(r"\b(\d+) ", EXIT_CODES)}
+
+    assert rows == told == set(ExitCode)

@@ -1,0 +1,175 @@
+"""How commands end: the exit code says whose fault it was, and one line on standard error says what."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+
+from mcptrio.cli import cli
+from tests.commands.processes import PLUGIN, run, started, with_plugin
+from tests.processes import serving
+
+__all__: list[str] = []
+
+SILENT = "import sys\nfor line in sys.stdin: pass"
+STUBBORN = """
+import json, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+RESULTS = {
+    "initialize": {
+        "protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}
+    },
+    "tools/list": {"tools": [{"name": "wait", "inputSchema": {"type": "object"}}]},
+}
+for line in sys.stdin:
+    message = json.loads(line)
+    answer = {"jsonrpc": "2.0", "id": message.get("id"), "error": {"code": -32601, "message": "no"}}
+    if message["method"] == "tools/call":
+        open("called", "w").close()
+    elif message["method"] in RESULTS:
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": RESULTS[message["method"]]}), flush=True)
+    elif "id" in message:
+        print(json.dumps(answer), flush=True)
+while True:
+    time.sleep(60)
+"""
+"""Ends neither when its input does nor when it is asked to."""
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (with_plugin("call", "weather"), 0, ""),
+        (with_plugin("call", "broken"), 1, "mcptrio: broken reported an error:\nit is broken\nbeyond repair\n"),
+        (with_plugin("call", "brocken"), 2, "mcptrio: the server has no tool `brocken`; did you mean `broken`?\n"),
+        (with_plugin("call", "take"), 2, "mcptrio: missing argument: `text` (a string)\n"),
+        (
+            with_plugin("call", "brocken", "--no-check"),
+            3,
+            "mcptrio: the server refused: no such tool: brocken (-32602)\n",
+        ),
+        (with_plugin("read", "note:"), 3, "mcptrio: the server refused: resource not found: note: (-32602)\n"),
+        (with_plugin("prompt", "moods"), 2, "mcptrio: missing argument: `city` (where)\n"),
+        (with_plugin("prompt", "moods", "town=x"), 2, "mcptrio: argument `town`: there is none of this name; known: "),
+        (with_plugin("prompt", "moods", "city:=5"), 2, "mcptrio: argument `city`: expected city=TEXT"),
+        (with_plugin("prompt", "mood"), 2, "mcptrio: the server has no prompt `mood`; did you mean `moods`?\n"),
+        (with_plugin("call", "greet"), 3, "mcptrio: the server refused: "),
+        (
+            with_plugin("call", "weather", "--args", "[1]"),
+            2,
+            "mcptrio: --args: expected a JSON object, got something else\n",
+        ),
+        (
+            ("ping", "--", "no-such-program"),
+            4,
+            "mcptrio: cannot start no-such-program: 'no-such-program' was not found",
+        ),
+        (("ping", "http://127.0.0.1:9/mcp"), 4, "mcptrio: cannot connect to 127.0.0.1:9"),
+        (("ping", "--", sys.executable, "-c", "import sys; sys.exit('my last words')"), 4, "my last words"),
+        (("ping", "--timeout", "0.5", "--", sys.executable, "-c", SILENT), 4, "did not answer within 0.5 s"),
+        (
+            with_plugin("call", "sleep", "steps=1", "--timeout", "0.2"),
+            5,
+            "mcptrio: tools/call: no answer from memory within",
+        ),
+    ],
+    ids=lambda value: " ".join(value[:1] + value[-2:]) if isinstance(value, tuple) else None,
+)
+def test_the_exit_code(tmp_path: Path, args: tuple[str, ...], code: int, said: str) -> None:
+    done = run(*args, cwd=tmp_path)
+
+    assert (done.returncode, said in done.stderr.decode()) == (code, True), done.stderr.decode()
+    assert done.stderr.count(b"\n") == said.count("\n") or not said.endswith("\n")
+    assert (done.stdout == b"") == bool(code)
+
+
+def test_a_lost_connection_is_exit_code_4(tmp_path: Path) -> None:
+    with serving("--http", "--port=0", "--plugin", str(PLUGIN), cwd=tmp_path) as served:
+        url = f"http://127.0.0.1:{served.port}/mcp"
+        with started("call", url, "sleep", "seconds=60", cwd=tmp_path) as calling:
+            assert calling.stderr is not None
+            served.signal(signal.SIGKILL)
+            said = calling.stderr.read().decode()
+
+            assert calling.wait(20) == 4, said
+    assert said.startswith("mcptrio: ")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_takes_the_call_back(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    """The server is told, and has time to see to it."""
+    args = with_plugin("call", "sleep", "seconds=10", "steps=100")
+    with started(*args, cwd=tmp_path) as process:
+        assert process.stderr is not None
+        assert b"step 1" in process.stderr.readline()
+        process.send_signal(number)
+        said = process.stderr.read().decode()
+
+        assert process.wait(20) == code
+    assert "the call was taken back" in said
+    assert said.endswith("mcptrio: interrupted\n" if number == signal.SIGINT else "mcptrio: ended by SIGTERM\n")
+
+
+def test_the_second_signal_leaves_at_once(tmp_path: Path) -> None:
+    """However long the server takes to end."""
+    command = [sys.executable, "-c", STUBBORN]
+    with started("call", "--verbose", "wait", "--", *command, cwd=tmp_path) as process:
+        deadline = time.monotonic() + 20
+        while not (tmp_path / "called").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+        assert process.poll() is None
+        begin = time.monotonic()
+        process.send_signal(signal.SIGINT)
+
+        assert process.wait(20) == 130
+        assert time.monotonic() - begin < 1
+
+
+def test_who_reads_no_further_ends_it_quietly(tmp_path: Path) -> None:
+    with started(*with_plugin("ping", "--count", "1000", "--interval", "0.01"), cwd=tmp_path) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().endswith(b" ms\n")
+        process.stdout.close()
+
+        assert process.stderr.read() == b""
+        assert process.wait(20) == 0
+
+
+def test_verbose_says_why(tmp_path: Path) -> None:
+    short = run("ping", "http://127.0.0.1:9/mcp", cwd=tmp_path).stderr.decode()
+    long = run("ping", "http://127.0.0.1:9/mcp", "--verbose", cwd=tmp_path).stderr.decode()
+
+    assert short.count("\n") == 1
+    assert "Traceback" in long
+    assert short in long
+
+
+@pytest.mark.parametrize("name", ["list", "call", "read", "prompt", "complete", "watch", "ping", "inspect", "shell"])
+def test_exit_codes_are_in_the_help(name: str) -> None:
+    command = cli.commands[name]
+    text = " ".join(command.get_help(click.Context(command)).split())
+
+    for words in ("0 done", "1 the tool reported an error", "2 wrong use", "3 the server refused", "4 no connection"):
+        assert words in text
+    assert "5 no answer in time; 130 interrupted" in text
+
+
+def test_closed_streams_are_no_obstacle(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'{sys.executable} -m mcptrio ping --plugin "$0" <&- >&- 2>&-', str(PLUGIN)],
+        cwd=tmp_path,
+        timeout=20,
+        check=False,
+    )
+
+    assert done.returncode == 0

@@ -1,0 +1,84 @@
+"""A command is imported when it is run: the help of all needs none of them, and serving loads no client."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcptrio.cli import COMMANDS, cli
+from tests.commands.processes import run
+from tests.processes import line
+
+__all__: list[str] = []
+
+LOADED = "import json, sys\nsys.stderr.write(json.dumps(sorted(sys.modules)))"
+RUN = """
+import sys
+from mcptrio.cli import main
+sys.argv = ["mcptrio", *{}]
+try:
+    main()
+except SystemExit:
+    pass
+"""
+
+
+def loaded(code: str, tmp_path: Path, stdin: bytes = b"") -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{LOADED}"],
+        cwd=tmp_path,
+        input=stdin,
+        capture_output=True,
+        check=True,
+        timeout=20,
+    )
+    return set(json.loads(done.stderr.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_all_says_what_each_says(name: str) -> None:
+    command = cli.commands[name]
+    first = " ".join((command.help or "").split("\n\n")[0].split())
+
+    assert command.name == name
+    assert first.startswith(COMMANDS[name][1].removesuffix(".")), first
+
+
+def test_the_help_of_all_is_shown_without_any(tmp_path: Path) -> None:
+    modules = loaded(RUN.format(["--help"]), tmp_path)
+    text = " ".join(run("--help", cwd=tmp_path).stdout.decode().split())
+
+    assert not [name for name in modules if name.startswith(("mcptrio.commands.", "mcptrio.client", "trio"))]
+    for name, (_, help) in COMMANDS.items():
+        assert f" {name} {help}" in text
+
+
+def test_serving_loads_no_client(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(
+        "from mcptrio import tool\n\n\n@tool\nasync def a() -> str:\n    'A.'\n    return ''\n"
+    )
+    modules = loaded(
+        RUN.format(["serve", "--stdio", "--plugin", "own.py"]),
+        tmp_path,
+        stdin=line({"jsonrpc": "2.0", "id": 1, "method": "ping"}),
+    )
+    ours = {name for name in modules if name.startswith("mcptrio.")}
+
+    assert "mcptrio.commands.serving" in ours
+    assert {name for name in ours if name.startswith("mcptrio.commands.")} == {
+        "mcptrio.commands.serving",
+        "mcptrio.commands.plugin_server",
+        "mcptrio.commands.log_output",
+    }
+    assert not [name for name in ours if name.startswith(("mcptrio.client", "mcptrio.targets", "mcptrio.mcp_json"))]
+
+
+def test_a_command_there_is_none_of(tmp_path: Path) -> None:
+    done = run("cal", cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"No such command 'cal'" in done.stderr

@@ -1,0 +1,173 @@
+"""``list``, ``complete``, ``ping``, ``prompt`` and ``read``: what comes out, for a program and for a person."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.commands.plugin import PNG
+from tests.commands.processes import at_terminal, run, with_plugin
+from tests.distributions import one_tool
+
+__all__: list[str] = []
+
+
+def out(tmp_path: Path, *args: str, stdin: bytes = b"") -> str:
+    """Standard output of a command that does what it should."""
+    done = run(*with_plugin(*args), cwd=tmp_path, stdin=stdin)
+    assert (done.returncode, done.stderr) == (0, b""), done.stderr.decode()
+    return done.stdout.decode()
+
+
+# list
+
+
+def test_one_kind_as_lines(tmp_path: Path) -> None:
+    assert out(tmp_path, "list", "resources") == "logo://png\tAn image.\n"
+    assert out(tmp_path, "list", "templates") == "note://{number}\tA note.\n"
+
+
+def test_everything_as_lines(tmp_path: Path) -> None:
+    lines = [line.split("\t") for line in out(tmp_path, "list").splitlines()]
+
+    assert ["tools", "weather", "Return something structured."] in lines
+    assert ["prompts", "moods", "Ask how things are."] in lines
+    assert {line[0] for line in lines} == {"tools", "resources", "templates", "prompts"}
+
+
+def test_everything_as_json(tmp_path: Path) -> None:
+    text = out(tmp_path, "list", "--json")
+    found = json.loads(text)
+
+    assert text.count("\n") == 1
+    assert set(found) == {"tools", "resources", "resourceTemplates", "prompts"}
+    assert found["tools"][0]["name"] == "take"
+    assert found["tools"][0]["inputSchema"]["required"] == ["text"]
+    assert found["resourceTemplates"][0]["uriTemplate"] == "note://{number}"
+
+
+def test_a_kind_there_is_none_of(tmp_path: Path) -> None:
+    (tmp_path / "bare.py").write_text(one_tool("bare"))
+    bare = run("list", "--plugin", "bare.py", "prompts", cwd=tmp_path)
+    as_json = run("list", "--plugin", "bare.py", "prompts", "--json", cwd=tmp_path)
+
+    assert (bare.returncode, bare.stdout) == (0, b"")
+    assert json.loads(as_json.stdout) == {"prompts": []}
+
+
+def test_a_person_sees_how_to_call(tmp_path: Path) -> None:
+    with at_terminal(*with_plugin("list"), cwd=tmp_path) as terminal:
+        assert terminal.end() == 0
+
+    assert "tools\n  take text=string" in terminal.shown
+    assert "\n  weather\n    Return something structured.\n" in terminal.shown
+    assert "\n  take text=string [whole=integer] [share=number] [flag=boolean] [kind=a|b]" in terminal.shown
+    assert "\n  moods city=… [mood=…]\n" in terminal.shown
+
+
+# ping
+
+
+def test_several_pings(tmp_path: Path) -> None:
+    lines = out(tmp_path, "ping", "--count", "3", "--interval", "0").splitlines()
+    as_json = json.loads(out(tmp_path, "ping", "--json"))
+
+    assert len(lines) == 4
+    assert lines[3].startswith("3 answers: least ")
+    assert len(as_json["ms"]) == 1
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])
+def test_the_revision_asked_for(tmp_path: Path, revision: str) -> None:
+    assert json.loads(out(tmp_path, "ping", "--json", "--revision", revision))["revision"] == revision
+
+
+# complete
+
+
+def test_suggestions(tmp_path: Path) -> None:
+    assert out(tmp_path, "complete", "prompt", "moods", "city", "B") == "Bonn\nBerlin\n"
+    assert out(tmp_path, "complete", "prompt", "moods", "mood", "--context", "city=Bonn") == "Bonn blues\n"
+    assert out(tmp_path, "complete", "resource", "note://{number}", "number", "1") == "1\n12\n"
+    assert json.loads(out(tmp_path, "complete", "prompt", "moods", "city", "--json"))["values"][2] == "New York"
+
+
+# prompt
+
+
+def test_a_prompt_filled_in(tmp_path: Path) -> None:
+    (tmp_path / "mood").write_text("quite\nwell")
+    told = out(tmp_path, "prompt", "moods", "city=New York", f"mood=@{tmp_path / 'mood'}")
+    as_json = json.loads(out(tmp_path, "prompt", "moods", "city=@@home", "--json"))
+
+    assert told == "How are things in New York? I am quite\nwell.\n"
+    assert as_json["messages"][0]["content"]["text"] == "How are things in @home? I am fine."
+
+
+def test_a_person_sees_who_says_what(tmp_path: Path) -> None:
+    with at_terminal(*with_plugin("prompt", "moods", "city=Bonn"), cwd=tmp_path) as terminal:
+        assert terminal.end() == 0
+
+    assert "user:\nHow are things in Bonn? I am fine.\n" in terminal.shown
+
+
+# read
+
+
+def test_a_resource_goes_out_as_it_is(tmp_path: Path) -> None:
+    done = run(*with_plugin("read", "logo://png"), cwd=tmp_path)
+
+    assert out(tmp_path, "read", "note://7") == "note 7\n"
+    assert out(tmp_path, "read", "note://7", "--output", "-") == "note 7"
+    assert (done.stdout, done.stderr) == (PNG, b"")
+    assert json.loads(out(tmp_path, "read", "logo://png", "--json"))["contents"] == [
+        {"uri": "logo://png", "blob": base64.b64encode(PNG).decode(), "mimeType": "image/png"}
+    ]
+
+
+def test_into_a_file_that_is_never_written_over(tmp_path: Path) -> None:
+    args = with_plugin("read", "logo://png", "--output", "logo.png")
+    first = run(*args, cwd=tmp_path)
+    (tmp_path / "logo.png").write_bytes(b"mine")
+    second = run(*args, cwd=tmp_path)
+
+    assert (first.returncode, first.stdout) == (0, b"")
+    assert first.stderr.endswith(b" bytes saved as logo.png\n")
+    assert second.returncode == 2
+    assert second.stderr == b"mcptrio: --output: logo.png is there already; --force writes over it\n"
+    assert (tmp_path / "logo.png").read_bytes() == b"mine"
+    assert run(*args, "--force", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "logo.png").read_bytes() == PNG
+
+
+def test_into_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    done = run(*with_plugin("read", "note://7", "-o", "here"), cwd=tmp_path)
+
+    assert done.returncode == 0
+    assert os.listdir(tmp_path / "here") == ["7.txt"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "held"), [("yes", 0, PNG), ("no", 2, b"mine"), ("\x03", 2, b"mine")], ids=["yes", "no", "Ctrl-C"]
+)
+def test_a_person_is_asked_before_a_file_is_written_over(tmp_path: Path, answer: str, code: int, held: bytes) -> None:
+    (tmp_path / "logo.png").write_bytes(b"mine")
+    with at_terminal(*with_plugin("read", "logo://png", "-o", "logo.png"), cwd=tmp_path) as terminal:
+        terminal.until(r"logo.png is there already; write over it\? \(yes/no\) ")
+        terminal.type(f"{answer}\r")
+
+        assert terminal.end() == code
+    assert (tmp_path / "logo.png").read_bytes() == held
+
+
+def test_bytes_are_not_written_to_a_terminal(tmp_path: Path) -> None:
+    with at_terminal(*with_plugin("read", "logo://png"), cwd=tmp_path) as terminal:
+        assert terminal.end() == 0
+
+    assert f"[resource: image/png, {len(PNG)} bytes; --output saves it]" in terminal.shown
+    assert b"\x89PNG" not in terminal.raw

@@ -1,0 +1,300 @@
+"""``shell`` at a terminal: suggestions, history, questions and news above the line; and as a script."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.commands.processes import PLUGIN, AtTerminal, at_terminal, run, started, with_plugin
+from tests.processes import PATIENCE, serving
+
+__all__: list[str] = []
+
+PROMPT = r"(?<=\n)mcptrio> \Z"
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[AtTerminal]:
+    with at_terminal(*with_plugin("shell"), cwd=tmp_path) as terminal:
+        terminal.until(PROMPT)
+        yield terminal
+
+
+def leave(terminal: AtTerminal) -> None:
+    """Still there, and in order."""
+    terminal.type("\x05\x15quit\r")
+    assert terminal.end() == 0
+    assert terminal.echoes()
+
+
+# Lines
+
+
+def test_lines_do_what_the_commands_do(shell: AtTerminal) -> None:
+    shell.type("call take text='a b' place.city=Bonn\r")
+    shell.until(r'\n\["a b", 0')
+    shell.type("read note://7\r")
+    shell.until("\nnote 7\n")
+    shell.type("prompt moods city=Bonn --json\r")
+    shell.until('"text": "How are things in Bonn')
+    shell.type("complete prompt moods city B\r")
+    shell.until("\nBonn\nBerlin\n")
+    shell.type("ping\r")
+    shell.until(r" ms\n")
+    shell.type("help call\r")
+    shell.until(r"Usage: call \[OPTIONS\] TOOL")
+    shell.type("help\r")
+    shell.until("\nquit      Leave; so does Ctrl-D.\n")
+    shell.until(PROMPT)
+    shell.type("quit\r")
+
+    assert shell.end() == 0
+    assert shell.echoes()
+
+
+WRONG = [
+    ("cal", 'mcptrio: there is no command "cal"; did you mean `call`?'),
+    ("call", "mcptrio: Missing argument 'TOOL'."),
+    ("call tak", "mcptrio: the server has no tool `tak`; did you mean `take`?"),
+    ("call take", r"mcptrio: missing argument: `text` \(a string\)"),
+    ("call 'x", 'mcptrio: expected words, got "call \'x": No closing quotation'),
+    ("call take --nope", "mcptrio: No such option:? '?--nope"),
+    ("log loud", 'mcptrio: log: expected one of debug, info, .*, got "loud"'),
+    ("watch", "mcptrio: watch: expected a URI, --tools, --prompts or --resources"),
+    ("read note:", "mcptrio: the server refused: resource not found"),
+]
+
+
+def test_a_wrong_line_is_not_the_end(shell: AtTerminal) -> None:
+    for line, said in WRONG:
+        shell.type(f"{line}\r")
+        shell.until(said)
+        shell.until(PROMPT)
+
+    leave(shell)
+
+
+def test_ctrl_c_takes_back_the_call_and_then_the_line(shell: AtTerminal) -> None:
+    shell.type("call sleep seconds=10 steps=100\r")
+    shell.until("step 1")
+    shell.type("\x03")
+    shell.until(r"(?s)interrupted\n.*taken back|taken back.*interrupted\n")
+    shell.type("half a line\x03")
+    shell.until("half a line\n")
+    shell.until(PROMPT)
+    shell.type("call weather\r")
+    shell.until('"sky": "blue"')
+
+    leave(shell)
+
+
+def test_a_question_comes_in_between(shell: AtTerminal) -> None:
+    shell.type("call greet formal=yes\r")
+    shell.until("name: ")
+    shell.type("Ann\r\rsend\r")
+    shell.until("\nGood day, Ann.\n")
+
+    leave(shell)
+
+
+def test_ctrl_d_leaves(shell: AtTerminal) -> None:
+    shell.type("x\x7f\x04")
+
+    assert shell.end() == 0
+    assert shell.echoes()
+
+
+# Suggestions
+
+
+COMPLETED = [
+    ("wat", "watch "),
+    ("call wea", "call weather "),
+    ("call take te", "call take text="),
+    ("call take text=x fl", "call take text=x flag="),
+    ("call take flag=t", "call take flag=true "),
+    ("call take place.c", "call take place.city="),
+    ("prompt mo", "prompt moods "),
+    ("prompt moods ci", "prompt moods city="),
+    ("prompt moods city=Be", "prompt moods city=Berlin "),
+    ("prompt moods city=New", "prompt moods city='New York' "),
+    ("prompt moods city=Bonn mood=", "prompt moods city=Bonn mood='Bonn blues' "),
+    ("read lo", "read logo://png "),
+    ("read note://12", "read note://12 "),
+    ("list pro", "list prompts "),
+    ("log crit", "log critical "),
+    ("complete res", "complete resource "),
+    ("complete resource note", "complete resource note://{number} "),
+    ("complete resource note://{number} ", "complete resource note://{number} number "),
+    ("help unw", "help unwatch "),
+    ("call nothing x", "call nothing x"),
+]
+
+
+def test_tab_completes(shell: AtTerminal) -> None:
+    for typed, completed in COMPLETED:
+        shell.type(f"{typed}\t#")  # the sign behind shows where the completion ended
+        shell.until(f"> {re.escape(completed)}#")
+        shell.type("\x15")
+
+    leave(shell)
+
+
+def test_tab_shows_what_there_is(shell: AtTerminal) -> None:
+    shell.type("call take kind=\t")
+    shell.until(r"kind=a +kind=b\n")
+    shell.until(r"> call take kind=")
+    shell.type("\x15prompt moods city=B\t")
+    shell.until(r"city=Berlin +city=Bonn\n")
+
+    leave(shell)
+
+
+def test_a_hint_says_what_is_missing_and_what_is_wrong(shell: AtTerminal) -> None:
+    shell.type("call ta\t")
+    shell.until("> call take   text=string")
+    shell.type("whole=x ")
+    shell.until(r'argument `whole`: expected an integer \(0 to 10\), got "x"')
+
+    leave(shell)
+
+
+# History
+
+
+def test_the_history_is_kept_for_the_next_time(tmp_path: Path) -> None:
+    for _ in range(2):
+        with at_terminal(*with_plugin("shell"), cwd=tmp_path) as shell:
+            shell.until(PROMPT)
+            shell.type("call weather\r")
+            shell.until("blue")
+            shell.type(" call take text=secret\r")
+            shell.until("secret")
+            shell.type("list prompts\r")
+            shell.until("moods city")
+            leave(shell)
+    path = tmp_path / "state" / "mcptrio" / "history"
+    assert path.read_text() == 2 * "call weather\nlist prompts\nquit\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert os.listdir(tmp_path) == ["state"]
+
+    with at_terminal(*with_plugin("shell"), cwd=tmp_path) as shell:
+        shell.until(PROMPT)
+        shell.type("\x1b[A\x1b[A")
+        shell.until("> list prompts")
+        shell.type("\x1b[A")
+        shell.until("> call weather")
+        shell.type("\x1b[B\x15call\x1b[A")  # lines that begin so
+        shell.until("> call weather")
+        leave(shell)
+
+
+def test_no_history_is_kept_when_not_wanted(tmp_path: Path) -> None:
+    with at_terminal(*with_plugin("shell", "--no-history"), cwd=tmp_path) as shell:
+        shell.until(PROMPT)
+        shell.type("ping\r")
+        shell.until(" ms\n")
+        leave(shell)
+
+    assert os.listdir(tmp_path) == []
+
+
+# News
+
+
+def test_changes_are_shown_above_the_line(shell: AtTerminal) -> None:
+    shell.type("watch note://1\r")
+    shell.until(PROMPT)
+    shell.type("call touch\r")
+    shell.until("resource note://1\n")
+    shell.until("touched\n")
+    shell.type("unwatch\r")
+    shell.until(PROMPT)
+    shell.type("call touch\r")
+    shell.until("touched\n")
+    shell.until(PROMPT)
+
+    assert shell.shown.count("resource note://1\n") == 1
+    leave(shell)
+
+
+def test_news_from_elsewhere_leave_the_line_as_it_is(tmp_path: Path) -> None:
+    with serving("--http", "--port=0", "--plugin", "everything", cwd=tmp_path) as served:
+        url = f"http://127.0.0.1:{served.port}/mcp"
+        with at_terminal("shell", url, cwd=tmp_path) as shell:
+            shell.until(PROMPT)
+            shell.type("call ech")
+            shell.until("> call ech")
+            assert run("call", url, "test_trigger_prompt_change", cwd=tmp_path).returncode == 0
+            shell.until("the list of prompts has changed\n")
+            shell.until("mcptrio> call ech")
+            shell.type("o message=hi\r")
+            shell.until("Echo: hi\n")
+            leave(shell)
+
+
+def test_log_messages_from_a_level_on(shell: AtTerminal) -> None:
+    shell.type("log debug\r")
+    shell.until(PROMPT)
+    shell.type("call log\r")
+    shell.until(r"\[debug\] plugin: not asked for\n")
+
+    leave(shell)
+
+
+def test_a_server_that_has_gone_ends_the_shell(tmp_path: Path) -> None:
+    code = "import sys, os\nfrom mcptrio import tool\n\n\n@tool\nasync def die() -> str:\n    'A.'\n    os._exit(7)\n"
+    (tmp_path / "mortal.py").write_text(code)
+    command = [sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin", "mortal.py"]
+    with at_terminal("shell", "--", *command, cwd=tmp_path) as shell:
+        shell.until(PROMPT)
+        shell.type("call die\r")
+        shell.until("ended with exit code 7")
+
+        assert shell.end() == 4
+
+
+# Scripts
+
+
+def test_a_script_on_standard_input(tmp_path: Path) -> None:
+    script = b"# first\n\ncall take text=x --json\nread note://3\nprompt moods city=Bonn\n"
+    done = run(*with_plugin("shell"), cwd=tmp_path, stdin=script)
+    lines = done.stdout.decode().splitlines()
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(lines[0])["content"][0]["text"].startswith('["x", 0')
+    assert lines[1:] == ["note 3", "How are things in Bonn? I am fine."]
+
+
+def test_a_script_ends_where_it_fails(tmp_path: Path) -> None:
+    done = run(*with_plugin("shell"), cwd=tmp_path, stdin=b"read note://3\ncall broken\nping\n")
+
+    assert (done.returncode, done.stdout) == (1, b"note 3\n")
+    assert done.stderr.decode().endswith("line 2 failed; the rest is left out\n")
+
+
+def test_a_script_can_quit(tmp_path: Path) -> None:
+    done = run(*with_plugin("shell"), cwd=tmp_path, stdin=b"quit\ncall broken\n")
+
+    assert (done.returncode, done.stdout) == (0, b"")
+
+
+def test_a_script_from_a_file_over_http(tmp_path: Path) -> None:
+    (tmp_path / "script").write_text("call count\ncall weather")
+    with serving("--http", "--port=0", "--plugin", str(PLUGIN), cwd=tmp_path) as served:
+        with (tmp_path / "script").open("rb") as script:
+            url = f"http://127.0.0.1:{served.port}/mcp"
+            with started("shell", url, cwd=tmp_path, stdin=script.fileno()) as process:
+                assert process.stdout is not None
+                told = process.stdout.read()
+
+                assert process.wait(PATIENCE) == 0
+    assert told.splitlines()[0] == b"counted"

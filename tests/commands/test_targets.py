@@ -1,0 +1,214 @@
+"""TARGET: each way to say which server, and what is said of ways that make no sense."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcptrio import Command, Endpoint
+from mcptrio.commands.targets import Found, TargetOptions, find_target
+from mcptrio.errors import ConfigError
+from tests.commands.processes import PLUGIN, run, with_plugin
+from tests.processes import serving
+
+__all__: list[str] = []
+
+SERVE = (sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin", str(PLUGIN))
+FILE = {
+    "mcpServers": {
+        "local": {"command": sys.executable, "args": ["-m", "x"], "env": {"A": "1"}},
+        "remote": {"url": "https://example.com/mcp", "headers": {"X-A": "1"}},
+        "wrong": {"command": 5},
+        "python3": {"command": "x"},
+    }
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def find(target: str | None = None, **options: Any) -> Found:
+    return find_target(TargetOptions(target=target, **options))
+
+
+# Each way, run
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        ("ping", "--", *SERVE),
+        ("ping", shlex.join(SERVE)),
+        ("ping", "servers.json#mine"),
+        ("ping", "--mcp-json", "servers.json", "mine"),
+        ("ping", "--mcp-json=servers.json", "--count", "1", "mine"),
+        with_plugin("ping"),
+        ("ping", f"--plugin={PLUGIN}"),
+        ("ping", "--plugin", "everything"),
+    ],
+    ids=["behind --", "one argument", "file#name", "--mcp-json", "options", "plugin file", "--plugin=", "installed"],
+)
+def test_a_server_is_reached(folder: Path, way: tuple[str, ...]) -> None:
+    entry = {"command": SERVE[0], "args": SERVE[1:]}
+    (folder / "servers.json").write_text(json.dumps({"mcpServers": {"mine": entry}}))
+    done = run(*way, cwd=folder)
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.endswith(b" ms\n")
+
+
+def test_a_server_of_a_file_that_lies_here_is_said(folder: Path) -> None:
+    (folder / ".vscode").mkdir()
+    entry = {"command": SERVE[0], "args": SERVE[1:]}
+    (folder / ".vscode" / "mcp.json").write_text(json.dumps({"servers": {"mine": entry}}))
+    done = run("ping", "mine", cwd=folder)
+
+    assert done.returncode == 0
+    assert done.stderr == b"mine is the server of this name in .vscode/mcp.json\n"
+
+
+@pytest.mark.parametrize("transport", ["auto", "http"])
+def test_a_url(folder: Path, transport: str) -> None:
+    with serving("--http", "--port=0", "--plugin", str(PLUGIN), cwd=folder) as served:
+        url = f"http://127.0.0.1:{served.port}/mcp"
+        done = run("call", url, "weather", "--transport", transport, cwd=folder)
+
+    assert (done.returncode, json.loads(done.stdout)) == (0, {"degrees": 21.5, "sky": "blue"})
+
+
+def test_plugins_from_the_environment(folder: Path) -> None:
+    done = run("list", "prompts", cwd=folder, MCPTRIO_LIST_PLUGINS=str(PLUGIN))
+
+    assert (done.returncode, done.stdout) == (0, b"moods\tAsk how things are.\n")
+
+
+# What each way becomes
+
+
+def test_a_command_with_its_options(folder: Path) -> None:
+    found = find("npx -y 'a server'", env=("A=1", "B=x=y"), cwd=folder, inherit_env=True)
+
+    assert found.target == Command(
+        args=("npx", "-y", "a server"), env={"A": "1", "B": "x=y"}, cwd=folder, inherit_env=True
+    )
+
+
+def test_values_that_are_not_to_be_seen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", "from the environment")
+    (folder / "secret").write_text("from a file\n")
+    found = find("https://example.com/mcp", headers=("A=@secret", "B=$SECRET", "C=$$x", "D=@@x", "E: a=b", "F=a: b"))
+
+    assert isinstance(found.target, Endpoint)
+    assert found.target.headers == {
+        "A": "from a file",
+        "B": "from the environment",
+        "C": "$x",
+        "D": "@x",
+        "E": "a=b",
+        "F": "a: b",
+    }
+    assert "secret" not in repr(found)
+    assert "environment" not in repr(found)
+
+
+def test_what_is_shown_of_a_url() -> None:
+    assert find("https://user:secret@example.com/mcp?key=secret").name == "example.com/mcp"
+
+
+def test_a_server_of_a_file_with_options_on_top(folder: Path) -> None:
+    (folder / "servers.json").write_text(json.dumps(FILE))
+    local = find("servers.json#local", env=("B=2",)).target
+    remote = find("remote", mcp_json=Path("servers.json"), headers=("X-B=2",), transport="sse").target
+
+    assert isinstance(local, Command)
+    assert (local.args, local.env) == ((sys.executable, "-m", "x"), {"A": "1", "B": "2"})
+    assert isinstance(remote, Endpoint)
+    assert (remote.headers, remote.transport) == ({"X-A": "1", "X-B": "2"}, "sse")
+
+
+def test_a_command_whose_last_argument_is_a_file_is_a_command(folder: Path) -> None:
+    assert find("server --config a.json").target == Command(args=("server", "--config", "a.json"))
+
+
+def test_one_wrong_entry_takes_no_other_along(folder: Path) -> None:
+    (folder / "mcp.json").write_text(json.dumps(FILE))
+
+    assert isinstance(find("local").target, Command)
+
+
+# Wrong ways
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "said"),
+    [
+        ("", {}, "TARGET: expected a URL, a command, the name of a server or --plugin, got nothing"),
+        ("a 'b", {}, 'TARGET: expected a command, got "a \'b": No closing quotation'),
+        ("servers.json#lokal", {}, "expected the name of a server (local, remote, wrong, python3), got lokal"),
+        ("servers.json#wrong", {}, "servers.json:1: mcpServers.wrong.command: expected"),
+        ("x", {"mcp_json": Path("missing.json")}, "missing.json: cannot be read: No such file or directory"),
+        (
+            "script.py",
+            {},
+            "TARGET: script.py is a file: a plugin is served with --plugin, a program run with -- python",
+        ),
+        ("server", {"headers": ("A=1",)}, "--header: a command has no HTTP"),
+        ("server", {"transport": "http"}, "--transport: a command has no HTTP"),
+        ("https://a.b", {"env": ("A=1",)}, "--env: a URL has no process"),
+        ("https://a.b", {"cwd": Path("/")}, "--cwd: a URL has no process"),
+        ("https://a.b", {"inherit_env": True}, "--inherit-env: a URL has no process"),
+        ("https://a.b", {"headers": ("secret",)}, "--header: expected NAME=VALUE, got something else"),
+        ("https://a.b", {"headers": ("=secret",)}, "--header: expected NAME=VALUE, got something else"),
+        ("https://a.b", {"headers": ("A=$MISSING",)}, "--header A: there is no variable MISSING in the environment"),
+        ("https://a.b", {"headers": ("A=@missing",)}, "--header A: missing cannot be read: No such file or directory"),
+        ("servers.json#remote", {"env": ("A=1",)}, "--env: remote has a URL and no process"),
+        ("servers.json#local", {"headers": ("A=1",)}, "--header: local is a command and has no HTTP"),
+        ("", {"plugins": ("missing.py",)}, "--plugin: no such file: missing.py"),
+        ("", {"plugins": ("x.py",), "headers": ("A=1",)}, "--header: plugins are served in this process"),
+    ],
+)
+def test_a_target_that_makes_no_sense(folder: Path, target: str, options: dict[str, Any], said: str) -> None:
+    (folder / "servers.json").write_text(json.dumps(FILE))
+    (folder / "script.py").write_text("")
+    with pytest.raises(ConfigError) as refused:
+        find(target, **options)
+
+    assert said in str(refused.value)
+
+
+def test_a_name_that_is_a_server_and_a_program_has_to_be_told_apart(folder: Path) -> None:
+    """Somebody else's folder must not slip its own server under the name of a program."""
+    (folder / ".mcp.json").write_text(json.dumps(FILE))
+    with pytest.raises(ConfigError) as refused:
+        find("python3")
+
+    told = "python3 is a server of .mcp.json and a program"
+    assert str(refused.value) == f"TARGET: {told}; say .mcp.json#python3, or -- python3"
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("list",), b"Missing argument 'TARGET'"),
+        (("list", "--"), b"expected a command behind --, got nothing"),
+        (("call", "x"), b"Missing argument 'TOOL'"),
+        (("list", "x", "tolls"), b"'tolls' is not one of 'tools', 'resources', 'templates', 'prompts'"),
+        (("list", "x", "--revision", "2024"), b"'2024' is not one of"),
+        (("list", "x", "--timeout", "nan"), b"expected a number of seconds, got nan"),
+        (("list", "x", "--timeout", "0"), b"Invalid value for '--timeout'"),
+        (("list", "https://a.b", "--env", "A=1"), b"mcptrio: --env: a URL has no process\n"),
+    ],
+)
+def test_wrong_use_is_exit_code_2(folder: Path, args: tuple[str, ...], said: bytes) -> None:
+    done = run(*args, cwd=folder)
+
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert said in done.stderr

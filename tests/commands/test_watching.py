@@ -1,0 +1,62 @@
+"""``watch``: changes as lines, up to a number of them or Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.commands.processes import PLUGIN, run, started
+from tests.distributions import one_tool
+from tests.processes import PATIENCE, serving
+
+__all__: list[str] = []
+
+
+def line_of(process: subprocess.Popen[bytes], *, err: bool = False) -> bytes:
+    """Its next line, soon."""
+    pipe = process.stderr if err else process.stdout
+    assert pipe is not None
+    assert select.select([pipe], [], [], PATIENCE)[0], "nothing came"
+    return pipe.readline()
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_changes_of_a_resource(tmp_path: Path, revision: str) -> None:
+    with serving("--http", "--port=0", "--plugin", str(PLUGIN), cwd=tmp_path) as served:
+        url = f"http://127.0.0.1:{served.port}/mcp"
+        with started("watch", url, "note://1", "--count", "1", "--revision", revision, cwd=tmp_path) as watching:
+            assert line_of(watching, err=True) == b"watching\n"
+            for uri in ("note://2", "note://1"):
+                assert run("call", url, "touch", f"uri={uri}", cwd=tmp_path).returncode == 0
+
+            assert line_of(watching) == b"resource note://1\n"
+            assert watching.wait(PATIENCE) == 0
+
+
+def test_changes_of_lists_as_json_until_ctrl_c(tmp_path: Path) -> None:
+    with serving("--http", "--port=0", "--plugin", "everything", cwd=tmp_path) as served:
+        url = f"http://127.0.0.1:{served.port}/mcp"
+        with started("watch", url, "--json", cwd=tmp_path) as watching:
+            assert line_of(watching, err=True) == b"watching\n"
+            assert run("call", url, "test_trigger_tool_change", cwd=tmp_path).returncode == 0
+            assert json.loads(line_of(watching)) == {"kind": "tools"}
+            watching.send_signal(signal.SIGINT)
+
+            assert watching.wait(PATIENCE) == 130
+
+
+def test_a_server_that_tells_of_nothing(tmp_path: Path) -> None:
+    (tmp_path / "answers.json").write_text("{}")
+    odd = run("watch", "--", sys.executable, str(Path(__file__).parent / "odd_server.py"), "answers.json", cwd=tmp_path)
+    (tmp_path / "bare.py").write_text(one_tool("bare"))
+    bare = run("watch", "--plugin", "bare.py", "--prompts", cwd=tmp_path)
+
+    assert odd.returncode == bare.returncode == 2
+    assert odd.stderr == b"mcptrio: the server tells of no changes to its lists; name a resource to watch\n"
+    assert bare.stderr == b"mcptrio: the server does not tell of prompts\n"

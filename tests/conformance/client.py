@@ -1,0 +1,204 @@
+"""The client under test of the official conformance suite, one run a scenario.
+
+Started by the suite as ``<command> <server-url>``; what is to be done there is in the environment. Uses nothing but the
+public names of mcptrio.
+The one rule: a scenario that did not go as it should ends with a traceback and status 1, so a run that only looks good
+to the suite's server fails too.
+
+Source: @modelcontextprotocol/conformance, src/scenarios/client; src/runner/client.ts (MCP_CONFORMANCE_*).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import trio
+from attrs import field, frozen
+
+from mcptrio import CallToolResult, Client, Form, Handlers, TextContent, connect
+
+__all__ = ["DONE", "SCENARIOS", "Task", "Unexpected", "main"]
+
+SECONDS: Final = 20
+"""For one scenario; the suite gives 30."""
+DONE: Final = "done"
+"""Written at the end."""
+
+
+@frozen(kw_only=True)
+class Task:
+    """What the suite wants done."""
+
+    url: str
+    scenario: str
+    revision: str
+    context: Mapping[str, Any] = field(factory=dict)
+
+    @classmethod
+    def read(cls, url: str, environment: Mapping[str, str]) -> Task:
+        return cls(
+            url=url,
+            scenario=environment["MCP_CONFORMANCE_SCENARIO"],
+            revision=environment["MCP_CONFORMANCE_PROTOCOL_VERSION"],
+            context=json.loads(environment.get("MCP_CONFORMANCE_CONTEXT", "{}")),
+        )
+
+    @asynccontextmanager
+    async def connected(self, handlers: Handlers | None = None) -> AsyncIterator[Client]:
+        """A client that found out by itself which revision the server speaks; it must be the one that is tested."""
+        async with connect(self.url, handlers=handlers) as client:
+            expect(client.revision == self.revision, f"expected to speak {self.revision}, not {client.revision}")
+            yield client
+
+
+class Unexpected(Exception):
+    """The server answered, but not with what the scenario's server answers."""
+
+
+def expect(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise Unexpected(otherwise)
+
+
+def text_of(result: CallToolResult) -> str:
+    expect(not result.is_error, f"expected no tool error, got {result.content}")
+    return "".join(block.text for block in result.content if isinstance(block, TextContent))
+
+
+# The scenarios
+
+
+async def list_tools(task: Task) -> None:
+    async with task.connected() as client:
+        await client.tools().all()
+
+
+async def initialize(task: Task) -> None:
+    """Pinned: this server would agree to any revision, and 2025-06-18 is one to test."""
+    async with connect(task.url, revision=task.revision) as client:
+        expect(client.server_info is not None and client.server_info.name == "test-server", "expected a server's name")
+        expect(await client.tools().all() == (), "expected no tools")
+
+
+async def call_a_tool(task: Task) -> None:
+    async with connect(task.url, revision=task.revision) as client:
+        [tool] = await client.tools().all()
+        said = text_of(await client.call_tool(tool.name, {"a": 5, "b": 3}))
+        expect(said == "The sum of 5 and 3 is 8", f"expected a sum, got {said!r}")
+
+
+async def accept_defaults(task: Task) -> None:
+    async def elicit(form: Form) -> object:
+        return form.accept()
+
+    async with task.connected(Handlers(elicit=elicit)) as client:
+        text_of(await client.call_tool("test_client_elicitation_defaults"))
+
+
+async def resume_a_stream(task: Task) -> None:
+    """Not through ``connected``: this server answers ``initialize`` with an older revision."""
+    async with connect(task.url) as client:
+        said = text_of(await client.call_tool("test_reconnection"))
+        expect(said == "Reconnection test completed successfully", f"expected the delayed answer, got {said!r}")
+
+
+async def declare_everything(task: Task) -> None:
+    async def elicit(form: Form) -> object:
+        return form.decline()
+
+    async def sample(params: object) -> str:
+        return "nothing"
+
+    async with task.connected(Handlers(elicit=elicit, sample=sample, roots=["/tmp"])) as client:
+        await client.tools().all()
+        await client.ping()
+
+
+async def echo_request_state(task: Task) -> None:
+    async with trio.open_nursery() as nursery:
+        asked = trio.Event()
+        called = trio.Event()
+
+        async def elicit(form: Form) -> dict[str, Any]:
+            asked.set()
+            await called.wait()
+            return {"confirmed": True}
+
+        async with task.connected(Handlers(elicit=elicit)) as client:
+
+            async def call_in_between() -> None:
+                await asked.wait()
+                expect(text_of(await client.call_tool("test_mrtr_unrelated")) == "unrelated-ok", "expected another")
+                called.set()
+
+            nursery.start_soon(call_in_between)
+            for name, expected in (
+                ("test_mrtr_echo_state", "echo-state-ok"),
+                ("test_mrtr_no_state", "no-state-ok"),
+                ("test_mrtr_no_result_type", "no-result-type-test-ok"),
+            ):
+                said = text_of(await client.call_tool(name))
+                expect(said == expected, f"{name}: expected {expected!r}, got {said!r}")
+
+
+async def use_each_kind(task: Task) -> None:
+    async with task.connected() as client:
+        for tool in await client.tools().all():
+            text_of(await client.call_tool(tool.name))
+        for resource in await client.resources().all():
+            await client.read_resource(resource.uri)
+        for prompt in await client.prompts().all():
+            await client.get_prompt(prompt.name)
+
+
+async def make_the_calls(task: Task) -> None:
+    """Without a list before: the client has to find out by itself what is to be repeated in headers."""
+    async with task.connected() as client:
+        for call in task.context["toolCalls"]:
+            text_of(await client.call_tool(call["name"], call["arguments"]))
+
+
+async def call_what_is_shown(task: Task) -> None:
+    async with task.connected() as client:
+        shown = await client.tools().all()
+        for tool in shown:
+            text_of(await client.call_tool(tool.name, dict.fromkeys(tool.input_schema["required"], "x")))
+        expect([tool.name for tool in shown] == ["valid_tool"], f"expected the valid tool, got {shown}")
+
+
+async def send_a_schema_back(task: Task) -> None:
+    async with task.connected() as client:
+        schemas = {tool.name: tool.input_schema async for tool in client.tools()}
+        text_of(await client.call_tool("json_schema_echo", {"schema": schemas["json_schema_2020_12_tool"]}))
+
+
+SCENARIOS: Final[Mapping[str, Callable[[Task], Awaitable[None]]]] = {
+    "elicitation-sep1034-client-defaults": accept_defaults,
+    "http-custom-headers": make_the_calls,
+    "http-invalid-tool-headers": call_what_is_shown,
+    "http-standard-headers": use_each_kind,
+    "initialize": initialize,
+    "json-schema-2020-12-preservation": send_a_schema_back,
+    "json-schema-ref-no-deref": list_tools,
+    "request-metadata": declare_everything,
+    "sep-2322-client-request-state": echo_request_state,
+    "sse-retry": resume_a_stream,
+    "tools_call": call_a_tool,
+}
+
+
+async def main() -> None:
+    task = Task.read(sys.argv[1], os.environ)
+    with trio.fail_after(SECONDS):
+        await SCENARIOS[task.scenario](task)
+    # The suite forgives some clients an exit with an error; nothing forgives this line if it is missing.
+    print(DONE)
+
+
+if __name__ == "__main__":
+    trio.run(main)

@@ -1,0 +1,237 @@
+"""Runs single scenarios of the official conformance suite against a client and judges what they wrote.
+
+Called by test_client.py, and by hand: ``python -m tests.conformance.client_runner [scenario]``.
+The one rule: each scenario is run alone. Run together, the suite ignores how the clients ended, and a client that does
+nothing passes some of them.
+
+Source: @modelcontextprotocol/conformance, the version pinned in package.json; `client --help`; src/runner/client.ts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from attrs import frozen
+
+from tests.conformance.client import DONE
+from tests.conformance.runner import HERE, WIRE_CHECK, Allowed, Check, ConformanceError, Scenario, find_suite
+from tests.node import Node, find_node
+
+__all__ = ["CASES", "COMMAND", "Case", "Run", "judge_run", "listed", "required", "run_case", "select"]
+
+COMMAND = (sys.executable, str(HERE / "client.py"))
+
+RUN_SECONDS = 60
+"""A scenario takes 1 to 2 s on two cores; the client has its own deadline of 20 s, the suite one of 30."""
+
+_OUTPUT = 6000
+"""Characters of what a failed run wrote that are shown."""
+
+
+@frozen(order=True)
+class Case:
+    scenario: str
+    revision: str
+
+    def __str__(self) -> str:
+        return f"{self.scenario}-{self.revision}"
+
+
+def _cases(revision: str, *scenarios: str) -> tuple[Case, ...]:
+    return tuple(Case(scenario, revision) for scenario in scenarios)
+
+
+CASES = (
+    *_cases("2025-06-18", "initialize", "tools_call"),
+    *_cases(
+        "2025-11-25",
+        "elicitation-sep1034-client-defaults",
+        "initialize",
+        "json-schema-2020-12-preservation",
+        "sse-retry",
+        "tools_call",
+    ),
+    *_cases(
+        "2026-07-28",
+        "http-custom-headers",
+        "http-invalid-tool-headers",
+        "http-standard-headers",
+        "json-schema-2020-12-preservation",
+        "json-schema-ref-no-deref",
+        "request-metadata",
+        "sep-2322-client-request-state",
+        "tools_call",
+    ),
+)
+"""Every scenario in every revision it applies to, but for what client_skips.toml names."""
+
+
+@frozen(kw_only=True)
+class Run:
+    """One scenario and how it ended."""
+
+    case: Case
+    scenario: Scenario
+    passed: bool
+    """What the suite says."""
+    said: str
+    """The client's standard output."""
+    output: str
+    """The suite's, which repeats what a client that failed wrote."""
+
+
+def run_case(
+    case: Case, *, node: Node, suite: Path, out: Path, command: Sequence[str] = COMMAND, seconds: float = RUN_SECONDS
+) -> Run:
+    """Run one scenario and read what it wrote.
+
+    Args:
+        out: an empty or missing directory.
+        command: the client; the suite adds the URL.
+
+    Raises:
+        ConformanceError: the suite broke off, or hung for ``seconds``.
+    """
+    # The suite splits the command at blanks and hands the parts, joined again, to a shell.
+    options = ["--command", shlex.join(command), "--scenario", case.scenario, "--spec-version", case.revision]
+    try:
+        done = subprocess.run(
+            [node.binary, suite, "client", *options, "-o", out],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ConformanceError(f"{case}: the suite did not end in {seconds:g} s") from None
+    output = (done.stderr + done.stdout)[-_OUTPUT:]
+    directories = [path.parent for path in out.rglob("checks.json")]
+    if done.returncode not in (0, 1) or len(directories) != 1:
+        raise ConformanceError(
+            f"{case}: expected one checks.json, got {len(directories)} ({done.returncode}):\n{output}"
+        )
+    [directory] = directories
+    return Run(
+        case=case,
+        scenario=Scenario(case.scenario, _read_checks(directory / "checks.json")),
+        passed=done.returncode == 0,
+        said=(directory / "stdout.txt").read_text("utf-8"),
+        output=output,
+    )
+
+
+def judge_run(run: Run, allowed: Allowed) -> list[str]:
+    """What is wrong with a run, one line each; nothing when it conforms."""
+    complaints = []
+    name = run.case.scenario
+    if not run.passed or run.said.splitlines()[-1:] != [DONE]:
+        complaints.append(f"{run.case}: the client did not come to its end:\n{run.output}")
+    if not run.scenario.count("SUCCESS"):
+        complaints.append(f"{run.case}: no check of its own succeeded")
+    skipped = {f"{name}:{check.id}" for check in run.scenario.checks if check.status == "SKIPPED"}
+    complaints += [
+        f"{name}:{check.id} {check.status} {check.message}".rstrip()
+        for check in run.scenario.checks
+        if check.status not in ("SUCCESS", "INFO")
+        and not (check.status == "SKIPPED" and f"{name}:{check.id}" in allowed.skipped)
+    ]
+    complaints += [
+        f"{entry} is not skipped: take it out of [skipped]"
+        for entry in allowed.skipped
+        if entry.partition(":")[0] == name and entry not in skipped
+    ]
+    return complaints
+
+
+def listed(node: Node, suite: Path) -> dict[str, frozenset[str]]:
+    """The suite's client scenarios, and the revisions each applies to; none for extensions."""
+    scenarios = {}
+    for line in _list(node, suite, "--client"):
+        found = re.fullmatch(r"  - (\S+) \[(.+)\]", line)
+        if found is not None:
+            scenarios[found[1]] = frozenset(re.findall(r"\d{4}-\d\d-\d\d", found[2]))
+    if not scenarios:
+        raise ConformanceError("expected lines like '  - tools_call [2025-11-25]' from list --client, got none")
+    return scenarios
+
+
+def required(node: Node, suite: Path, revision: str) -> frozenset[str]:
+    """The client scenarios that a revision requires."""
+    lines = iter(_list(node, suite, "--requirements", revision))
+    for line in lines:
+        if line.startswith("Client scenarios"):
+            break
+    names = set()
+    for line in lines:
+        if not line.startswith("  - "):
+            break
+        names.add(line.removeprefix("  - ").strip())
+    if not names:
+        raise ConformanceError(f"expected client scenarios from list --requirements {revision}, got none")
+    return frozenset(names)
+
+
+def select(names: Iterable[str], allowed: Allowed) -> frozenset[str]:
+    """The scenarios that are to be run."""
+    return frozenset(name for name in names if not any(fnmatchcase(name, each) for each in allowed.unsupported))
+
+
+def _list(node: Node, suite: Path, *options: str) -> list[str]:
+    listing = subprocess.run(
+        [node.binary, suite, "list", *options], capture_output=True, text=True, timeout=RUN_SECONDS, check=True
+    )
+    return listing.stdout.splitlines()
+
+
+def _read_checks(path: Path) -> tuple[Check, ...]:
+    try:
+        # One id may stand for several checks, which then differ in their names.
+        return tuple(
+            Check(
+                id=WIRE_CHECK if entry["id"] == WIRE_CHECK else f"{entry['id']}/{entry['name']}",
+                status=entry["status"],
+                message=str(entry.get("errorMessage") or ""),
+            )
+            for entry in json.loads(path.read_bytes())
+        )
+    except (ValueError, KeyError, TypeError) as wrong:
+        raise ConformanceError(f"expected a list of checks, got {wrong!r} @ {path}") from wrong
+
+
+def main() -> int:
+    """Run our client through all scenarios, or those named, and judge it."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("scenario", nargs="*")
+    arguments = parser.parse_args()
+    node = find_node()
+    suite = find_suite(node)
+    allowed = Allowed.read(HERE / "client_skips.toml")
+    wrong = 0
+    for case in CASES:
+        if arguments.scenario and case.scenario not in arguments.scenario:
+            continue
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory() as out:
+            run = run_case(case, node=node, suite=suite, out=Path(out))
+        complaints = judge_run(run, allowed)
+        print(f"{case}: {run.scenario.count('SUCCESS')} checks, {len(complaints)} complaints", end=" ")
+        print(f"({time.monotonic() - began:.1f} s)")
+        for complaint in complaints:
+            print(f"  {complaint}")
+        wrong += len(complaints)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""A server written by hand, for a host: it does wrong what a test wants done wrong, and can be connected again.
+
+Used as a target in the place of a ``mcptrio.Server`` of this process.
+The one rule: what is not scripted is answered as a plain handshake server would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import trio
+from attrs import define, field
+
+from mcptrio import ConnectionClosed, Server
+from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
+from mcptrio.protocol.model.lifecycle import Implementation
+
+__all__ = ["Scripted", "note", "plain", "text_of"]
+
+Script = Callable[["Scripted", Any, dict[str, Any]], Awaitable[Any]]
+"""Gets the server, its channel and the request's params; gives the result, or ``None`` for no answer at all."""
+
+
+@define(eq=False)
+class Scripted:
+    """
+    Args:
+        scripts: by method.
+        tools: the names it lists.
+        begins: run with the channel when it is connected, before anything is read.
+    """
+
+    scripts: dict[str, Script] = field(factory=dict)
+    tools: tuple[str, ...] = ("echo",)
+    begins: Callable[[Any], Awaitable[None]] | None = None
+    title: str | None = None
+    name: str = "scripted"
+    connected: int = 0
+    received: list[Any] = field(factory=list)
+    channel: Any = None
+    is_open: bool = True
+    supervisor: None = None
+    _arrived: trio.Event = field(factory=trio.Event)
+
+    @property
+    def info(self) -> Implementation:
+        return Implementation(name=self.name, version="1")
+
+    async def serve(self, channel: Any) -> None:
+        self.connected += 1
+        self.channel = channel
+        try:
+            async with trio.open_nursery() as nursery:
+                if self.begins is not None:
+                    await self.begins(channel)
+                while True:
+                    for message in await channel.receive():
+                        self.received.append(message)
+                        self._arrived.set()
+                        self._arrived = trio.Event()
+                        if isinstance(message, Request):
+                            nursery.start_soon(self._answer, channel, message)
+        except* (trio.EndOfChannel, ConnectionClosed):
+            pass
+        finally:
+            with trio.CancelScope(shield=True):
+                await channel.aclose()
+
+    async def answer_to(self, id: str) -> Any:
+        """What the client answers to a request of this server."""
+        while not (found := [each for each in self.received if getattr(each, "id", None) == id]):
+            await self._arrived.wait()
+        return found[0]
+
+    async def _answer(self, channel: Any, request: Request) -> None:
+        script = self.scripts.get(request.method)
+        if script is not None:
+            result = await script(self, channel, dict(request.params or {}))
+        else:
+            result = self._usual(request)
+        if isinstance(result, tuple):
+            code, message = result
+            await channel.send([ErrorResponse(id=request.id, code=code, message=message)])
+        elif result is not None:
+            await channel.send([Response(id=request.id, result=result)])
+
+    def _usual(self, request: Request) -> Any:
+        params = request.params or {}
+        if request.method == "initialize":
+            info = {"name": self.name, "version": "1"} | ({"title": self.title} if self.title else {})
+            return {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {"tools": {"listChanged": True}, "resources": {"subscribe": True}},
+                "serverInfo": info,
+            }
+        if request.method == "tools/list":
+            return {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in self.tools]}
+        if request.method == "tools/call":
+            said = params.get("arguments", {}).get("text", params["name"])
+            return {"content": [{"type": "text", "text": said}]}
+        if request.method in ("ping", "resources/subscribe", "resources/unsubscribe"):
+            return {}
+        if request.method == "resources/list":
+            return {"resources": []}
+        return -32601, f"no such method: {request.method}"
+
+
+def note(method: str, **params: Any) -> Notification:
+    return Notification(method=method, params=params or None)
+
+
+def plain(name: str = "plain", **options: Any) -> Server:
+    """A server of mcptrio with a tool, a prompt and a resource."""
+    server = Server(name, **options)
+
+    async def echo(text: str = "") -> str:
+        """Say it again."""
+        return text or name
+
+    async def greet(who: str) -> str:
+        """Greet somebody."""
+        return f"Greet {who} of {name}."
+
+    async def readme() -> str:
+        """What it is."""
+        return f"This is {name}."
+
+    server.add_tool(echo, read_only=True)
+    server.add_prompt(greet)
+    server.add_resource(readme, "text://readme")
+    return server
+
+
+def text_of(result: Any) -> str:
+    """The text of a tool's result."""
+    return str(result.content[0].text)

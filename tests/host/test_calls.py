@@ -1,0 +1,156 @@
+"""Requests through a host reach the server that the name says, and fail as a client's do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from mcptrio import ConfigError, ConnectionClosed, Context, InvalidParams, MCPError, Progress, RequestTimeout
+from mcptrio.host import Host, HostOptions
+from tests.host.scripted import Scripted, plain, text_of
+
+__all__: list[str] = []
+
+
+async def test_the_name_says_the_server() -> None:
+    async with Host({"one": plain("1"), "two": plain("2")}, approve=None) as host:
+        assert text_of(await host.call_tool("one_echo")) == "1"
+        assert text_of(await host.call_tool("two_echo", {"text": "said"})) == "said"
+        prompt = await host.get_prompt("two_greet", {"who": "Ada"})
+        assert prompt.messages[0].content.text == "Greet Ada of 2."  # type: ignore[union-attr]
+        read = await host.read_resource("one", "text://readme")
+        assert read.contents[0].text == "This is 1."  # type: ignore[union-attr]
+
+
+async def test_tool_with_an_odd_name_is_called_by_its_own() -> None:
+    server = Scripted(tools=("files.read", "x" * 100))
+    async with Host({"my files": server}, approve=None) as host:
+        names = [each.name async for each in host.tools()]
+        said = [text_of(await host.call_tool(name)) for name in names]
+
+    assert said == ["files.read", "x" * 100]
+    assert all(len(name) <= 64 for name in names)
+
+
+async def test_name_is_found_without_having_been_listed() -> None:
+    async with Host({"one": Scripted(tools=("files.read",))}, approve=None) as host:
+        assert text_of(await host.call_tool("one_files_read_601e4eb6")) == "files.read"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("one_ecco", "no such tool: 'one_ecco'; did you mean `one_echo`?"),
+        ("tow_echo", "no such tool: 'tow_echo', since there is no such server; did you mean `two`?"),
+        ("echo", "since there is no such server"),
+    ],
+)
+async def test_unknown_tool_is_refused_with_the_nearest(name: str, told: str) -> None:
+    async with Host({"one": plain(), "two": plain()}, approve=None) as host:
+        with pytest.raises(InvalidParams) as refused:
+            await host.call_tool(name)
+
+    assert told in refused.value.message
+
+
+async def test_unknown_server_is_refused() -> None:
+    async with Host({"one": plain()}, approve=None) as host:
+        with pytest.raises(ConfigError, match="no such server: 'oen'; did you mean `one`"):
+            await host.read_resource("oen", "text://readme")
+        with pytest.raises(ConfigError, match="expected the server"):
+            await host.complete("resource", "page:///{name}", "name", "a")
+
+
+async def test_completion() -> None:
+    server = plain()
+
+    async def page(name: str) -> str:
+        """A page."""
+        return name
+
+    server.add_resource(page, "page:///{name}")
+    server.add_completion(["about", "contact"], "page:///{name}", "name")
+    server.add_completion(["Ada", "Bob"], "greet", "who")
+    async with Host({"wiki": server}, approve=None) as host:
+        assert (await host.complete("resource", "page:///{name}", "name", "ab", server="wiki")).values == ("about",)
+        assert (await host.complete("prompt", "wiki_greet", "who", "B")).values == ("Bob",)
+
+
+async def test_progress_is_reported_before_the_result() -> None:
+    server = plain()
+
+    async def count(ctx: Context) -> str:
+        for number in (1, 2, 3):
+            await ctx.report_progress(number, 3)
+            await trio.sleep(0.2)
+        return "done"
+
+    server.add_tool(count)
+    seen: list[Progress] = []
+    async with Host({"one": server}, approve=None) as host:
+        assert text_of(await host.call_tool("one_count", progress=seen.append)) == "done"
+
+    assert [each.progress for each in seen][-1] == 3
+
+
+async def test_call_that_takes_too_long_is_given_up(autojump_clock: trio.abc.Clock) -> None:
+    async def never(*_: Any) -> None:
+        await trio.sleep_forever()
+
+    async with Host({"one": Scripted({"tools/call": never})}, approve=None) as host:
+        with pytest.raises(RequestTimeout):
+            await host.call_tool("one_echo", timeout=3)
+        assert host.status()["one"].state == "ready"
+
+
+async def test_failures_of_the_server_are_its_own() -> None:
+    async def refuse(*_: Any) -> Any:
+        return -32000, "no"
+
+    async with Host({"one": Scripted({"tools/call": refuse}), "two": plain()}, approve=None) as host:
+        with pytest.raises(MCPError, match=r"^no$"):
+            await host.call_tool("one_echo")
+        assert text_of(await host.call_tool("two_echo")) == "plain"
+
+
+async def test_arguments_that_are_no_json_are_refused() -> None:
+    async with Host({"one": plain()}, approve=None) as host:
+        with pytest.raises(TypeError):
+            await host.call_tool("one_echo", {"text": object()})
+
+
+async def test_the_client_of_one_server() -> None:
+    async with Host({"one": plain()}, approve=None) as host:
+        assert await host.use("one", lambda client: client.ping()) >= 0
+
+
+async def test_call_to_a_server_that_does_not_come_is_given_up(autojump_clock: trio.abc.Clock) -> None:
+    async def never(*_: Any) -> None:
+        await trio.sleep_forever()
+
+    silent = Scripted({"server/discover": never, "initialize": never})
+    async with Host({"one": silent}, approve=None, options=HostOptions(patience=4)) as host:
+        started = trio.current_time()
+        with pytest.raises(ConnectionClosed, match="one is not connected: no connection within 4 s"):
+            await host.call_tool("one_echo")
+        assert trio.current_time() - started == pytest.approx(4)
+
+
+async def test_host_is_opened_once_and_not_used_before() -> None:
+    host = Host({"one": plain()}, approve=None, options=HostOptions(patience=0.01))
+    with pytest.raises(ConnectionClosed):
+        await host.call_tool("one_echo")
+    async with host:
+        pass
+    with pytest.raises(ConfigError, match="opened once"):
+        async with host:
+            pass
+
+
+async def test_what_the_body_raises_comes_out_as_it_was_raised() -> None:
+    with pytest.raises(KeyError, match="mine"):
+        async with Host({"one": plain()}, approve=None):
+            raise KeyError("mine")

@@ -1,0 +1,154 @@
+"""Changes of all servers, each with its server, from the beginning of a subscription to its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from mcptrio import ConfigError, ConnectionClosed
+from mcptrio.host import Host, HostChange, HostChanges
+from tests.host.scripted import Scripted, note, plain
+
+__all__: list[str] = []
+
+
+async def read(changes: HostChanges, count: int) -> list[HostChange]:
+    found: list[HostChange] = []
+    with trio.fail_after(5):
+        while len(found) < count:
+            found.append(await anext(changes))
+    return found
+
+
+async def settled(host: Host) -> None:
+    await host.settle()
+    await trio.testing.wait_all_tasks_blocked(0.05)
+
+
+async def test_lists_of_both_eras() -> None:
+    """One tells on a stream that was asked for, the other unasked."""
+    new, old = plain(), Scripted()
+
+    async def another() -> str:
+        return "another"
+
+    async with Host({"new": new, "old": old}, approve=None) as host:
+        await settled(host)
+        async with host.subscribe(tools=True) as changes:
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            new.add_tool(another)
+            [first] = await read(changes, 1)
+            await old.channel.send([note("notifications/tools/list_changed")])
+            [second] = await read(changes, 1)
+
+    assert (first, second) == (HostChange("new", "tools"), HostChange("old", "tools"))
+
+
+async def test_resources_of_a_server() -> None:
+    server = plain()
+    async with Host({"one": server, "two": plain()}, approve=None) as host:
+        await settled(host)
+        async with host.subscribe({"one": ["text://readme"]}) as changes:
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            server.notify_resource_updated("text://readme")
+            assert await read(changes, 1) == [HostChange("one", "resource", "text://readme")]
+
+
+async def test_servers_that_come_and_go_are_always_told() -> None:
+    async with Host({}, approve=None) as host, host.subscribe() as changes:
+        host.add("one", plain())
+        assert await read(changes, 1) == [HostChange("one", "server")]
+        await host.settle()
+        await host.remove("one")
+        assert await read(changes, 1) == [HostChange("one", "server")]
+
+
+async def test_server_that_is_added_is_followed() -> None:
+    server = Scripted()
+    async with Host({}, approve=None) as host, host.subscribe(tools=True) as changes:
+        host.add("one", server)
+        await settled(host)
+        await server.channel.send([note("notifications/tools/list_changed")])
+        assert await read(changes, 2) == [HostChange("one", "server"), HostChange("one", "tools")]
+
+
+async def test_server_that_is_lost_counts_as_changed(autojump_clock: trio.abc.Clock) -> None:
+    """Nobody knows what it would have told meanwhile."""
+    server = Scripted()
+    async with Host({"one": server}, approve=None) as host:
+        await host.settle()
+        async with host.subscribe({"one": ["x:1"]}, tools=True) as changes:
+            await trio.sleep(1)
+            await server.channel.aclose()
+            await trio.sleep(5)
+            told = set(await read(changes, 3))
+        assert host.status()["one"].connections == 2
+
+    assert told == {HostChange("one", "server"), HostChange("one", "tools"), HostChange("one", "resource", "x:1")}
+
+
+async def test_server_that_does_not_tell_is_named_and_the_others_are_followed() -> None:
+    async def refuse(*_: Any) -> Any:
+        return -32601, "no subscriptions here"
+
+    silent, other = Scripted({"resources/subscribe": refuse}), Scripted()
+    async with Host({"silent": silent, "other": other}, approve=None) as host:
+        await settled(host)
+        async with host.subscribe({"silent": ["x:1"], "other": ["x:2"]}) as changes:
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            assert changes.missing == {"silent": "no subscriptions here"}
+            await other.channel.send([note("notifications/resources/updated", uri="x:2")])
+            assert await read(changes, 1) == [HostChange("other", "resource", "x:2")]
+
+
+async def test_flood_of_one_server_hides_nothing_of_another() -> None:
+    loud, quiet = Scripted(), Scripted()
+    async with Host({"loud": loud, "quiet": quiet}, approve=None) as host:
+        await settled(host)
+        async with host.subscribe({"loud": ["x:"], "quiet": ["x:"]}) as changes:
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            await loud.channel.send([note("notifications/resources/updated", uri=f"x:/{n}") for n in range(5000)])
+            await quiet.channel.send([note("notifications/resources/updated", uri="x:/1")])
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            told = await read(changes, 2)
+            rest = []
+            with trio.move_on_after(0.5):
+                async for change in changes:
+                    rest.append(change)  # noqa: PERF401 - what is cut off is kept
+
+    assert HostChange("quiet", "resource", "x:/1") in told
+    assert len(rest) <= 256
+    assert HostChange("loud", "server") in rest, "what was dropped is told as a whole"
+
+
+async def test_subscribing_needs_a_server_and_an_open_host() -> None:
+    host = Host({"one": plain()}, approve=None)
+    with pytest.raises(ConnectionClosed, match="not open"):
+        async with host.subscribe():
+            pass
+    async with host:
+        with pytest.raises(ConfigError, match="no such server: 'two'"):
+            async with host.subscribe({"two": ["x:1"]}):
+                pass
+
+
+async def test_subscription_ends_with_the_host() -> None:
+    async def read_all(changes: HostChanges) -> None:
+        with pytest.raises(ConnectionClosed, match="the host is closed"):
+            async for _ in changes:
+                pass
+        ended.set()
+
+    ended = trio.Event()
+    async with trio.open_nursery() as nursery:
+        async with Host({"one": plain()}, approve=None) as host:
+            await settled(host)
+            manager = host.subscribe(tools=True)
+            changes = await manager.__aenter__()
+            nursery.start_soon(read_all, changes)
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            await manager.__aexit__(None, None, None)
+        nursery.cancel_scope.cancel()

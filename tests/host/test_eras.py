@@ -1,0 +1,76 @@
+"""The version a server was found to speak is remembered, and found out again when the server has changed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from mcptrio import ClientTimeouts, Command
+from mcptrio.host import Host, HostOptions
+from tests.host.scripted import Scripted
+
+__all__: list[str] = []
+
+SILENT = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    print(message["method"], file=open("heard", "a"))
+    if message["method"] == "initialize":
+        info = {"name": "old", "version": "1"}
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+    elif message["method"] == "tools/list":
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {"tools": []}}), flush=True)
+"""
+"""An old server that does not answer what it does not know."""
+
+
+async def test_server_that_comes_again_is_not_asked_what_it_speaks(tmp_path: Path) -> None:
+    (tmp_path / "silent.py").write_text(SILENT)
+    command = Command(args=[sys.executable, "silent.py"], cwd=tmp_path)
+    options = HostOptions(timeouts=ClientTimeouts(probe=1.0), patience=20)
+    with trio.fail_after(30):
+        async with Host({"one": command}, approve=None, options=options) as host:
+            await host.settle()
+            await host.remove("one")
+            host.add("two", command)
+            assert (await host.settle())["two"].revision == "2025-06-18"
+
+    heard = (tmp_path / "heard").read_text().split()
+    assert heard.count("server/discover") == 1
+    assert heard.count("initialize") == 2
+
+
+async def test_server_that_was_replaced_by_a_newer_one_is_asked_again(autojump_clock: trio.abc.Clock) -> None:
+    """It no longer shakes hands."""
+    is_new = False
+
+    async def discover(*_: Any) -> Any:
+        if not is_new:
+            return -32601, "no such method"
+        return {
+            "supportedVersions": ["2026-07-28"],
+            "capabilities": {"tools": {}},
+            "resultType": "complete",
+            "ttlMs": 0,
+        }
+
+    async def initialize(server: Scripted, channel: Any, params: dict[str, Any]) -> Any:
+        if is_new:
+            return -32601, "no such method"
+        info = {"name": "old", "version": "1"}
+        return {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
+
+    server = Scripted({"server/discover": discover, "initialize": initialize})
+    async with Host({"one": server}, approve=None, options=HostOptions(patience=60)) as host:
+        assert (await host.settle())["one"].revision == "2025-06-18"
+        is_new = True
+        await server.channel.aclose()
+        await trio.sleep(10)
+        status = host.status()["one"]
+
+    assert (status.state, status.revision) == ("ready", "2026-07-28")

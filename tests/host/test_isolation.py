@@ -1,0 +1,198 @@
+"""One server that is dead, hangs, floods, lies or breaks our own code is felt by no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from mcptrio import ConnectionClosed, MCPTrioError, RemoteProtocolError, serve_http
+from mcptrio.host import Host, HostOptions
+from mcptrio.protocol.messages import Request
+from tests.host.scripted import Scripted, note, plain, text_of
+
+__all__: list[str] = []
+
+
+async def never(*_: Any) -> None:
+    await trio.sleep_forever()
+
+
+async def others_work(host: Host, *, within: float = 1.0) -> None:
+    """The server ``good`` is as quick as ever."""
+    with trio.fail_after(within):
+        assert text_of(await host.call_tool("good_echo", {"text": "fine"})) == "fine"
+        found = await host.tools().all()
+    assert "good_echo" in [each.name for each in found.items]
+
+
+class Broken(Scripted):
+    """Its transport fails with an error that no transport may raise."""
+
+    async def serve(self, channel: Any) -> None:
+        raise ZeroDivisionError("a bug")
+
+
+async def hang_up(server: Scripted, channel: Any, params: dict[str, Any]) -> None:
+    await channel.aclose()
+
+
+@pytest.mark.parametrize(
+    ("make", "state", "told"),
+    [
+        (lambda: Scripted({"server/discover": hang_up, "initialize": hang_up}), "failed", "closed"),
+        (lambda: Scripted({"initialize": lambda *_: _refused()}), "failed", "no room"),
+        (lambda: Scripted({"initialize": lambda *_: _answer({"protocolVersion": "1999-01-01"})}), "failed", ""),
+        (lambda: Scripted({"initialize": lambda *_: _answer("hello")}), "failed", ""),
+        (Broken, "failed", "ZeroDivisionError"),
+        (lambda: ["/nowhere/there-is-no-such-program"], "failed", "there-is-no-such-program"),
+    ],
+    ids=["hangs up", "refuses", "another protocol", "nonsense", "breaks the transport", "no program"],
+)
+async def test_server_that_cannot_be_connected(make: Callable[[], Any], state: str, told: str) -> None:
+    async with Host({"bad": make(), "good": plain()}, approve=None, options=HostOptions(patience=0.5)) as host:
+        status = (await host.settle())["bad"]
+        await others_work(host)
+        with pytest.raises(ConnectionClosed, match="bad is not connected"):
+            await host.call_tool("bad_echo")
+
+    assert status.state == state
+    assert told in (status.reason or "")
+
+
+async def _refused() -> Any:
+    return -32000, "no room"
+
+
+async def _answer(result: Any) -> Any:
+    return result if isinstance(result, dict) else {"serverInfo": result}
+
+
+async def test_server_that_never_answers(autojump_clock: trio.abc.Clock) -> None:
+    silent = Scripted({"server/discover": never, "initialize": never})
+    async with Host({"bad": silent, "good": plain()}, approve=None, options=HostOptions(patience=1)) as host:
+        await others_work(host, within=1.5)
+        assert host.status()["bad"].state == "connecting"
+        status = (await host.settle(timeout=100))["bad"]
+
+    assert status.state == "failed"
+    assert "did not answer within 30 s" in (status.reason or "")
+
+
+async def test_server_that_ends_in_the_middle_of_a_call() -> None:
+    dying = Scripted({"tools/call": hang_up})
+    async with Host({"bad": dying, "good": plain()}, approve=None) as host:
+        with pytest.raises(ConnectionClosed):
+            await host.call_tool("bad_echo")
+        await others_work(host)
+
+
+async def test_server_that_floods() -> None:
+    """Notifications, requests and rubbish without an end; the others are called meanwhile."""
+
+    async def flood(channel: Any) -> None:
+        async def pour() -> None:
+            number = 0
+            with suppress(ConnectionClosed):
+                while True:
+                    number += 1
+                    await channel.send(
+                        [
+                            note("notifications/tools/list_changed"),
+                            note("notifications/resources/updated", uri=f"x:{number}"),
+                            note("notifications/message", level="info", data="x" * 1000),
+                            note("notifications/progress", progressToken=1, progress=number),
+                            note("notifications/cancelled", requestId=number),
+                            note("nobody/knows", what=number),
+                            Request(id=number, method="sampling/createMessage", params={}),
+                        ]
+                    )
+
+        nursery.start_soon(pour)
+
+    async with trio.open_nursery() as nursery:
+        flooding = Scripted(begins=flood)
+        async with Host({"bad": flooding, "good": plain()}, approve=None) as host:
+            async with host.subscribe(tools=True, uris={"bad": ["x:"]}) as changes:
+                await host.settle()
+                started = trio.current_time()
+                for _ in range(20):
+                    await others_work(host, within=5.0)
+                assert trio.current_time() - started < 10
+                assert (await anext(changes)).kind in ("server", "tools", "resource")
+
+
+async def test_server_that_lies_about_a_result() -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+    async def listed(*_: Any) -> Any:
+        return {"tools": [{"name": "echo", "inputSchema": {"type": "object"}, "outputSchema": schema}]}
+
+    async def call(*_: Any) -> Any:
+        return {"content": [], "structuredContent": {"n": "one"}}
+
+    lying = Scripted({"tools/list": listed, "tools/call": call})
+    async with Host({"bad": lying, "good": plain()}, approve=None) as host:
+        with pytest.raises(RemoteProtocolError, match="structured content"):
+            await host.call_tool("bad_echo")
+        await others_work(host)
+        assert host.status()["bad"].state == "ready"
+
+
+async def test_server_that_lists_a_tool_of_another() -> None:
+    """It can call its tools whatever it likes: what they are called in the host begins with its own name."""
+    lying = Scripted(tools=("echo", "good_echo"))
+    async with Host({"bad": lying, "good": plain()}, approve=None) as host:
+        names = [(each.name, each.server) async for each in host.tools()]
+        await others_work(host)
+
+    assert names == [("bad_echo", "bad"), ("bad_good_echo", "bad"), ("good_echo", "good")]
+
+
+async def test_endpoint_that_is_gone() -> None:
+    """Over HTTP, with a real socket."""
+    shutdown = trio.Event()
+    async with trio.open_nursery() as nursery:
+        [url] = await nursery.start(partial(serve_http, plain("web"), port=0, shutdown=shutdown))
+        async with Host({"web": url, "good": plain()}, approve=None) as host:
+            assert text_of(await host.call_tool("web_echo")) == "web"
+            shutdown.set()
+            await trio.sleep(0.2)
+            with pytest.raises(MCPTrioError):
+                await host.call_tool("web_echo")
+            await others_work(host)
+
+
+async def test_error_nobody_expects_is_logged_in_full(caplog: pytest.LogCaptureFixture) -> None:
+    async with Host({"bad": Broken(), "good": plain()}, approve=None) as host:
+        await host.settle()
+        await others_work(host)
+
+    assert "bad: the client failed" in caplog.text
+    assert "a bug" in caplog.text
+
+
+async def test_body_that_is_left_leaves_nothing(autojump_clock: trio.abc.Clock) -> None:
+    """Whatever the servers are doing at that moment; trio.run would not return while a task of theirs lived."""
+    servers = {
+        "silent": Scripted({"server/discover": never, "initialize": never}),
+        "hanging": Scripted({"tools/call": never}),
+        "good": plain(),
+    }
+
+    async def call() -> None:
+        with pytest.raises((ConnectionClosed, MCPTrioError)):
+            await host.call_tool("hanging_echo", timeout=1000)
+
+    async with trio.open_nursery() as nursery:
+        async with Host(servers, approve=None) as host:
+            nursery.start_soon(call)
+            await trio.sleep(5)
+        with trio.fail_after(5):
+            await trio.testing.wait_all_tasks_blocked()
+    assert host.status()["good"].state == "removed"

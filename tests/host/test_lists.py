@@ -1,0 +1,160 @@
+"""Lists of several servers: all of it, in order, in time, and what is missing is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from mcptrio import Tool
+from mcptrio.host import Host, HostList, HostListing, HostOptions, Listed
+from tests.host.scripted import Scripted, note, plain
+
+__all__: list[str] = []
+
+QUICK = HostOptions(patience=2.0)
+
+
+async def never(*_: Any) -> None:
+    await trio.sleep_forever()
+
+
+async def test_all_servers_in_their_order() -> None:
+    async with Host({"one": plain("1"), "two": plain("2")}, approve=None) as host:
+        tools: list[Listed[Tool]] = [each async for each in host.tools()]
+        prompts = (await host.prompts().all()).items
+        resources = (await host.resources().all()).items
+
+    assert [(each.name, each.server, each.item.name) for each in tools] == [
+        ("one_echo", "one", "echo"),
+        ("two_echo", "two", "echo"),
+    ]
+    assert [each.name for each in prompts] == ["one_greet", "two_greet"]
+    assert [(each.server, each.name) for each in resources] == [("one", "text://readme"), ("two", "text://readme")]
+
+
+async def test_templates_are_listed() -> None:
+    server = plain()
+
+    async def page(name: str) -> str:
+        """A page."""
+        return name
+
+    server.add_resource(page, "page:///{name}")
+    async with Host({"wiki": server}, approve=None) as host:
+        [template] = (await host.resource_templates().all()).items
+
+    assert (template.server, template.name, template.item.name) == ("wiki", "page:///{name}", "page")
+
+
+async def test_server_without_a_capability_has_none_of_it_and_is_not_missing() -> None:
+    async with Host({"one": Scripted()}, approve=None) as host:
+        prompts: HostList[Any] = await host.prompts().all()
+        templates = await host.resource_templates().all()
+
+    assert (prompts.items, prompts.missing) == ((), {})
+    assert (templates.items, templates.missing) == ((), {}), "it answered that it has no such method"
+
+
+async def test_slow_server_is_missing_and_delays_no_longer_than_patience(autojump_clock: trio.abc.Clock) -> None:
+    slow = Scripted({"tools/list": never})
+    async with Host({"slow": slow, "one": plain()}, approve=None, options=QUICK) as host:
+        await host.settle()
+        started = trio.current_time()
+        listing: HostListing[Tool] = host.tools()
+        found = [each.name async for each in listing]
+
+    assert found == ["one_echo"]
+    assert trio.current_time() - started == pytest.approx(2.0)
+    assert listing.missing == {"slow": "no answer within 2 s"}
+
+
+async def test_server_that_is_still_connecting_is_waited_for(autojump_clock: trio.abc.Clock) -> None:
+    async def late(*_: Any) -> Any:
+        await trio.sleep(1)
+        return -32601, "no such method"
+
+    async with Host({"late": Scripted({"server/discover": late})}, approve=None, options=QUICK) as host:
+        found = await host.tools().all()
+
+    assert [each.name for each in found.items] == ["late_echo"]
+
+
+async def test_server_that_is_known_to_be_down_is_not_waited_for(autojump_clock: trio.abc.Clock) -> None:
+    async def refuse(*_: Any) -> Any:
+        return -32603, "not today"
+
+    down = Scripted({"server/discover": refuse, "initialize": refuse})
+    async with Host({"down": down, "one": plain()}, approve=None) as host:
+        await host.settle()
+        started = trio.current_time()
+        found = await host.tools().all()
+
+        assert trio.current_time() == started
+    assert [each.name for each in found.items] == ["one_echo"]
+    assert found.missing == {"down": "not today"}
+
+
+async def test_list_without_an_end_is_cut_and_said_to_be() -> None:
+    async def endless(server: Scripted, channel: Any, params: dict[str, Any]) -> Any:
+        page = int(params.get("cursor", "0"))
+        tools = [{"name": f"t{page}-{number}", "inputSchema": {"type": "object"}} for number in range(50)]
+        return {"tools": tools, "nextCursor": str(page + 1)}
+
+    options = HostOptions(listed=120)
+    async with Host({"endless": Scripted({"tools/list": endless})}, approve=None, options=options) as host:
+        found = await host.tools().all()
+
+    assert len(found.items) == 120
+    assert found.missing == {"endless": "only the first 120 are listed"}
+
+
+@pytest.mark.parametrize(
+    ("lie", "told"),
+    [
+        ({"tools": "many"}, "tools"),
+        ({"tools": [{"name": 1, "inputSchema": {}}]}, "name"),
+        ({"tools": [], "nextCursor": "same"}, "same cursor twice"),
+        ((-32603, "out of order"), "out of order"),
+    ],
+)
+async def test_list_that_cannot_be_read_is_missing(lie: Any, told: str) -> None:
+    async def answer(*_: Any) -> Any:
+        return lie
+
+    async with Host({"liar": Scripted({"tools/list": answer}), "one": plain()}, approve=None) as host:
+        found = await host.tools().all()
+
+    assert [each.name for each in found.items] == ["one_echo"]
+    assert told in found.missing["liar"]
+
+
+async def test_tools_of_one_name_are_listed_once(caplog: pytest.LogCaptureFixture) -> None:
+    async with Host({"one": Scripted(tools=("a", "b", "a"))}, approve=None) as host:
+        found = await host.tools().all()
+
+    assert [each.name for each in found.items] == ["one_a", "one_b"]
+    assert "names that come twice" in caplog.text
+
+
+async def test_iterating_may_be_left_early() -> None:
+    async with Host({"one": plain(), "two": plain()}, approve=None) as host:
+        async for each in host.tools():
+            assert each.name == "one_echo"
+            break
+
+
+async def test_list_is_asked_for_again_when_it_has_changed() -> None:
+    server = Scripted(tools=("old",))
+    async with Host({"one": server}, approve=None) as host:
+        await host.call_tool("one_old")
+        server.tools = ("new",)
+        await server.channel.send([note("notifications/tools/list_changed")])
+        await trio.testing.wait_all_tasks_blocked()
+        found = await host.tools().all()
+
+        assert [each.name for each in found.items] == ["one_new"]
+        with pytest.raises(Exception, match="no such tool: 'one_old'; did you mean `one_new`"):
+            await host.call_tool("one_old")

@@ -1,0 +1,202 @@
+"""Servers come and go while a host is open, are started again when they are lost, and their state says so."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from mcptrio import Command, ConfigError, ConnectionClosed, memory_channel_pair
+from mcptrio.host import Host, HostOptions, ServerStatus
+from mcptrio.protocol.messages import Request
+from tests.host.scripted import Scripted, plain, text_of
+
+__all__: list[str] = []
+
+
+async def never(*_: Any) -> None:
+    await trio.sleep_forever()
+
+
+async def hang_up(server: Scripted, channel: Any, params: dict[str, Any]) -> None:
+    await channel.aclose()
+
+
+async def test_status_of_a_server_that_is_ready() -> None:
+    server = Scripted(name="its own name")
+    async with Host({"one": server}, approve=None) as host:
+        assert host.status()["one"].state == "connecting"
+        status: ServerStatus = (await host.settle())["one"]
+
+    assert (status.state, status.reason, status.revision) == ("ready", None, "2025-11-25")
+    assert status.info is not None
+    assert status.info.name == "its own name"
+    assert (status.connections, status.is_over) == (1, False)
+
+
+async def test_server_is_added_and_removed() -> None:
+    async with Host({}, approve=None) as host:
+        host.add("one", plain("1"))
+        assert text_of(await host.call_tool("one_echo")) == "1"
+        await host.remove("one")
+        assert host.status() == {}
+        host.add("one", plain("another"))
+        assert text_of(await host.call_tool("one_echo")) == "another"
+
+
+async def test_removing_ends_what_waits_for_the_server(autojump_clock: trio.abc.Clock) -> None:
+    async def call() -> None:
+        with pytest.raises(ConnectionClosed, match="one: it was removed"):
+            await host.call_tool("one_echo", timeout=1000)
+
+    async with Host({"one": Scripted({"tools/call": never}), "two": plain()}, approve=None) as host:
+        await host.settle()
+        with trio.fail_after(5):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(call)
+                await trio.testing.wait_all_tasks_blocked()
+                await host.remove("one")
+        assert text_of(await host.call_tool("two_echo")) == "plain"
+
+
+async def test_removing_one_that_does_not_answer(autojump_clock: trio.abc.Clock) -> None:
+    silent = Scripted({"server/discover": never, "initialize": never})
+    async with Host({"one": silent}, approve=None) as host:
+        await trio.sleep(1)
+        with trio.fail_after(5):
+            await host.remove("one")
+
+
+async def test_removing_before_the_host_is_opened() -> None:
+    host = Host({"one": plain(), "two": plain()}, approve=None)
+    await host.remove("one")
+    async with host:
+        assert list(await host.settle()) == ["two"]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("", "a server's name"), ("x" * 201, "a server's name"), ("a\nb", "a server's name")]
+)
+async def test_names_that_are_none(name: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        Host({name: plain()}, approve=None)
+
+
+async def test_name_is_there_once() -> None:
+    host = Host({"one": plain()}, approve=None)
+    with pytest.raises(ConfigError, match="expected a name unlike those of other servers"):
+        host.add("one", plain())
+    with pytest.raises(ConfigError, match="no such server: 'two'"):
+        await host.remove("two")
+
+
+async def test_closed_host_takes_no_more_servers() -> None:
+    async with Host({}, approve=None) as host:
+        pass
+    with pytest.raises(ConnectionClosed, match="the host is closed"):
+        host.add("one", plain())
+
+
+async def test_names_whose_tools_would_have_the_same_names() -> None:
+    """Of names that are changed for the tools' sake, the changed one may belong to somebody."""
+    host = Host({"my_notes": plain()}, approve=None)
+    with pytest.raises(ConfigError, match="got 'my-notes-c23dc8' beside 'my_notes'"):
+        host.add("my-notes-c23dc8", plain())
+
+
+async def test_target_that_is_none_is_refused_at_once() -> None:
+    with pytest.raises(ConfigError, match="target"):
+        Host({"one": 7}, approve=None)  # type: ignore[dict-item]
+
+
+async def test_server_that_is_lost_is_connected_again(autojump_clock: trio.abc.Clock) -> None:
+    server = Scripted()
+    async with Host({"one": server}, approve=None) as host:
+        assert text_of(await host.call_tool("one_echo")) == "echo"
+        await server.channel.aclose()
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        lost = host.status()["one"]
+        assert text_of(await host.call_tool("one_echo")) == "echo"
+        again = host.status()["one"]
+
+    assert (lost.state, lost.reason, lost.is_over) == ("failed", "the server closed the connection", False)
+    assert (again.state, again.reason, again.connections) == ("ready", None, 2)
+
+
+async def test_server_that_comes_late_is_tried_until_it_is_there(autojump_clock: trio.abc.Clock) -> None:
+    async def refuse(*_: Any) -> Any:
+        return (-32603, "starting") if trio.current_time() - began < 60 else (-32601, "no such method")
+
+    async def handshake(server: Scripted, channel: Any, params: dict[str, Any]) -> Any:
+        if trio.current_time() - began < 60:
+            return -32603, "starting"
+        return server._usual(Request(id=0, method="initialize"))
+
+    began = trio.current_time()
+    server = Scripted({"server/discover": refuse, "initialize": handshake})
+    async with Host({"one": server}, approve=None, options=HostOptions(patience=120)) as host:
+        status = (await host.settle())["one"]
+        assert (status.state, status.reason) == ("failed", "starting")
+        assert text_of(await host.call_tool("one_echo")) == "echo"
+
+    assert trio.current_time() - began < 110
+    assert 5 <= server.connected <= 12, "each attempt comes later than the one before"
+
+
+async def test_without_restart_a_lost_server_stays_lost(autojump_clock: trio.abc.Clock) -> None:
+    server = Scripted({"tools/call": hang_up})
+    async with Host({"one": server}, approve=None, options=HostOptions(restart=False)) as host:
+        with pytest.raises(ConnectionClosed):
+            await host.call_tool("one_echo")
+        await trio.sleep(100)
+        status = host.status()["one"]
+        with pytest.raises(ConnectionClosed, match="one is not connected: the server closed the connection"):
+            await host.call_tool("one_echo")
+
+    assert (status.state, status.is_over, server.connected) == ("failed", True, 1)
+
+
+async def test_channel_cannot_be_opened_again(autojump_clock: trio.abc.Clock) -> None:
+    ours, theirs = memory_channel_pair()
+    server = Scripted({"tools/call": hang_up})
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(server.serve, theirs)
+        async with Host({"one": ours}, approve=None) as host:
+            with pytest.raises(ConnectionClosed):
+                await host.call_tool("one_echo")
+            await trio.sleep(1)
+            assert host.status()["one"].is_over
+
+
+DIES = """
+import os
+from mcptrio import tool
+
+@tool
+def number() -> int:
+    return os.getpid()
+
+@tool
+def die() -> int:
+    os._exit(3)
+"""
+
+
+async def test_process_that_dies_is_started_again(tmp_path: Path) -> None:
+    (tmp_path / "dies.py").write_text(DIES)
+    command = Command(args=[sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin", "dies.py"], cwd=tmp_path)
+    with trio.fail_after(30):
+        async with Host({"one": command, "two": plain()}, approve=None, options=HostOptions(patience=20)) as host:
+            first = text_of(await host.call_tool("one_number"))
+            with pytest.raises(ConnectionClosed, match="3"):
+                await host.call_tool("one_die")
+            assert text_of(await host.call_tool("two_echo")) == "plain"
+            second = text_of(await host.call_tool("one_number"))
+            status = host.status()["one"]
+
+    assert first != second
+    assert (status.state, status.connections) == ("ready", 2)

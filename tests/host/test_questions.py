@@ -1,0 +1,230 @@
+"""What servers ask passes the user's approval first, and comes under the name the user gave the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from mcptrio import Context, ElicitURL, Form, Handlers, Page, ToolError
+from mcptrio.host import ApprovalRequest, AuditRecord, Host, HostOptions, NotApproved
+from mcptrio.protocol.messages import ErrorResponse, Request, Response
+from tests.host.scripted import Scripted, note, plain, text_of
+
+__all__: list[str] = []
+
+FORM = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}}
+PAGE = {"mode": "url", "message": "Pay", "url": "https://pay.example/1", "elicitationId": "1"}
+SAMPLING = {"messages": [{"role": "user", "content": {"type": "text", "text": "Hello?"}}], "maxTokens": 10}
+
+
+def asking(method: str, params: dict[str, Any]) -> Scripted:
+    """A handshake server that asks in the middle of a call; what it is told is the tool's result."""
+
+    async def call(server: Scripted, channel: Any, call_params: dict[str, Any]) -> Any:
+        await channel.send([Request(id="q", method=method, params=params)])
+        answer = await server.answer_to("q")
+        said = answer.result if isinstance(answer, Response) else {"error": [answer.code, answer.message]}
+        return {"content": [{"type": "text", "text": repr(said)}]}
+
+    return Scripted({"tools/call": call}, title="Your Bank")
+
+
+def only(*kinds: str) -> Callable[[ApprovalRequest], Any]:
+    async def approve(request: ApprovalRequest) -> bool:
+        return request.kind in ("tool", *kinds)
+
+    return approve
+
+
+async def fill_in(form: Form) -> Any:
+    return {"name": form.server}
+
+
+async def go(page: Page) -> bool:
+    return True
+
+
+async def say(params: Any) -> str:
+    return "Hello!"
+
+
+ALL = Handlers(elicit=fill_in, open_page=go, sample=say)
+
+
+async def test_form_names_the_server_as_the_user_does() -> None:
+    async with Host({"notes": asking("elicitation/create", FORM)}, approve=None, handlers=ALL) as host:
+        assert text_of(await host.call_tool("notes_echo")) == "{'action': 'accept', 'content': {'name': 'notes'}}"
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "kind", "told"),
+    [
+        ("elicitation/create", FORM, "form", "{'action': 'decline'}"),
+        ("elicitation/create", PAGE, "page", "{'action': 'decline'}"),
+        ("sampling/createMessage", SAMPLING, "sampling", "{'error': [-1, 'User rejected sampling request']}"),
+    ],
+)
+async def test_refusal_is_the_one_the_protocol_has(method: str, params: dict[str, Any], kind: str, told: str) -> None:
+    records: list[AuditRecord] = []
+    seen: list[ApprovalRequest] = []
+
+    async def approve(request: ApprovalRequest) -> bool:
+        seen.append(request)
+        return request.kind == "tool"
+
+    server = asking(method, params)
+    async with Host({"notes": server}, approve=approve, handlers=ALL, audit=records.append) as host:
+        assert text_of(await host.call_tool("notes_echo")) == told
+
+    assert [request.kind for request in seen] == ["tool", kind]
+    assert seen[1].server == "notes"
+    assert seen[1].question is not None
+    assert [(record.kind, record.outcome) for record in records] == [(kind, "not_approved"), ("tool", "ok")]
+
+
+async def test_what_the_model_said_is_approved_before_it_is_sent() -> None:
+    seen: list[ApprovalRequest] = []
+
+    async def approve(request: ApprovalRequest) -> bool:
+        seen.append(request)
+        return request.kind != "reply"
+
+    server = asking("sampling/createMessage", SAMPLING)
+    async with Host({"notes": server}, approve=approve, handlers=ALL) as host:
+        told = text_of(await host.call_tool("notes_echo"))
+
+    assert told == "{'error': [-1, 'User rejected sampling request']}"
+    assert [request.kind for request in seen] == ["tool", "sampling", "reply"]
+    assert seen[1].arguments["messages"][0]["content"]["text"] == "Hello?"
+    assert seen[2].arguments["content"] == {"type": "text", "text": "Hello!"}
+
+
+async def test_everything_approved_reaches_the_handlers() -> None:
+    approve = only("form", "page", "sampling", "reply")
+    servers = {
+        "form": asking("elicitation/create", FORM),
+        "page": asking("elicitation/create", PAGE),
+        "model": asking("sampling/createMessage", SAMPLING),
+    }
+    async with Host(servers, approve=approve, handlers=ALL) as host:
+        assert "accept" in text_of(await host.call_tool("form_echo"))
+        assert "accept" in text_of(await host.call_tool("page_echo"))
+        assert "Hello!" in text_of(await host.call_tool("model_echo"))
+
+
+async def test_questions_inside_a_result() -> None:
+    """The same in the revision whose servers ask so: the user says no to the page, and the tool is told."""
+    server = plain()
+
+    async def pay(ctx: Context) -> str:
+        [answer] = await ctx.ask(ElicitURL("Pay", "https://pay.example/1", "1"))
+        return str(answer.action)
+
+    server.add_tool(pay)
+    async with Host({"shop": server}, approve=only(), handlers=ALL) as host:
+        assert text_of(await host.call_tool("shop_pay")) == "decline"
+        assert host.status()["shop"].revision == "2026-07-28"
+
+
+async def test_refused_sampling_inside_a_result_ends_the_call() -> None:
+    """There the protocol has no word for it, and the server does not wait."""
+    server = plain()
+
+    async def think(ctx: Context) -> str:
+        return str(await ctx.sample("Think"))
+
+    server.add_tool(think)
+    async with Host({"one": server}, approve=only(), handlers=ALL) as host:
+        with pytest.raises(NotApproved):
+            await host.call_tool("one_think")
+        assert text_of(await host.call_tool("one_echo")) == "plain"
+
+
+async def test_what_has_no_handler_is_not_declared() -> None:
+    server = plain()
+
+    async def ask(ctx: Context) -> str:
+        try:
+            ctx.require("elicitation")
+        except Exception as error:
+            raise ToolError("cannot ask") from error
+        return "asked"
+
+    server.add_tool(ask)
+    async with Host({"one": server}, approve=None) as host:
+        assert text_of(await host.call_tool("one_ask")) == "cannot ask"
+
+
+async def test_each_server_has_handlers_of_its_own() -> None:
+    def handlers(server: str) -> Handlers:
+        async def fill_in(form: Form) -> Any:
+            return {"name": f"for {server}"}
+
+        return Handlers(elicit=fill_in)
+
+    servers = {name: asking("elicitation/create", FORM) for name in ("one", "two")}
+    async with Host(servers, approve=None, handlers=handlers) as host:
+        assert "for one" in text_of(await host.call_tool("one_echo"))
+        assert "for two" in text_of(await host.call_tool("two_echo"))
+
+
+async def test_more_questions_than_a_user_can_answer_are_declined() -> None:
+    shown = trio.Event()
+
+    async def flood(channel: Any) -> None:
+        for number in range(6):
+            await channel.send([Request(id=f"q{number}", method="elicitation/create", params=FORM)])
+
+    async def begin(server: Scripted, channel: Any, params: dict[str, Any]) -> Any:
+        await flood(channel)
+        return {"content": []}
+
+    async def approve(request: ApprovalRequest) -> bool:
+        if request.kind == "form":
+            await shown.wait()
+        return True
+
+    server = Scripted({"tools/call": begin})
+    options = HostOptions(questions=2)
+    async with Host({"one": server}, approve=approve, handlers=ALL, options=options) as host:
+        await host.call_tool("one_echo")
+        await trio.testing.wait_all_tasks_blocked()
+        answered = [each for each in server.received if isinstance(each, Response | ErrorResponse)]
+        assert [each.result for each in answered if isinstance(each, Response)] == [{"action": "decline"}] * 4
+        shown.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert len([each for each in server.received if isinstance(each, Response)]) == 6
+
+
+async def test_log_messages_of_a_flooding_server_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
+    heard: list[Any] = []
+
+    async def flood(server: Scripted, channel: Any, params: dict[str, Any]) -> Any:
+        await channel.send([note("notifications/message", level="info", data=number) for number in range(1000)])
+        return {"content": []}
+
+    server = Scripted({"tools/call": flood})
+    options = HostOptions(logs_per_second=10)
+    async with Host({"one": server}, approve=None, handlers=Handlers(log=heard.append), options=options) as host:
+        await host.call_tool("one_echo")
+        await trio.sleep(0.3)
+        await host.call_tool("one_echo")
+
+    assert 10 <= len(heard) < 40
+    assert "log messages were dropped" in caplog.text
+
+
+async def test_handler_that_fails_is_on_record_and_ends_nothing() -> None:
+    async def fail(form: Form) -> Any:
+        raise ZeroDivisionError
+
+    records: list[AuditRecord] = []
+    server = asking("elicitation/create", FORM)
+    async with Host({"one": server}, approve=None, handlers=Handlers(elicit=fail), audit=records.append) as host:
+        assert "error" in text_of(await host.call_tool("one_echo"))
+
+    assert [(record.kind, record.outcome) for record in records] == [("form", "failed"), ("tool", "ok")]

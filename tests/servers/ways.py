@@ -1,0 +1,123 @@
+"""The ways to the two servers that were written for these tests, and who answers what they ask.
+
+Used by the tests of our client.
+The one rule: both servers offer the same under the same names, so a difference between them is their SDK's, and is
+written down where it is expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import trio
+from attrs import Factory, define, frozen
+
+from mcptrio import CallToolResult, Client, ClientTimeouts, CreateMessageResult, Form, Handlers, Page, Root, TextContent
+from mcptrio.protocol.model.logging import LoggingMessageParams
+from mcptrio.protocol.model.sampling import CreateMessageParams
+
+__all__ = ["HANDSHAKE", "MODERN", "PATIENCE", "TIMEOUTS", "User", "Way", "text", "text_of", "until", "ways"]
+
+HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+MODERN = "2026-07-28"
+
+PATIENCE = 20.0
+"""Seconds; only a test that fails waits so long."""
+
+TIMEOUTS = ClientTimeouts(connect=PATIENCE, request=PATIENCE, maximum=PATIENCE, input=PATIENCE)
+
+
+@frozen
+class Way:
+    """One server, over one transport, in one revision."""
+
+    sdk: str
+    transport: str
+    """``stdio``; over HTTP ``http`` (with sessions), ``json``, ``stateless``, or ``sse`` for HTTP with SSE."""
+    revision: str
+
+    def __str__(self) -> str:
+        return f"{self.sdk}-{self.transport}-{self.revision}"
+
+    def since(self, revision: str) -> bool:
+        return self.revision >= revision
+
+    @property
+    def is_modern(self) -> bool:
+        return self.revision == MODERN
+
+    @property
+    def has_stream(self) -> bool:
+        """Whether anything but the answer can come while a call runs."""
+        # The SDK for TypeScript answers with JSON in 2026-07-28 only.
+        return self.transport != "json" or (self.sdk == "typescript" and not self.is_modern)
+
+
+def ways(*transports: str, revisions: tuple[str, ...] = (HANDSHAKE[-1], MODERN)) -> list[Way]:
+    """Each server that has the transport, in each revision that has it."""
+    return [
+        Way(sdk, transport, revision)
+        for sdk in ("python", "typescript")
+        for transport in transports
+        for revision in revisions
+        if transport != "sse" or (sdk == "python" and revision != MODERN)
+    ]
+
+
+@define(eq=False)
+class User:
+    """Answers everything, and remembers it."""
+
+    asked: list[Any] = Factory(list)
+    logs: list[tuple[str, Any, str | None]] = Factory(list)
+
+    def handlers(self) -> Handlers:
+        return Handlers(
+            elicit=self._fill_in,
+            open_page=self._open,
+            sample=self._think,
+            roots=[Root(uri="file:///srv/data", name="data")],
+            log=self._read,
+        )
+
+    async def _fill_in(self, form: Form) -> Any:
+        self.asked.append((form.message, [field.name for field in form.fields]))
+        if form.message == "decline":
+            return form.decline()
+        if form.message == "cancel":
+            return form.cancel()
+        return {"sure": True} if form.message.startswith("Really") else {"size": "large"}
+
+    async def _open(self, page: Page) -> bool:
+        self.asked.append(page.url)
+        return True
+
+    async def _think(self, params: CreateMessageParams) -> CreateMessageResult:
+        (content,) = params.messages[0].content
+        assert isinstance(content, TextContent)
+        self.asked.append((content.text, params.max_tokens, params.system_prompt))
+        return CreateMessageResult(
+            role="assistant", content=(TextContent(text=f"{content.text}!"),), model="a-model", stop_reason="endTurn"
+        )
+
+    def _read(self, message: LoggingMessageParams) -> None:
+        self.logs.append((message.level, message.data, message.logger))
+
+
+def text_of(result: CallToolResult) -> str:
+    """The text a tool returned, marked where it is an error."""
+    content = result.content[0]
+    assert isinstance(content, TextContent), content
+    return f"error: {content.text}" if result.is_error else content.text
+
+
+async def text(client: Client, tool: str, **arguments: Any) -> str:
+    return text_of(await client.call_tool(tool, arguments))
+
+
+async def until(claim: Callable[[], object]) -> None:
+    """Wait for what another process does."""
+    with trio.fail_after(PATIENCE):
+        while not claim():  # noqa: ASYNC110 (nothing of ours can tell)
+            await trio.sleep(0.01)

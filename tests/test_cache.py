@@ -1,0 +1,57 @@
+"""What the tests install is whole or not there, whatever happens while it is installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import cache
+
+__all__: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "CACHE", tmp_path / "cache")
+
+
+def write(home: Path) -> None:
+    (home / "content").write_text("whole")
+
+
+def refuse(home: Path) -> None:
+    (home / "content").write_text("ha")
+    raise OSError("no space left")
+
+
+def test_it_is_made_once() -> None:
+    home = cache.kept("packages", b"one", write)
+
+    assert (home / "content").read_text() == "whole"
+    assert cache.kept("packages", b"one", refuse) == home
+
+
+def test_another_lock_file_is_another_folder() -> None:
+    assert cache.kept("packages", b"one", write) != cache.kept("packages", b"two", write)
+
+
+def test_half_of_it_is_not_kept(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="no space left"):
+        cache.kept("packages", b"one", refuse)
+
+    assert list((tmp_path / "cache").iterdir()) == []
+    assert (cache.kept("packages", b"one", write) / "content").read_text() == "whole"
+
+
+def test_two_at_once_agree() -> None:
+    """The other was faster: its folder stands, with what is in it, and ours is thrown away."""
+
+    def make_beside_another(home: Path) -> None:
+        cache.kept("packages", b"one", write)
+        (home / "content").write_text("late")
+
+    home = cache.kept("packages", b"one", make_beside_another)
+
+    assert (home / "content").read_text() == "whole"
+    assert [each.name for each in home.parent.iterdir()] == [home.name]

@@ -1,0 +1,42 @@
+"""The programs of the client guide run as they stand, beside the tutorial's plugin."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.test_readme import Block, blocks
+
+__all__: list[str] = []
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAMS = [block for block in blocks("python") if block.where.startswith("docs/client.md")]
+
+
+def test_there_are_programs() -> None:
+    assert len(PROGRAMS) >= 5
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_program_runs(program: Block, tmp_path: Path) -> None:
+    [garden] = [b for b in blocks("python") if b.where.startswith("docs/tutorial") and b.text.startswith("# garden.py")]
+    (tmp_path / "garden.py").write_text(garden.text)
+    (tmp_path / "program.py").write_text(program.text)
+    # The page calls mcptrio as it is found where it is installed.
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "program.py"],
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,84 @@
+"""The testing guide: its files are run as the page says, and what it shows is what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcptrio.testing import plugin
+from tests.test_readme import blocks
+
+__all__: list[str] = []
+
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "testing.md"
+
+
+def shown(language: str) -> list[str]:
+    return [block.text for block in blocks(language) if block.where.startswith("docs/testing.md")]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """All files of the page beside each other."""
+    for text in shown("python"):
+        first = text.partition("\n")[0]
+        if first.endswith(".py"):
+            (tmp_path / first.removeprefix("# ")).write_text(text)
+    return tmp_path
+
+
+def run(folder: Path, *command: str, status: int = 0) -> str:
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run(
+        [sys.executable, *command], cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout
+
+
+def pytest_in(folder: Path, *options: str, status: int = 0) -> str:
+    return run(folder, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", *options, status=status)
+
+
+def test_its_tests_pass(folder: Path) -> None:
+    output = pytest_in(folder, "--mcp-update-snapshots")
+
+    # 21 of them everywhere, 2 replayed.
+    assert "32 passed" in output
+    assert (folder / "wire" / "price.txt").read_text() in shown("text")
+
+
+def test_without_an_answer_the_test_says_what_the_page_says(folder: Path) -> None:
+    file = folder / "test_order.py"
+    text = file.read_text()
+    file.write_text(re.sub(r"^ *mcp_script\.elicit.*\n", "", text, flags=re.MULTILINE))
+    output = pytest_in(folder, "test_order.py", status=1)
+
+    assert file.read_text() != text
+    assert any(each in output for each in shown("text") if each.startswith("the server asked"))
+
+
+def test_without_once_the_replayed_run_says_what_the_page_says(folder: Path) -> None:
+    file = folder / "bakery.py"
+    file.write_text(file.read_text().replace("ctx.once(self._next_number)", "self._next_number()"))
+    output = pytest_in(folder, "test_replay.py", status=1)
+
+    assert "1 failed, 1 passed" in output
+    assert "order 4" in output
+
+
+def test_what_it_shows_without_pytest_runs(folder: Path) -> None:
+    [text] = [text for text in shown("python") if "trio.run(" in text]
+
+    assert "order 1: 1 of rye" in run(folder, "-c", text)
+
+
+def test_every_fixture_is_on_the_page() -> None:
+    page = PAGE.read_text("utf-8")
+
+    assert [name for name in plugin.__all__ if name.startswith("mcp_") and f"`{name}`" not in page] == []

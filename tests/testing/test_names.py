@@ -1,0 +1,51 @@
+"""The names of the kit: they are there, they are documented, and each is imported when it is first used."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcptrio import testing
+
+__all__: list[str] = []
+
+CONSTANTS = {"HANDSHAKE", "MODERN", "REVISIONS", "TRANSPORTS"}
+
+
+def test_type_checkers_are_told_what_is_importable() -> None:
+    block = next(node for node in ast.parse(inspect.getsource(testing)).body if isinstance(node, ast.If))
+    told = {
+        alias.asname: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+
+    assert told == testing._HOMES
+    assert dir(testing) == sorted(testing.__all__)
+
+
+def test_unknown_name_is_no_attribute() -> None:
+    with pytest.raises(AttributeError, match=r"module 'mcptrio\.testing' has no attribute 'Scripts'"):
+        _ = testing.Scripts  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", sorted(set(testing.__all__) - CONSTANTS))
+def test_name_has_a_docstring(name: str) -> None:
+    text = getattr(testing, name).__doc__ or ""
+
+    assert text.strip()
+    assert not text.startswith("Method generated")
+
+
+def test_every_name_is_used_by_a_test() -> None:
+    tests = [file.read_text("utf-8") for file in Path(__file__).parent.glob("test_*.py") if file != Path(__file__)]
+
+    assert [name for name in testing.__all__ if not any(name in text for text in tests)] == []
+
+
+def test_the_kit_needs_no_pytest() -> None:
+    code = "import sys\nsys.modules['pytest'] = None\nfrom mcptrio.testing import *\nassert Script and open_served"
+    subprocess.run([sys.executable, "-c", code], check=True)

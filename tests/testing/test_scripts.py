@@ -1,0 +1,257 @@
+"""A script answers what the server asks, in both eras, and fails readably where the server does not go by it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import pytest
+import trio
+
+from mcptrio import (
+    Client,
+    ClientTimeouts,
+    Context,
+    CreateMessageResult,
+    Elicit,
+    InputFailed,
+    InvalidParams,
+    MCPError,
+    Sample,
+    Server,
+    TextContent,
+    connect,
+)
+from mcptrio.testing import Asked, Script
+
+__all__: list[str] = []
+
+ERAS = ("2025-11-25", "2026-07-28")
+
+
+@dataclass
+class Choice:
+    plant: Literal["beans", "peas"]
+    rows: int = 2
+
+
+async def sow(ctx: Context, bed: str) -> str:
+    answer = await ctx.elicit(f"What goes into {bed}?", Choice)
+    if not answer.accepted:
+        return f"nothing: {answer.action}"
+    return f"{answer.unwrap().rows} rows of {answer.unwrap().plant}"
+
+
+async def pay(ctx: Context) -> str:
+    answer = await ctx.elicit_url("Pay here", "https://pay.example.com/7", id="pay-7")
+    return answer.action
+
+
+async def praise(ctx: Context, what: str) -> str:
+    said = await ctx.sample(f"Praise {what}", max_tokens=10)
+    return f"{said.content[0].text} ({said.model})"  # type: ignore[union-attr]
+
+
+async def where(ctx: Context) -> str:
+    return " ".join(root.uri for root in await ctx.list_roots())
+
+
+async def several(ctx: Context) -> str:
+    first, second, said = await ctx.ask(Elicit("first bed", Choice), Elicit("second bed", Choice), Sample("Say"))
+    return f"{first.unwrap().plant}, {second.unwrap().plant}, {said.content[0].text}"
+
+
+async def twice(ctx: Context) -> str:
+    return f"{(await ctx.elicit('One?', int)).unwrap()}{(await ctx.elicit('Two?', int)).unwrap()}"
+
+
+@asynccontextmanager
+async def asking(script: Script, revision: str = ERAS[1], *, input: float = 600.0) -> AsyncIterator[Client]:
+    server = Server()
+    for function in (sow, pay, praise, where, several, twice):
+        server.add_tool(function)
+    timeouts = ClientTimeouts(input=input)
+    async with connect(server, handlers=script.handlers(), revision=revision, timeouts=timeouts) as client:
+        yield client
+
+
+async def text(client: Client, tool: str, **arguments: str) -> str:
+    result = await client.call_tool(tool, arguments)
+    [block] = result.content
+    assert isinstance(block, TextContent)
+    return block.text
+
+
+@pytest.mark.parametrize("revision", ERAS)
+async def test_every_kind_of_question_is_answered(revision: str, autojump_clock: object) -> None:
+    script = (
+        Script()
+        .elicit({"plant": "peas"})
+        .open_page()
+        .sample("well done")
+        .sample(CreateMessageResult(role="assistant", content=(TextContent(text="fine"),), model="small"))
+        .roots("/srv/a", "file:///b")
+    )
+    async with asking(script, revision) as client:
+        assert await text(client, "sow", bed="north") == "2 rows of peas"
+        assert await text(client, "pay") == "accept"
+        assert await text(client, "praise", what="beans") == "well done (unknown)"
+        assert await text(client, "praise", what="peas") == "fine (small)"
+        assert await text(client, "where") == "file:///srv/a file:///b"
+
+    script.check()
+    assert script.left == []
+    assert [(asked.kind, asked.message) for asked in script.asked] == [
+        ("form", "What goes into north?"),
+        ("page", "Pay here"),
+        ("sampling", "Praise beans"),
+        ("sampling", "Praise peas"),
+        ("roots", ""),
+    ]
+    assert isinstance(script.asked[0], Asked)
+    assert str(script.asked[0]) == "form 'What goes into north?' (plant, rows) -> accept {'plant': 'peas', 'rows': 2}"
+
+
+@pytest.mark.parametrize("revision", ERAS)
+async def test_who_is_asked_may_say_no_or_nothing(revision: str, autojump_clock: object) -> None:
+    script = Script().decline().cancel().decline()
+    async with asking(script, revision) as client:
+        assert await text(client, "sow", bed="north") == "nothing: decline"
+        assert await text(client, "sow", bed="north") == "nothing: cancel"
+        assert await text(client, "pay") == "decline"
+    script.check()
+
+
+@pytest.mark.parametrize("revision", ERAS)
+async def test_questions_of_one_round_are_told_apart_by_what_they_are_about(
+    revision: str, autojump_clock: object
+) -> None:
+    script = Script().elicit({"plant": "peas"}, about="second").elicit({"plant": "beans"}).sample("so")
+    async with asking(script, revision) as client:
+        assert await text(client, "several") == "beans, peas, so"
+    script.check()
+
+
+async def test_an_answer_is_made_of_the_question(autojump_clock: object) -> None:
+    script = (
+        Script()
+        .elicit(lambda form: form.decline() if form.message.endswith("north?") else {"plant": "beans"})
+        .elicit(lambda form: form.defaults() | {"plant": "beans"})
+        .sample(lambda params: f"at most {params.max_tokens}")
+    )
+    async with asking(script) as client:
+        assert await text(client, "sow", bed="north") == "nothing: decline"
+        assert await text(client, "sow", bed="south") == "2 rows of beans"
+        assert await text(client, "praise", what="beans") == "at most 10 (unknown)"
+
+
+async def test_a_question_may_be_answered_with_an_error(autojump_clock: object) -> None:
+    script = Script().fail(InvalidParams("not today"))
+    async with asking(script) as client:
+        with pytest.raises(MCPError, match="not today"):
+            await client.call_tool("sow", {"bed": "north"})
+    script.check()
+
+
+async def test_whoever_is_asked_takes_time(autojump_clock: object) -> None:
+    script = Script().elicit({"plant": "peas"}, after=50).elicit({"plant": "peas"}, after=100)
+    async with asking(script, input=60.0) as client:
+        before = trio.current_time()
+        assert await text(client, "sow", bed="north") == "2 rows of peas"
+        assert trio.current_time() - before == pytest.approx(50)
+        with pytest.raises(InputFailed, match="within 60 s"):
+            await client.call_tool("sow", {"bed": "north"})
+
+
+def test_only_some_kinds_are_declared() -> None:
+    capabilities = Script().handlers("form", "roots").capabilities()
+
+    assert capabilities.sampling is None
+    assert capabilities.roots is not None
+    assert capabilities.elicitation is not None
+    assert (capabilities.elicitation.form, capabilities.elicitation.url) == ({}, None)
+    with pytest.raises(ValueError, match="expected some of form, page, sampling, roots, got 'elicitation'"):
+        Script().handlers("elicitation")  # type: ignore[arg-type]
+
+
+# What does not go by the script
+
+
+async def test_an_unexpected_question_ends_what_is_watched(autojump_clock: object) -> None:
+    script = Script().sample("hello").elicit({"value": 7}, about="One")
+    expected = """\
+the server asked what is not in the script: form 'Two?' (value)
+left:
+  sample('hello')
+asked before:
+  form 'One?' (value) -> accept {'value': 7}"""
+
+    with pytest.raises(AssertionError, match=re.escape(expected)):
+        async with asking(script) as client, script.watched():
+            await client.call_tool("twice")
+    with pytest.raises(AssertionError, match=re.escape(expected)):
+        script.check()
+    assert script.problems == [expected]
+
+
+@pytest.mark.parametrize("revision", ERAS)
+async def test_unwatched_an_unexpected_question_is_refused_and_told_afterwards(
+    revision: str, autojump_clock: object
+) -> None:
+    script = Script()
+    async with asking(script, revision) as client:
+        if revision == ERAS[1]:
+            with pytest.raises(InputFailed):
+                await client.call_tool("sow", {"bed": "north"})
+        else:
+            with pytest.raises(MCPError):
+                await client.call_tool("sow", {"bed": "north"})
+
+    with pytest.raises(AssertionError, match="left: nothing\nasked before: nothing"):
+        script.check()
+
+
+async def test_an_answer_that_does_not_fit_the_question_is_told(autojump_clock: object) -> None:
+    script = Script().elicit({"plant": "roses"})
+    problem = r"^the script's elicit\({'plant': 'roses'}\) does not answer the server's form"
+    with pytest.raises(AssertionError, match=problem):
+        async with asking(script) as client, script.watched():
+            await client.call_tool("sow", {"bed": "north"})
+
+
+async def test_a_check_inside_an_answer_fails_the_test(autojump_clock: object) -> None:
+    def answer(form: object) -> object:
+        raise AssertionError("the rows are missing")
+
+    script = Script().elicit(answer)
+    with pytest.raises(AssertionError, match=r"does not answer .*the rows are missing") as failed:
+        async with asking(script) as client, script.watched():
+            await client.call_tool("sow", {"bed": "north"})
+    assert str(failed.value.__cause__) == "the rows are missing"
+
+
+async def test_a_script_that_is_not_used_up_fails() -> None:
+    script = Script().elicit({"plant": "peas"}).decline(about="north").open_page().roots("/a").sample("x" * 200)
+    lines = [
+        "elicit({'plant': 'peas'})",
+        "decline(about='north')",
+        "open_page()",
+        "roots('/a')",
+        f"sample('{'x' * 119}…)",
+    ]
+
+    assert script.left == lines
+    with pytest.raises(AssertionError) as failed:
+        script.check()
+    said = ["the script was not used up", "left:", *(f"  {line}" for line in lines), "asked: nothing"]
+    assert str(failed.value).splitlines() == said
+
+
+async def test_another_failure_inside_what_is_watched_is_its_own(autojump_clock: object) -> None:
+    script = Script().decline()
+    with pytest.raises(KeyError):
+        async with asking(script), script.watched():
+            raise KeyError

@@ -1,0 +1,79 @@
+"""Servers for the tests of the child transport: small scripts, run as real processes.
+
+The one rule: a script says what happened by messages and exit codes, so that no test has to guess how long to wait.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from mcptrio.protocol.messages import Notification
+from mcptrio.transports.child import ChildChannel
+
+__all__ = ["PATIENCE", "heard", "is_kept", "lives", "reap", "server"]
+
+PATIENCE = 20.0
+"""Seconds; only a test that fails waits so long."""
+
+_BEGIN = """
+import json, os, signal, subprocess, sys, time
+
+def say(**params):
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", "method": "said", "params": params}) + "\\n")
+    sys.stdout.flush()
+
+def ignore(*numbers):
+    for number in numbers:
+        signal.signal(number, signal.SIG_IGN)
+
+def echo():
+    for line in sys.stdin:
+        sys.stdout.write(line)
+        sys.stdout.flush()
+"""
+
+
+def server(folder: Path, code: str = "echo()") -> list[str]:
+    """The command for a script, which may use ``say``, ``ignore`` and ``echo``."""
+    path = folder / f"server{len(list(folder.iterdir()))}.py"
+    path.write_text(_BEGIN + textwrap.dedent(code))
+    return [sys.executable, "-S", "-E", str(path)]
+
+
+async def heard(channel: ChildChannel) -> dict[str, Any]:
+    """What the script says next."""
+    (message,) = await channel.receive()
+    assert isinstance(message, Notification), message
+    return message.params or {}
+
+
+def lives(pid: int) -> bool:
+    """Whether there is such a process. One that has ended and that nobody has waited for is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def reap(pid: int) -> None:
+    """Wait until a process has ended that is a child of ours, perhaps since its parent has gone."""
+    deadline = time.monotonic() + PATIENCE
+    while lives(pid):
+        assert time.monotonic() < deadline, f"process {pid} lives"
+        time.sleep(0.01)
+    with suppress(ChildProcessError):
+        os.waitpid(pid, 0)
+
+
+def is_kept(pid: int) -> bool:
+    """Whether this is a child of ours that has ended and that nobody has waited for."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return False

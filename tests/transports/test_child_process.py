@@ -1,0 +1,248 @@
+"""How a child process is ended, and all that it has started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+
+from mcptrio.protocol.messages import Notification
+from mcptrio.transports.child import ChildTimeouts, open_child
+from tests.transports.children import PATIENCE, heard, is_kept, lives, reap, server
+
+__all__: list[str] = []
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+IMPATIENT = ChildTimeouts(exit=0.3, terminate=0.3)
+
+
+async def test_it_leads_a_session_of_its_own(tmp_path: Path) -> None:
+    """So Ctrl-C in our terminal does not reach it."""
+    with trio.fail_after(PATIENCE):
+        async with open_child(server(tmp_path)) as channel:
+            assert channel.pid == os.getpgid(channel.pid) == os.getsid(channel.pid)
+
+
+async def test_one_that_ends_with_its_input_takes_no_time(tmp_path: Path) -> None:
+    command = server(tmp_path, "say(ready=True)\necho()\nos._exit(4)")
+    with trio.fail_after(PATIENCE):
+        async with open_child(command) as channel:
+            await heard(channel)
+            begin = trio.current_time()
+        took = trio.current_time() - begin
+
+    assert channel.returncode == 4
+    assert took < 1.9
+
+
+async def test_one_that_has_much_to_say_at_the_end_can_say_it(tmp_path: Path) -> None:
+    """Nobody receives any more, and a pipe holds 64 KiB."""
+    command = server(tmp_path, "say(ready=True)\nsys.stdin.read()\nsys.stdout.write(5_000_000 * 'x')")
+    with trio.fail_after(PATIENCE):
+        async with open_child(command) as channel:
+            await heard(channel)
+
+    assert channel.returncode == 0
+    assert channel.last_words == ()
+
+
+@pytest.mark.parametrize(
+    ("code", "returncode", "least"),
+    [
+        ("say(ready=True)\nwhile True: signal.pause()", -signal.SIGTERM, 0.3),
+        (
+            "signal.signal(signal.SIGTERM, lambda *_: os._exit(6))\nsay(ready=True)\nwhile True: time.sleep(60)",
+            6,
+            0.3,
+        ),
+        ("ignore(signal.SIGTERM)\nsay(ready=True)\nwhile True: time.sleep(60)", -signal.SIGKILL, 0.6),
+        ("ignore(signal.SIGTERM)\nsay(ready=True)\nos.close(1)\ntime.sleep(60)", -signal.SIGKILL, 0.6),
+        ("ignore(signal.SIGTERM)\nsay(ready=True)\nwhile True: say(flood=1000 * 'x')", -signal.SIGKILL, 0.6),
+        ("ignore(signal.SIGTERM)\nsay(ready=True)\nos.kill(os.getpid(), signal.SIGSTOP)", -signal.SIGKILL, 0.6),
+    ],
+    ids=["ignores its input", "ends when asked", "ignores everything", "closes its output", "floods", "stops itself"],
+)
+async def test_one_that_does_not_end_by_itself(tmp_path: Path, code: str, returncode: int, least: float) -> None:
+    with trio.fail_after(PATIENCE):
+        async with open_child(server(tmp_path, code), timeouts=IMPATIENT) as channel:
+            await channel.receive()
+            begin = trio.current_time()
+        took = trio.current_time() - begin
+
+    assert channel.returncode == returncode
+    assert least <= took < least + 5
+    assert not lives(channel.pid)
+
+
+GRANDCHILD = """
+ignore({ignored})
+child = os.fork()
+if child == 0:
+    say(pid=os.getpid())
+    while True:
+        time.sleep(60)
+{then}
+"""
+
+
+@pytest.mark.parametrize("ignored", ["", "signal.SIGTERM"], ids=["polite", "stubborn"])
+@pytest.mark.parametrize("then", ["os._exit(3)", "echo()\nos._exit(3)", "os.waitpid(child, 0)"])
+async def test_what_it_has_started_goes_with_it(tmp_path: Path, ignored: str, then: str) -> None:
+    """Whether it leaves at once, with its input, or waits for that child."""
+    command = server(tmp_path, GRANDCHILD.format(ignored=ignored, then=then))
+    with trio.fail_after(PATIENCE):
+        async with open_child(command, timeouts=IMPATIENT) as channel:
+            pid = (await heard(channel))["pid"]
+            if then == "os._exit(3)":
+                assert await channel.wait() == 3
+            assert lives(pid)
+
+    assert not lives(pid)
+    assert not lives(channel.pid)
+    with pytest.raises(ProcessLookupError):
+        os.killpg(channel.pid, 0)
+
+
+async def test_its_number_is_kept_until_the_end(tmp_path: Path) -> None:
+    """Somebody else's group could get it, and our signals with it."""
+    with trio.fail_after(PATIENCE):
+        async with open_child(server(tmp_path, "os._exit(3)")) as channel:
+            assert await channel.wait() == 3
+            assert is_kept(channel.pid)
+
+    assert not is_kept(channel.pid)
+
+
+async def test_what_it_has_started_may_go_on_talking(tmp_path: Path) -> None:
+    """The end of the process is not the end of its output."""
+    code = """
+    if os.fork():
+        os._exit(0)
+    sys.stdin.readline()
+    say(hello=True)
+    """
+    with trio.fail_after(PATIENCE):
+        async with open_child(server(tmp_path, code)) as channel:
+            assert await channel.wait() == 0
+            await channel.send([Notification("go")])
+            assert await heard(channel) == {"hello": True}
+
+
+async def test_a_shell_and_what_runs_in_it(tmp_path: Path) -> None:
+    inner = server(tmp_path, "ignore(signal.SIGTERM)\nsay(pid=os.getpid())\ntime.sleep(60)")
+    with trio.fail_after(PATIENCE):
+        async with open_child(["sh", "-c", '"$@"; true', "sh", *inner], timeouts=IMPATIENT) as channel:
+            pid = (await heard(channel))["pid"]
+
+    assert pid != channel.pid
+    assert not lives(pid)
+
+
+@pytest.mark.parametrize("seconds", [0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.35, 0.5, 0.65])
+async def test_cancelled_at_any_moment(tmp_path: Path, seconds: float) -> None:
+    """While it starts, talks, or is being ended; the cancellation is not lost."""
+    command = server(tmp_path, "ignore(signal.SIGTERM)\nsay(ready=True)\ntime.sleep(60)")
+    after = False
+    with trio.fail_after(PATIENCE), trio.move_on_after(seconds) as scope:
+        async with open_child(command, timeouts=IMPATIENT) as channel:
+            await channel.send([Notification("a")])
+            await channel.receive()
+        await trio.sleep(1)
+        after = True
+
+    assert scope.cancelled_caught
+    assert not after
+
+
+async def test_without_a_descriptor_to_wait_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on other systems, in sandboxes and on old kernels."""
+
+    def missing(pid: int, flags: int = 0) -> int:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(os, "pidfd_open", missing)
+    with trio.fail_after(PATIENCE):
+        async with open_child(server(tmp_path, "echo()\nos._exit(4)")) as channel:
+            with trio.move_on_after(0.1) as scope:
+                await channel.wait()
+            assert scope.cancelled_caught
+            await channel.send([Notification("a")])
+            await channel.receive()
+    assert channel.returncode == 4
+
+
+async def test_somebody_else_has_waited_for_it(tmp_path: Path) -> None:
+    """Then the exit code is lost, and no signal is sent to a number that may be anybody's."""
+    with trio.fail_after(PATIENCE):
+        async with open_child(server(tmp_path, "os._exit(4)")) as channel:
+            await trio.to_thread.run_sync(os.waitpid, channel.pid, 0)
+            assert await channel.wait() == 0
+
+
+PARENT = """
+import sys, trio
+from mcptrio.transports.child import ChildTimeouts, open_child
+
+async def main():
+    async with open_child(sys.argv[1:], timeouts=ChildTimeouts(exit=100, terminate=100)) as channel:
+        (message,) = await channel.receive()
+        print(message.params["pid"], flush=True)
+        await trio.sleep_forever()
+
+trio.run(main)
+"""
+
+
+def start_parent(command: list[str]) -> tuple[subprocess.Popen[bytes], int]:
+    """A process that has opened a child, and the child's number."""
+    process = subprocess.Popen([sys.executable, "-c", PARENT, *command], cwd=ROOT, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    with process.stdout:
+        return process, int(process.stdout.readline())
+
+
+async def test_no_orphan_is_left_where_we_are_killed(tmp_path: Path) -> None:
+    """Even one that ignores the end of its input, and every signal it can."""
+    code = """
+    ignore(signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+    say(pid=os.getpid())
+    while True:
+        time.sleep(60)
+    """
+    process, pid = start_parent(server(tmp_path, code))
+    with process:
+        alive = lives(pid)
+        process.kill()
+    reap(pid)
+
+    assert alive
+
+
+async def test_a_second_interrupt_does_not_wait(tmp_path: Path) -> None:
+    """The first begins to end the server, which would take 200 seconds here; the second kills it."""
+    code = f"""
+    ignore(signal.SIGTERM)
+    say(pid=os.getpid())
+    sys.stdin.read()
+    open({str(tmp_path / "ending")!r}, "w").close()
+    while True:
+        time.sleep(60)
+    """
+    process, pid = start_parent(server(tmp_path, code))
+    with process, trio.fail_after(PATIENCE):
+        try:
+            process.send_signal(signal.SIGINT)
+            while not (tmp_path / "ending").exists():  # noqa: ASYNC110 - another process makes it
+                await trio.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            await trio.to_thread.run_sync(process.wait, abandon_on_cancel=True)
+            assert not lives(pid)
+        finally:
+            process.kill()
+            reap(pid)

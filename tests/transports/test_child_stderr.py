@@ -1,0 +1,243 @@
+"""What a child process writes to its standard error."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import trio
+
+from mcptrio.protocol.messages import Notification
+from mcptrio.transports.child import ChildTimeouts, open_child
+from tests.transports.children import PATIENCE, heard, reap, server
+
+__all__: list[str] = []
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+THREE = """
+sys.stderr.write("first\\r\\n\\n  second\\nthird, without a line end")
+"""
+
+
+async def test_lines_go_to_a_function(tmp_path: Path) -> None:
+    lines: list[str] = []
+    with trio.fail_after(PATIENCE):
+        async with open_child(server(tmp_path, THREE), stderr=lines.append) as channel:
+            await channel.wait()
+
+    assert lines == ["first", "  second", "third, without a line end"]
+    assert channel.last_words == ("first", "  second", "third, without a line end")
+
+
+async def test_lines_go_into_a_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    command = server(tmp_path, THREE)
+    with trio.fail_after(PATIENCE):
+        async with open_child(command) as default:
+            await default.wait()
+        async with open_child(command, stderr=logging.getLogger("mine")) as mine:
+            await mine.wait()
+
+    assert [(record.name, record.levelname) for record in caplog.records] == [
+        *[("mcptrio.server_stderr", "INFO")] * 3,
+        *[("mine", "INFO")] * 3,
+    ]
+    assert caplog.records[0].getMessage() == f"{default.name}: first"
+
+
+async def test_lines_go_to_our_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with trio.fail_after(PATIENCE):
+        async with open_child(server(tmp_path, THREE), stderr="forward") as channel:
+            await channel.wait()
+        err = ""
+        while "third" not in err:  # a thread writes it
+            await trio.sleep(0.01)
+            err += capfd.readouterr().err
+
+    assert err == "first\n  second\nthird, without a line end\n"
+
+
+async def test_lines_go_nowhere(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with trio.fail_after(PATIENCE):
+        async with open_child(server(tmp_path, THREE), stderr="drop") as channel:
+            await channel.wait()
+
+    assert channel.last_words[0] == "first"
+    assert capfd.readouterr() == ("", "")
+    assert not caplog.records
+
+
+async def test_lines_come_while_the_server_runs(tmp_path: Path) -> None:
+    code = """
+    sys.stderr.write("ready\\nhalf")
+    sys.stderr.flush()
+    echo()
+    """
+    send, receive = trio.open_memory_channel[str](10)
+    with trio.fail_after(PATIENCE):
+        async with send, receive, open_child(server(tmp_path, code), stderr=send.send_nowait) as channel:
+            assert await receive.receive() == "ready"
+            while len(channel.last_words) < 2:  # noqa: ASYNC110 - told by nothing, as the line has no end
+                await trio.sleep(0.01)
+            assert channel.last_words == ("ready", "half")
+
+
+async def test_what_steers_a_terminal_is_left_out(tmp_path: Path) -> None:
+    code = r"""
+    sys.stderr.buffer.write(b"\x1b[31;1mred\x1b[0m\ta\x07b\x08 \x1b]0;title\xff\xe2\x80\xaeabc\n")
+    """
+    with trio.fail_after(PATIENCE):
+        async with open_child(server(tmp_path, code)) as channel:
+            await channel.wait()
+
+    assert channel.last_words == ("red\tab ]0;title\ufffdabc",)
+
+
+@pytest.mark.parametrize("stderr", ["drop", "call"])
+async def test_a_flood_neither_holds_up_the_server_nor_fills_memory(tmp_path: Path, stderr: str) -> None:
+    code = """
+    for n in range(50_000):
+        sys.stderr.write(f"{n} " + 200 * "x" + "\\n")
+    for n in range(300):
+        sys.stderr.write(100_000 * "y")
+    sys.stderr.write("\\n" + 10_000 * "\\n" + "end\\n")
+    say(done=True)
+    echo()
+    """
+    count = 0
+
+    def call(line: str) -> None:
+        nonlocal count
+        assert len(line) <= 2000
+        count += 1
+
+    with trio.fail_after(PATIENCE):
+        async with open_child(server(tmp_path, code), stderr="drop" if stderr == "drop" else call) as channel:
+            assert await heard(channel) == {"done": True}
+            await channel.send([Notification("a")])
+            assert await channel.receive() == [Notification("a")]
+
+    words = channel.last_words
+    assert len(words) == 64
+    assert words[-1] == "end"
+    assert words[-2] == 2000 * "y"
+    assert words[-3].startswith("49999 ")
+    assert count == (0 if stderr == "drop" else 50_002)
+
+
+async def test_a_flood_of_short_lines_leaves_others_their_turn(tmp_path: Path) -> None:
+    """30,000 lines come at once, and each takes a while."""
+    code = """
+    say(begin=True)
+    while True:
+        os.write(2, 65536 * b"a\\n")
+    """
+    with trio.fail_after(PATIENCE):
+        times = ChildTimeouts(exit=0.1, terminate=0.1)
+        async with open_child(server(tmp_path, code), stderr=lambda _: time.sleep(0.0005), timeouts=times) as channel:
+            await heard(channel)
+            longest = 0.0
+            for _ in range(30):
+                before = trio.current_time()
+                await trio.lowlevel.checkpoint()
+                longest = max(longest, trio.current_time() - before)
+
+    assert longest < 1
+
+
+async def test_a_function_that_raises_ends_the_server(tmp_path: Path) -> None:
+    """It must not; but the error is not lost either."""
+
+    def call(line: str) -> None:
+        raise KeyError(line)
+
+    with trio.fail_after(PATIENCE), pytest.raises(KeyError, match="here"):
+        async with open_child(server(tmp_path, "sys.stderr.write('here\\n')\nsys.stderr.flush()\necho()"), stderr=call):
+            await trio.sleep_forever()
+
+
+STUCK = """
+import sys, trio
+from mcptrio.protocol.messages import Notification
+from mcptrio.transports.child import open_child
+
+async def main():
+    async with open_child(sys.argv[1:], stderr="forward") as channel:
+        print(await channel.receive())
+        while channel.last_words[-1] != "99999":
+            await trio.sleep(0.01)
+
+trio.run(main)
+"""
+
+
+def start_stuck(command: list[str], redirect: str) -> subprocess.Popen[bytes]:
+    """A process that opens a child, and whose standard error nobody reads."""
+    return subprocess.Popen(
+        ["sh", "-c", f'exec "$@" {redirect}', "sh", sys.executable, "-c", STUCK, *command],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+@pytest.mark.parametrize("redirect", ["", "2>&-"])
+async def test_our_own_standard_error_that_nobody_reads_holds_up_nobody(tmp_path: Path, redirect: str) -> None:
+    code = """
+    for n in range(100_000):
+        sys.stderr.write(f"{n}\\n")
+    say(done=True)
+    """
+    process = start_stuck(server(tmp_path, code), redirect)
+    with process:
+        try:
+            assert process.stdout is not None
+            out = await trio.to_thread.run_sync(process.stdout.read)
+            assert process.wait(PATIENCE) == 0
+        finally:
+            process.kill()
+
+    assert b"'done': True" in out
+
+
+async def test_last_words_come_while_the_server_is_being_ended(tmp_path: Path) -> None:
+    """More than a pipe holds; and though everything around has been cancelled."""
+    code = """
+    sys.stdin.read()
+    sys.stderr.write(20 * (10_000 * "x" + "\\n") + "goodbye\\n")
+    """
+    opened = []
+    with trio.fail_after(PATIENCE), trio.move_on_after(0.1) as scope:
+        async with open_child(server(tmp_path, code)) as channel:
+            opened.append(channel)
+            await trio.sleep_forever()
+
+    assert scope.cancelled_caught
+    assert [(each.returncode, each.last_words[-1]) for each in opened] == [(0, "goodbye")]
+
+
+async def test_who_holds_standard_error_open_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    """A daemon in a session of its own: we neither wait for it nor end it."""
+    code = """
+    child = subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL, start_new_session=True)
+    say(pid=child.pid)
+    os._exit(0)
+    """
+    with trio.fail_after(PATIENCE):
+        async with open_child(server(tmp_path, code)) as channel:
+            pid = (await heard(channel))["pid"]
+            begin = trio.current_time()
+        took = trio.current_time() - begin
+    os.kill(pid, signal.SIGKILL)  # and so it was alive
+    reap(pid)
+
+    assert took < 1.9
