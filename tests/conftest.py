@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import os
+
+import pytest
+
 from tests.leaks import adopt_orphans, nothing_left
 
-__all__ = ["nothing_left"]
+__all__ = ["nothing_left", "own_options"]
 
 adopt_orphans()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_options() -> None:
+    """What was asked of this run is not asked of those that tests start."""
+    os.environ.pop("PYTEST_ADDOPTS", None)

@@ -1,4 +1,4 @@
-"""The programs of the client guide run as they stand, beside the tutorial's plugin."""
+"""The programs of the client guide and of README run as they stand, beside the plugins shown there."""
 
 from __future__ import annotations
 
@@ -14,17 +14,27 @@ from tests.test_readme import Block, blocks
 __all__: list[str] = []
 
 ROOT = Path(__file__).resolve().parent.parent
-PROGRAMS = [block for block in blocks("python") if block.where.startswith("docs/client.md")]
+PROGRAMS = [
+    block
+    for block in blocks("python")
+    if block.where.startswith(("docs/client.md", "README.md")) and "mcptrio.connect(" in block.text
+]
+PLUGINS = {
+    block.text.partition("\n")[0].removeprefix("# "): block.text
+    for block in blocks("python")
+    if block.text.startswith(("# garden.py", "# mcptrio_clock.py"))
+}
 
 
 def test_there_are_programs() -> None:
-    assert len(PROGRAMS) >= 5
+    assert len(PROGRAMS) >= 6
+    assert len(PLUGINS) == 2
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_program_runs(program: Block, tmp_path: Path) -> None:
-    [garden] = [b for b in blocks("python") if b.where.startswith("docs/tutorial") and b.text.startswith("# garden.py")]
-    (tmp_path / "garden.py").write_text(garden.text)
+    for name, text in PLUGINS.items():
+        (tmp_path / name).write_text(text)
     (tmp_path / "program.py").write_text(program.text)
     # The page calls mcptrio as it is found where it is installed.
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}

@@ -79,6 +79,20 @@ class FormDialog:
             line = line.replace("::", ":", 1)
         return self._review(line.strip().casefold()) if self._is_at_review else self._enter(line)
 
+    def complaint(self, line: str) -> str | None:
+        """What would be said against a line, were it entered as it stands, for showing while it is typed.
+
+        ``None``: nothing; nor is anything said of a line that is empty, or is a command.
+        """
+        text = line.lstrip()
+        if self._has_ended or self._is_at_review or not text or (text.startswith(":") and not text.startswith("::")):
+            return None
+        try:
+            self._form.fields[self._at].parse(line.replace("::", ":", 1) if text.startswith("::") else line)
+        except ValueError as error:
+            return str(error)
+        return None
+
     @property
     def _is_at_review(self) -> bool:
         return self._at == len(self._form.fields)

@@ -23,6 +23,7 @@ async def ask(
     question: Form | Page,
     *,
     read_line: Callable[[str], Awaitable[str]],
+    read_checked: Callable[[str, Callable[[str], str | None]], Awaitable[str]] | None = None,
     write: Callable[[str], None],
     width: int = WIDTH,
     emphasise: Callable[[str], str] = in_brackets,
@@ -32,6 +33,8 @@ async def ask(
     Args:
         read_line: shows a prompt and gives the line that was entered, with or without its end. An EOFError from it is
             a cancel; any other exception passes through.
+        read_checked: the same for the lines of a form, with a function that gives what would be said against a text so
+            far; for a reader that shows it while one types. By default ``read_line``.
         write: shows text, whole lines.
         width: columns to wrap the text at.
         emphasise: makes the host of a page stand out, e.g. bold.
@@ -47,7 +50,10 @@ async def ask(
     while reply.result is None:
         write(reply.text)
         try:
-            line = await read_line(reply.prompt)
+            if read_checked is not None and isinstance(dialog, FormDialog):
+                line = await read_checked(reply.prompt, dialog.complaint)
+            else:
+                line = await read_line(reply.prompt)
         except EOFError:
             return question.cancel()
         reply = dialog.feed(line)

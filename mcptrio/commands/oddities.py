@@ -145,7 +145,7 @@ def _odd_input(where: str, tool: Tool, *, mirrors: bool) -> Iterator[Oddity]:
     try:
         check_header_annotations(schema)
     except ValueError as error:
-        left_out = "; it is left out" if mirrors else ""
+        left_out = "; clients leave it out over HTTP" if mirrors else ""
         yield Oddity(severity="error" if mirrors else "warning", where=where, what=f"{error}{left_out}")
     known = properties(schema, schema)
     silent = [

@@ -96,13 +96,14 @@ class Person:
         return await ask(
             question,
             read_line=self._read_line,
+            read_checked=self._read_line,
             write=self._console.note_painted,
             width=self._console.width - 1,
             emphasise=self._emphasise,
         )
 
-    async def _read_line(self, prompt: str) -> str:
-        return await self._terminal.read_line(self._console.paint(prompt, "bold"))
+    async def _read_line(self, prompt: str, hint: Callable[[str], str | None] | None = None) -> str:
+        return await self._terminal.read_line(self._console.paint(prompt, "bold"), hint=hint)
 
     def _emphasise(self, text: str) -> str:
         painted = self._console.paint(text, "reverse")

@@ -89,7 +89,7 @@ def _run(action: Action, options: ClientOptions, console: Console) -> int:
         _log.debug("the whole of it:", exc_info=error)
         console.complain(line_of(told))
         return code_of(told)
-    except KeyboardInterrupt:  # before anybody listened for it
+    except (KeyboardInterrupt, click.Abort):  # before anybody listened for it
         return ExitCode.INTERRUPTED
 
 
@@ -98,8 +98,13 @@ def _asker(options: ClientOptions) -> Ask | None:
 
     def ask(input: Input) -> str | None:
         text = printable(input.description or input.id)
-        choice = click.Choice(input.options) if input.options else None
-        answer: str = click.prompt(text, default=input.default, hide_input=input.is_secret, type=choice, err=True)
+        if input.options:
+            text += f" ({', '.join(map(printable, input.options))})"
+        if input.default is not None and not input.is_secret:
+            text += f" [{printable(input.default)}]"
+        answer: str = click.prompt(
+            text, default=input.default, show_default=False, hide_input=input.is_secret, type=str, err=True
+        )
         return answer
 
     is_there = sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()

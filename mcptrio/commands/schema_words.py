@@ -31,8 +31,14 @@ __all__ = [
 
 _COMBINING = ("$ref", "anyOf", "oneOf", "allOf")
 _WORDED = (("exclusiveMinimum", "above"), ("exclusiveMaximum", "below"), ("multipleOf", "a multiple of"))
-_HOPS = 16
+_STEPS_OF_A_REFERENCE = 16
 _ALTERNATIVES = 32
+_LEVELS = 3
+"""How deep schemas that all have to hold (``allOf``) are looked into."""
+_STEPS = 300
+"""Subschemas that are looked at for one value."""
+_ARGUMENTS = 40
+"""Of a tool, that its signature names."""
 _NAMED = 8
 """Choices that are named."""
 _CHOICE = 40
@@ -43,31 +49,7 @@ JSONSchema = Mapping[str, Any]
 
 def alternatives(schema: Any, root: JSONSchema) -> list[JSONSchema]:
     """What a value may be, as schemas that are neither references nor choices between others."""
-    found: list[JSONSchema] = []
-    queue: list[tuple[Any, int]] = [(schema, 0)]
-    while queue and len(found) < _ALTERNATIVES:
-        each, depth = queue.pop(0)
-        if not isinstance(each, Mapping):
-            found.append({})
-            continue
-        if depth < _HOPS:
-            rest = {keyword: value for keyword, value in each.items() if keyword not in _COMBINING}
-            if isinstance(each.get("$ref"), str):
-                target = _target(each["$ref"], root)
-                queue.insert(0, ({**target, **rest} if isinstance(target, Mapping) else {}, depth + 1))
-                continue
-            options = each.get("anyOf") or each.get("oneOf")
-            if isinstance(options, list) and all(isinstance(option, Mapping) for option in options):
-                # What stands beside a choice holds for each: a description, a default.
-                queue[:0] = [({**rest, **option}, depth + 1) for option in options[:_ALTERNATIVES]]
-                continue
-            together = each.get("allOf")
-            if isinstance(together, list) and together:
-                parts = [alternatives(part, root)[0] for part in together[:_ALTERNATIVES]] if depth == 0 else []
-                found.append(_merged([rest, *parts]))
-                continue
-        found.append(each)
-    return found or [{}]
+    return _Search(root).alternatives(schema)
 
 
 def kinds(schema: Any, root: JSONSchema) -> set[str]:
@@ -164,10 +146,11 @@ def signature(name: str, schema: JSONSchema) -> str:
     """How a tool is called: its name and its arguments, optional ones in brackets."""
     needed = required(schema, schema)
     parts = [printable(name)]
-    for key, member in properties(schema, schema).items():
+    known = properties(schema, schema)
+    for key, member in list(known.items())[:_ARGUMENTS]:
         part = f"{printable(key)}={word(member, schema)}"
         parts.append(part if key in needed else f"[{part}]")
-    return " ".join(parts)
+    return " ".join([*parts, "…"] if len(known) > _ARGUMENTS else parts)
 
 
 def words_of(values: Sequence[Any]) -> list[str]:
@@ -176,6 +159,38 @@ def words_of(values: Sequence[Any]) -> list[str]:
 
 
 _ORDER = ["string", "integer", "number", "boolean", "array", "object", "null"]
+
+
+class _Search:
+    """Follows references and choices, up to a number of steps in all."""
+
+    def __init__(self, root: JSONSchema) -> None:
+        self._root = root
+        self._left = _STEPS
+
+    def alternatives(self, schema: Any, levels: int = _LEVELS) -> list[JSONSchema]:
+        found: list[JSONSchema] = []
+        queue: list[Any] = [schema]
+        while queue and self._left:
+            self._left -= 1
+            each = queue.pop(0)
+            if not isinstance(each, Mapping):
+                found.append({})
+                continue
+            rest = {keyword: value for keyword, value in each.items() if keyword not in _COMBINING}
+            options, together = each.get("anyOf") or each.get("oneOf"), each.get("allOf")
+            if isinstance(each.get("$ref"), str):
+                target = _target(each["$ref"], self._root)
+                queue.insert(0, {**target, **rest} if isinstance(target, Mapping) else {})
+            elif isinstance(options, list) and all(isinstance(option, Mapping) for option in options):
+                # What stands beside a choice holds for each: a description, a default.
+                queue[:0] = [{**rest, **option} for option in options[:_ALTERNATIVES]]
+            elif isinstance(together, list) and together and levels:
+                parts = [self.alternatives(part, levels - 1)[0] for part in together[:_ALTERNATIVES]]
+                found.append(_merged([rest, *parts]))
+            else:
+                found.append(each)
+        return found[:_ALTERNATIVES] or [{}]
 
 
 def _is_plain(values: list[Any]) -> bool:
@@ -194,7 +209,7 @@ def _target(reference: str, root: JSONSchema) -> Any:
     if not reference.startswith("#/"):
         return None
     target: Any = root
-    for step in reference[2:].split("/")[:_HOPS]:
+    for step in reference[2:].split("/")[:_STEPS_OF_A_REFERENCE]:
         step = step.replace("~1", "/").replace("~0", "~")
         target = target.get(step) if isinstance(target, Mapping) else None
     return target

@@ -103,18 +103,21 @@ class Shell:
         console.note(f"{name}, revision {self._visit.client.revision}; help tells the commands", "dim")
         prompt = f"{console.paint(name, 'green')}> "
         while not self._has_ended:
-            try:
-                line = await terminal.read_line(
-                    prompt,
-                    history=history.lines,
-                    complete=self._completer.complete,
-                    hint=self._completer.hint,
-                    yields=True,
-                )
-            except Interrupted:
-                continue
-            except EOFError:
-                break
+            line = ""
+            # So that Ctrl-C in a question that comes while a line is typed does not end the shell.
+            with trio.CancelScope() as scope, self._visit.interrupts.taking_back(scope):
+                try:
+                    line = await terminal.read_line(
+                        prompt,
+                        history=history.lines,
+                        complete=self._completer.complete,
+                        hint=self._completer.hint,
+                        yields=True,
+                    )
+                except Interrupted:
+                    continue
+                except EOFError:
+                    break
             history.add(line)
             code = await self.run(line)
             if code == ExitCode.CONNECTION and self._has_ended:
@@ -183,7 +186,10 @@ class Shell:
             raise ConfigError(f"there is no command {quote(name)}{suggest(name, [*_COMMANDS, *_OWN])}")
         params = found.parse_own(words)
         as_json = params.pop("as_json") or self._visit.as_json
-        return await found.action(params)(attrs.evolve(self._visit, as_json=as_json, may_read_input=False)) or ExitCode.DONE
+        return (
+            await found.action(params)(attrs.evolve(self._visit, as_json=as_json, may_read_input=False))
+            or ExitCode.DONE
+        )
 
     def _tell(self, error: BaseException) -> int:
         told = only(error)

@@ -63,8 +63,8 @@ class Terminal:
         self._floor = trio.Lock()
         self._is_taken = False
         self._given_back = trio.Event()
-        self._waiting: trio.CancelScope | None = None
-        """Around the wait of a reader who lets others go first."""
+        self._patient: tuple[trio.CancelScope, trio.Event] | None = None
+        """Of a reader who lets others go first: what stops it, and what says that it has stopped."""
 
     async def read_line(
         self,
@@ -91,14 +91,16 @@ class Terminal:
         while True:
             while yields and self._is_taken:
                 await self._given_back.wait()
+            stopped = trio.Event()
             with trio.CancelScope() as scope:
                 if yields:
-                    self._waiting = scope
+                    self._patient = scope, stopped
                 try:
                     with self._raw(), self._console.bottom(editor):
                         return await self._edit(editor, complete)
                 finally:
-                    self._waiting = None
+                    self._patient = None
+                    stopped.set()
             if not scope.cancelled_caught:
                 raise AssertionError("an edited line ends with a value or an exception")
 
@@ -107,9 +109,11 @@ class Terminal:
         """The terminal for one question at a time; who reads a line with ``yields`` waits meanwhile."""
         async with self._floor:
             self._is_taken, self._given_back = True, trio.Event()
-            if self._waiting is not None:
-                self._waiting.cancel()
             try:
+                if self._patient is not None:
+                    scope, stopped = self._patient
+                    scope.cancel()
+                    await stopped.wait()  # two cannot read, and each gives the terminal back as it found it
                 with self._console.bottom(Nothing()):
                     yield
             finally:

@@ -51,8 +51,10 @@ SAFE = (
 """What every server gets of our environment: who the user is, where programs and files are, and how to write; beside
 these each ``LC_`` variable. As in the official SDKs, and a little more of the same kind."""
 
+EXITING = 2.0
+"""Seconds after the end of a stream in which the exit code may still come: interpreters take their time to end."""
 SETTLE = 0.2
-"""Seconds after the end of a stream in which the exit code and the last words may still come."""
+"""Seconds after that in which the last words may still come."""
 
 _SAID = 600
 """Characters of the last words in an error."""
@@ -164,13 +166,14 @@ class ChildChannel:
     async def closed_reason(self) -> str:
         """Why nothing more can be received or sent, on one line: how the server ended, and what it said last.
 
-        Waits for the exit code, up to :data:`SETTLE` seconds, where a stream has ended and the process not yet.
+        Waits for the exit code, up to :data:`EXITING` seconds, where a stream has ended and the process not yet.
         """
         if self._closed is not None:
             return self._closed
         if self._ended or self._unsent is not None:
-            with trio.move_on_after(SETTLE):
+            with trio.move_on_after(EXITING):
                 await self._process.wait()
+            with trio.move_on_after(SETTLE):
                 await self._stderr.ended.wait()
         return self._state()
 

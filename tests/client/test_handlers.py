@@ -91,7 +91,6 @@ async def refusal_of(script: Script, method: str, params: Any = None) -> tuple[i
         (Handlers(experimental={"x": {"y": 1}}), {"experimental": {"x": {"y": 1}}}),
         (Handlers(extensions={"a.example/b": {}}), {"extensions": {"a.example/b": {}}}),
     ],
-    ids=str,
 )
 async def test_what_has_a_handler_is_declared(handlers: Handlers, declared: dict[str, Any]) -> None:
     async with play(OLD, handlers=handlers) as (_, script):

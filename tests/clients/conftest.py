@@ -12,9 +12,12 @@ from tests.conformance.runner import serve
 __all__: list[str] = []
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server for all clients; it must also end in order, whatever they have done to it."""
+    """A server for all clients; it must also end in order, whatever they have done to it.
+
+    There before the first test, some of which ask for it only while they run: it is no leak of theirs.
+    """
     log = tmp_path_factory.mktemp("server") / "log"
     with serve(serve_command("http"), log) as url:
         yield url

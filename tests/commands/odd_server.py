@@ -1,6 +1,7 @@
-"""A server of 2025-11-25 that answers what a file says, however odd: ``python odd_server.py answers.json``.
+"""A server that answers what a file says, however odd: ``python odd_server.py answers.json``.
 
-The file maps methods to results; ``initialize`` takes the member ``capabilities`` alone. Other methods are refused.
+The file maps methods to results. ``initialize`` is answered in any case, for 2025-11-25, with what the file adds to it;
+other methods that are not in it are refused.
 """
 
 from __future__ import annotations

@@ -37,28 +37,28 @@ def with_plugin(command: str, *args: str) -> tuple[str, ...]:
 
 
 def run(
-    *args: str, cwd: Path, stdin: bytes = b"", seconds: float = PATIENCE, **env: str
+    *args: str, cwd: Path, stdin: bytes = b"", env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[bytes]:
     """Run ``mcptrio`` to its end."""
     return subprocess.run(
         [sys.executable, "-m", "mcptrio", *args],
         cwd=cwd,
-        env=environment(**env),
+        env=environment(**(env or {})),
         input=stdin,
         capture_output=True,
-        timeout=seconds,
+        timeout=PATIENCE,
         check=False,
         preexec_fn=_as_from_a_shell,
     )
 
 
 @contextmanager
-def started(*args: str, cwd: Path, stdin: int = subprocess.DEVNULL, **env: str) -> Iterator[subprocess.Popen[bytes]]:
+def started(*args: str, cwd: Path, stdin: int = subprocess.DEVNULL) -> Iterator[subprocess.Popen[bytes]]:
     """``mcptrio`` with pipes for its output, running."""
     process = subprocess.Popen(
         [sys.executable, "-m", "mcptrio", *args],
         cwd=cwd,
-        env=environment(**env),
+        env=environment(),
         stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

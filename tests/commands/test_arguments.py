@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +202,37 @@ def test_a_schema_that_cannot_be_used_lets_pass() -> None:
 
 def test_an_open_schema_takes_what_comes() -> None:
     assert read_arguments(["a=1", "b.c=x"], {"type": "object"}) == {"a": 1, "b": {"c": "x"}}
+
+
+def test_schemas_that_all_have_to_hold() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"allOf": [{"$ref": "#/$defs/Count"}], "description": "x"}},
+        "allOf": [{"properties": {"b": {"type": "integer"}}, "required": ["b"]}, {"$ref": "#"}],
+        "$defs": {"Count": {"type": "integer"}},
+    }
+
+    assert read_arguments(["a=1", "b=2"], schema) == {"a": 1, "b": 2}
+    assert signature("do", schema) == "do [a=integer] b=integer"
+
+
+@pytest.mark.parametrize(
+    "more", [{"additionalProperties": True}, {"patternProperties": {"^x": {}}}, {"additionalProperties": {}}]
+)
+def test_keys_that_a_schema_leaves_open(more: dict[str, Any]) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, **more}
+
+    assert read_arguments(["a=1", "x1=1"], schema) == {"a": "1", "x1": 1}
+
+
+def test_a_hostile_schema_takes_no_time() -> None:
+    inner: dict[str, Any] = {"$ref": "#"}
+    for keyword in ("allOf", "anyOf", "oneOf", "allOf", "anyOf"):
+        inner = {keyword: [inner] * 40}
+    begin = time.perf_counter()
+    signature("do", {"type": "object", "properties": {"a": inner}, "allOf": [inner] * 40})
+
+    assert time.perf_counter() - begin < 1
 
 
 def test_how_a_tool_is_called() -> None:

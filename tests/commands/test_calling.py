@@ -17,8 +17,10 @@ from tests.processes import serving
 __all__: list[str] = []
 
 
-def call(tmp_path: Path, *args: str, stdin: bytes = b"", **env: str) -> subprocess.CompletedProcess[bytes]:
-    done = run(*with_plugin("call", *args), cwd=tmp_path, stdin=stdin, **env)
+def call(
+    tmp_path: Path, *args: str, stdin: bytes = b"", env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    done = run(*with_plugin("call", *args), cwd=tmp_path, stdin=stdin, env=env)
     assert done.returncode == 0, done.stderr.decode()
     return done
 
@@ -95,7 +97,7 @@ def test_text_cannot_steer_the_terminal(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_encoded_is_written_out(tmp_path: Path) -> None:
-    done = call(tmp_path, "hostile", PYTHONIOENCODING="ascii")
+    done = call(tmp_path, "hostile", env={"PYTHONIOENCODING": "ascii"})
 
     assert done.stdout.decode() == f"{HOSTILE}\n".replace("\u202e", "\\u202e")
 

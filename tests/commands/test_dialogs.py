@@ -44,6 +44,17 @@ def test_a_form_is_checked_line_by_line(tmp_path: Path, revision: str) -> None:
         assert terminal.echoes()
 
 
+def test_a_form_is_checked_while_one_types(tmp_path: Path) -> None:
+    with at_terminal(*with_plugin("call", "greet"), cwd=tmp_path) as terminal:
+        terminal.until("name: ")
+        terminal.type("Ann\r")
+        terminal.until("age: ")
+        terminal.type("99")
+        terminal.until("age: 99$")
+        terminal.type("9")
+        terminal.until(r"age: 999  expected an integer \(0 to 150\), got 999")
+
+
 @pytest.mark.parametrize(("typed", "said"), [(":decline\r", "decline"), (":cancel\r", "cancel"), ("\x04", "cancel")])
 def test_a_form_is_refused(tmp_path: Path, typed: str, said: str) -> None:
     with at_terminal(*with_plugin("call", "greet"), cwd=tmp_path) as terminal:

@@ -127,14 +127,22 @@ def test_names_that_are_there_twice(tmp_path: Path) -> None:
     assert odd(tmp_path, tool(), tool()) == {("error", "tool `fine`", "is there 2 times")}
 
 
-def test_tools_that_the_client_would_leave_out_are_shown(tmp_path: Path) -> None:
-    """In 2026-07-28 a client drops tools whose header annotations break a rule; whoever inspects wants to see them."""
-    (tmp_path / "headers.py").write_text(
-        "from mcptrio import tool\n\n\n@tool\nasync def fine() -> str:\n    'A.'\n    return ''\n"
+def test_tools_that_a_client_leaves_out_over_http_are_shown(tmp_path: Path) -> None:
+    """In 2026-07-28 those whose header annotations break a rule; whoever inspects wants to see them."""
+    wrong = tool(
+        inputSchema={**OBJECT, "properties": {"a": {"type": "array", "description": "A.", "x-mcp-header": "A"}}}
     )
-    found = json.loads(run("inspect", "--json", "--plugin", "headers.py", cwd=tmp_path).stdout)
-
-    assert [each["name"] for each in found["tools"]] == ["fine"]
+    fresh = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+    answers = {
+        "server/discover": {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, **fresh},
+        "tools/list": {"tools": [wrong, tool(name="other")], **fresh},
+    }
+    found = inspect(tmp_path, answers)
+    assert found["revision"] == "2026-07-28"
+    assert [each["name"] for each in found["tools"]] == ["fine", "other"]
+    [what] = [each["what"] for each in found["oddities"] if each["severity"] == "error"]
+    assert what.startswith('x-mcp-header "A" @ $.properties.a: expected the type "integer", "string" or "boolean", got')
+    assert what.endswith("; clients leave it out over HTTP")
 
 
 def test_what_is_declared_and_what_is_answered(tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ WRONG = [
     ("call tak", "mcptrio: the server has no tool `tak`; did you mean `take`?"),
     ("call take", r"mcptrio: missing argument: `text` \(a string\)"),
     ("call 'x", 'mcptrio: expected words, got "call \'x": No closing quotation'),
+    ("call take --args -", "mcptrio: --args: standard input is read by the shell; say @FILE"),
     ("call take --nope", "mcptrio: No such option:? '?--nope"),
     ("log loud", 'mcptrio: log: expected one of debug, info, .*, got "loud"'),
     ("watch", "mcptrio: watch: expected a URI, --tools, --prompts or --resources"),
@@ -109,6 +110,69 @@ def test_ctrl_d_leaves(shell: AtTerminal) -> None:
 
     assert shell.end() == 0
     assert shell.echoes()
+
+
+ASKING = """
+import json, sys, threading
+
+def say(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+def ask():
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    say(id=99, method="elicitation/create", params={"message": "Who is there?", "requestedSchema": schema})
+
+for line in sys.stdin:
+    message = json.loads(line)
+    method, id = message.get("method"), message.get("id")
+    if method == "initialize":
+        server = {"name": "asking", "version": "1"}
+        say(id=id, result={"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": server})
+    elif method == "ping":
+        say(id=id, result={})
+        threading.Timer(0.3, ask).start()
+    elif id == 99:
+        open("answer", "w").write(json.dumps(message["result"]))
+    elif id is not None:
+        say(id=id, error={"code": -32601, "message": "no"})
+"""
+
+
+def test_a_question_while_a_line_is_typed(tmp_path: Path) -> None:
+    """The line waits, and is there again when the question is answered."""
+    with at_terminal("shell", "--", sys.executable, "-c", ASKING, cwd=tmp_path) as shell:
+        shell.until("asking> ")
+        shell.type("ping\r")
+        shell.until(" ms\n")
+        shell.until("asking> ")
+        shell.type("help un")
+        shell.until("help un")
+        shell.until("Who is there?")
+        shell.until("name: ")
+        shell.type("Ann\r")
+        shell.until(r"Send\? ")
+        assert not shell.echoes()
+        shell.type("send\r")
+        shell.until("asking> help un")
+        shell.type("watch\r")
+        shell.until("unwatch: Watch nothing any more.")
+        leave(shell)
+
+    assert json.loads((tmp_path / "answer").read_text()) == {"action": "accept", "content": {"name": "Ann"}}
+
+
+def test_ctrl_c_in_such_a_question_ends_it_alone(tmp_path: Path) -> None:
+    with at_terminal("shell", "--", sys.executable, "-c", ASKING, cwd=tmp_path) as shell:
+        shell.until("asking> ")
+        shell.type("ping\r")
+        shell.until("name: ")
+        shell.type("\x03")
+        shell.until("asking> ")
+        shell.type("help unwatch\r")
+        shell.until("unwatch: Watch nothing any more.")
+        leave(shell)
+
+    assert json.loads((tmp_path / "answer").read_text()) == {"action": "cancel"}
 
 
 # Suggestions

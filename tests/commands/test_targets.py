@@ -85,7 +85,7 @@ def test_a_url(folder: Path, transport: str) -> None:
 
 
 def test_plugins_from_the_environment(folder: Path) -> None:
-    done = run("list", "prompts", cwd=folder, MCPTRIO_LIST_PLUGINS=str(PLUGIN))
+    done = run("list", "prompts", cwd=folder, env={"MCPTRIO_LIST_PLUGINS": str(PLUGIN)})
 
     assert (done.returncode, done.stdout) == (0, b"moods\tAsk how things are.\n")
 

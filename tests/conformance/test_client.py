@@ -45,7 +45,7 @@ def runs(
         case
         for item in request.session.items
         if isinstance(item, pytest.Function) and "runs" in item.fixturenames
-        if isinstance(case := item.callspec.params["case"], Case)
+        if isinstance(case := item.callspec.params.get("case"), Case)
     ]
     home = tmp_path_factory.mktemp("client")
 

@@ -148,7 +148,11 @@ async def test_an_error_while_being_cancelled_stays_in_the_request(
         assert (await client.result(tool(4, "ok", modern=modern)))["content"][0]["text"] == "still here"
 
 
-@pytest.mark.parametrize("value", ["text", 5, [1], object(), {"_meta": 5}, {"bad": "\ud800"}], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    ["text", 5, [1], object(), {"_meta": 5}, {"bad": "\ud800"}],
+    ids=["text", "number", "list", "object", "meta", "surrogate"],
+)
 async def test_a_method_of_a_plugin_may_return_anything(value: Any, autojump_clock: Any) -> None:
     async def odd() -> Any:
         return value

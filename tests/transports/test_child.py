@@ -167,7 +167,7 @@ async def test_a_server_that_closes_its_output_and_lives_on(tmp_path: Path) -> N
 async def test_the_exit_code_may_come_a_moment_after_the_end_of_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(child, "SETTLE", PATIENCE)
+    monkeypatch.setattr(child, "EXITING", PATIENCE)
     code = """
     os.close(1)
     time.sleep(0.1)
