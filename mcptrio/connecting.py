@@ -106,7 +106,7 @@ def openers(target: Target) -> tuple[list[LinkOpener], str, bool]:
             raise ConfigError("target: expected a command, got an empty one")
         return [_command_opener(target)], Path(target.args[0]).name, True
     if isinstance(target, Endpoint):
-        return _endpoint_openers(target), target.url.partition("?")[0].rpartition("@")[2], True
+        return *_endpoint_openers(target), True
     if isinstance(target, Sequence):
         return openers(Command(args=tuple(target)))
     if _is_server(target):
@@ -169,12 +169,14 @@ def _command_opener(command: Command) -> LinkOpener:
     return open_link
 
 
-def _endpoint_openers(endpoint: Endpoint) -> list[LinkOpener]:
+def _endpoint_openers(endpoint: Endpoint) -> tuple[list[LinkOpener], str]:
+    """The ways to an endpoint, and its name: the URL without what may be secret."""
     from mcptrio.transports.http.client_headers import ClientHeaders
     from mcptrio.transports.http.endpoint import Endpoint as URL
 
     try:
-        ClientHeaders(URL.parse(endpoint.url), endpoint.headers, authorized=endpoint.auth is not None)
+        url = URL.parse(endpoint.url)
+        ClientHeaders(url, endpoint.headers, authorized=endpoint.auth is not None)
     except ValueError as error:
         raise ConfigError(f"target: {error}") from error
 
@@ -194,7 +196,7 @@ def _endpoint_openers(endpoint: Endpoint) -> list[LinkOpener]:
             yield link
 
     ways: dict[str, list[LinkOpener]] = {"auto": [streamable, sse], "http": [streamable], "sse": [sse]}
-    return ways[endpoint.transport]
+    return ways[endpoint.transport], url.name
 
 
 def _server_opener(server: Any) -> LinkOpener:

@@ -134,8 +134,7 @@ class Person:
 
     def _request(self, params: CreateMessageParams) -> Iterator[str]:
         width = self._console.width - 1
-        bold: Callable[[str], str] = lambda text: self._console.paint(text, "bold")  # noqa: E731
-        yield bold("The server asks a model; you answer in its place:")
+        yield self._bold("The server asks a model; you answer in its place:")
         if params.system_prompt:
             yield "system:"
             yield from wrap_quoted(params.system_prompt[:_SHOWN], width)
@@ -152,6 +151,9 @@ class Person:
             told.append(f"stops at {printable(', '.join(map(repr, params.stop_sequences)))}")
         yield from wrap(f"({'; '.join(told)})", width)
         yield from wrap("An empty line sends the answer; :decline refuses.", width)
+
+    def _bold(self, text: str) -> str:
+        return self._console.paint(text, "bold")
 
 
 def handlers_for(console: Console, person: Person | None, *, roots: Roots | None, hears: bool) -> Handlers:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +20,17 @@ __all__: list[str] = []
 
 HANDSHAKES = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 REVISIONS = (*HANDSHAKES, "2026-07-28")
+
+MORTAL = """
+import os
+
+from mcptrio import tool
+
+
+@tool
+async def die() -> None:
+    os._exit(3)
+"""
 
 
 def make_server() -> mcptrio.Server:
@@ -196,22 +206,23 @@ async def test_request_that_does_not_get_through_fails_alone() -> None:
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_subscription_outlives_the_server(revision: str) -> None:
-    program = "import sys; from mcptrio.cli import main; sys.argv[0] = 'mcptrio'; main()"
-    plugin = "examples/notes.py"
-    command = mcptrio.Command(args=[sys.executable, "-c", program, "serve", "--stdio", "--plugin", plugin])
+async def test_subscription_outlives_the_server(revision: str, tmp_path: Path) -> None:
+    plugin = tmp_path / "mortal.py"
+    plugin.write_text(MORTAL)
+    command = mcptrio.Command(args=[sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin", str(plugin)])
     async with mcptrio.connect(command, revision=revision, restart=True) as client:
         async with client.subscribe(tools=True) as changes:
-            await end_server(client)
+            with pytest.raises(mcptrio.ConnectionClosed, match="exit code 3"):
+                await client.call_tool("die")
             with trio.fail_after(10):
                 change = await anext(changes)
 
             assert change.kind == "tools"
-            assert [tool.name async for tool in client.tools()]
+            assert [tool.name async for tool in client.tools()] == ["die"]
 
 
-async def end_server(client: mcptrio.Client) -> None:
-    """Kill the process below a client, as a crash would."""
-    link: Any = client._supervisor._session.link  # type: ignore[union-attr]
-    os.kill(link._channel.pid, signal.SIGKILL)
-    await link.wait_closed()
+async def test_name_of_a_url_gives_nothing_away() -> None:
+    async with serving(make_server()) as url:
+        secret = url.replace("http://", "http://ada:hunter2@") + "?token=hunter3"
+        async with mcptrio.connect(secret, revision="2025-11-25") as client:
+            assert client.name == url

@@ -258,7 +258,7 @@ async def test_page_that_may_not_be_opened_is_never_accepted(caplog: pytest.LogC
         ([], []),
         (["/work"], [{"uri": "file:///work", "name": "work"}]),
         ([Path("/a b/ü")], [{"uri": "file:///a%20b/%C3%BC", "name": "ü"}]),
-        (["file:///work/x"], [{"uri": "file:///work/x"}]),
+        (["file:///srv/x"], [{"uri": "file:///srv/x"}]),
         ([Root(uri="file:///r", name="R")], [{"uri": "file:///r", "name": "R"}]),
         (["/"], [{"uri": "file:///", "name": "/"}]),
     ],
