@@ -47,7 +47,7 @@ async def main(port: int = 8000, *, task_status: trio.TaskStatus[str] = trio.TAS
         return f"{name} is guest number {len(guests)}"
 
     server.add_tool(sign, read_only=False)
-    endpoint = asgi_app(server, path="/mcp")
+    endpoint = asgi_app(server)
 
     async def both(scope: Any, receive: Any, send: Any) -> None:
         """The endpoint answers its own path; everything else, the lifespan included, is the application's."""

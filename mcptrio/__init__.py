@@ -109,9 +109,10 @@ if TYPE_CHECKING:
     from mcptrio.protocol.model import ToolChoice as ToolChoice
     from mcptrio.runtime.limits import Limits as Limits
     from mcptrio.runtime.timeouts import Timeouts as Timeouts
-    from mcptrio.serve import asgi_app as asgi_app
-    from mcptrio.serve import serve_http as serve_http
-    from mcptrio.serve import serve_stdio as serve_stdio
+    from mcptrio.serve.http import serve_http as serve_http
+    from mcptrio.serve.http_options import HTTPOptions as HTTPOptions
+    from mcptrio.serve.mounted import asgi_app as asgi_app
+    from mcptrio.serve.stdio import serve_stdio as serve_stdio
     from mcptrio.server import Server as Server
     from mcptrio.targets import Command as Command
     from mcptrio.targets import Endpoint as Endpoint
@@ -166,11 +167,12 @@ _HOMES = {
     "Principal": "mcptrio.abc",
     "Server": "mcptrio.server",
     "Timeouts": "mcptrio.runtime.timeouts",
-    "asgi_app": "mcptrio.serve",
+    "asgi_app": "mcptrio.serve.mounted",
     "memory_channel_pair": "mcptrio.transports.memory",
     "redact": "mcptrio.capabilities.logging",
-    "serve_http": "mcptrio.serve",
-    "serve_stdio": "mcptrio.serve",
+    "HTTPOptions": "mcptrio.serve.http_options",
+    "serve_http": "mcptrio.serve.http",
+    "serve_stdio": "mcptrio.serve.stdio",
     # Connecting to servers
     "Change": "mcptrio.client.subscriptions",
     "Changes": "mcptrio.client.subscriptions",

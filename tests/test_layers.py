@@ -49,7 +49,8 @@ LAZY: frozenset[tuple[str, str]] = frozenset(
 
 EDGES = (
     "mcptrio.cli",
-    "mcptrio.serve",
+    "mcptrio.serve.http",
+    "mcptrio.serve.http_options",
     "mcptrio.connecting",
     "mcptrio.commands.serving",
     "mcptrio.commands.plugin_server",

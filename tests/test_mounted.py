@@ -12,7 +12,7 @@ import trio
 from hypercorn.middleware.dispatcher import TrioDispatcherMiddleware
 from quart_trio import QuartTrio
 
-from mcptrio import Server, asgi_app, hookimpl
+from mcptrio import HTTPOptions, Server, asgi_app, hookimpl
 from mcptrio.transports.http.hypercorn import serve
 from tests.interaction.client import Peer
 from tests.interaction.wires import Exchange, HTTPWire
@@ -53,7 +53,7 @@ async def test_mounted_below_a_prefix_beside_an_application(revision: str) -> No
     plugin = Plugin()
     server = Server(plugins=[plugin])
     server.add_tool(lambda: "pong", name="ping")
-    app: Any = TrioDispatcherMiddleware({"/ai/mcp": asgi_app(server, path=""), "/": quart})  # type: ignore[dict-item]
+    app: Any = TrioDispatcherMiddleware({"/ai/mcp": asgi_app(server, HTTPOptions(path="")), "/": quart})  # type: ignore[dict-item]
     shutdown = trio.Event()
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:

@@ -106,31 +106,32 @@ def _make(read: Config, wanted: Wanted, options: dict[str, Any]) -> Server:
 
 def _serve_stdio(make: Callable[[], Server], read: Config, options: dict[str, Any]) -> None:
     from mcptrio.protocol.jsonrpc import Limits as MessageLimits
-    from mcptrio.serve import run_stdio
+    from mcptrio.serve.process import run
+    from mcptrio.serve.stdio import serve_stdio
 
     bounds = {**_filed_bounds(read, "message_bytes"), **_wanted_bounds(options, "message_bytes")}
-    run_stdio(make, limits=MessageLimits(**bounds))
+    limits = MessageLimits(**bounds)
+    run(lambda stop: serve_stdio(make, limits=limits, shutdown=stop, restore=False))
 
 
 def _serve_http(make: Callable[[], Server], read: Config, options: dict[str, Any], log_format: str) -> None:
-    from mcptrio.serve import run_http
+    from mcptrio.serve.http import serve_http
+    from mcptrio.serve.http_options import HTTPOptions
+    from mcptrio.serve.process import Ready, run
     from mcptrio.transports.http.exchange import HTTPLimits
 
-    http = dict(read.http)
-    filed = {name: http.pop(name) for name in list(http) if name in HTTPLimits.__annotations__}
+    filed = {name: value for name, value in read.http.items() if name in _names(HTTPLimits)}
     bounds = {**_filed_bounds(read, "body_bytes"), **filed, **_wanted_bounds(options, "body_bytes")}
-    given = {
-        "host": options["host"],
-        "port": options["port"],
-        "path": options["path"],
-        "allow_hosts": options["allow_hosts"] or None,
-        "allow_origins": options["allow_origins"] or None,
-    }
-    run_http(
-        make(),
-        ready=_announce_in_json if log_format == "json" else _announce,
-        options={**http, **_given(given), "limits": HTTPLimits(**bounds)},
+    given = {name: options[name] for name in ("host", "port", "path")}
+    given |= {name: options[name] or None for name in ("allow_hosts", "allow_origins")}
+    wanted = {**read.http, **_given(given)}
+    http = HTTPOptions(
+        **{name: value for name, value in wanted.items() if name in _names(HTTPOptions)}, limits=HTTPLimits(**bounds)
     )
+    address = {name: wanted[name] for name in ("host", "port") if name in wanted}
+    ready = Ready(_announce_in_json if log_format == "json" else _announce)
+    server = make()
+    run(lambda stop: serve_http(server, **address, options=http, shutdown=stop, task_status=ready))
 
 
 def _announce(urls: list[str]) -> None:
@@ -154,6 +155,10 @@ def _wanted_bounds(options: dict[str, Any], size: str) -> dict[str, int]:
     """The same of the command line."""
     wanted = {size: options["max_message_bytes"], "depth": options["max_message_depth"], "batch": options["max_batch"]}
     return _given(wanted)
+
+
+def _names(cls: type) -> set[str]:
+    return set(cls.__annotations__)
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:

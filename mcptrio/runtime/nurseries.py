@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import trio
 
-__all__ = ["open_hidden_nursery"]
+__all__ = ["first_of", "open_hidden_nursery"]
 
 
 @asynccontextmanager
@@ -34,3 +34,10 @@ async def open_hidden_nursery() -> AsyncIterator[trio.Nursery]:
             raise
         # Its own cause stays; the group it travelled in is no part of the story.
         raise error from error.__cause__  # noqa: ASYNC123 - it keeps its own
+
+
+def first_of(error: BaseException) -> BaseException:
+    """The exception itself, or the first one of the group, where all of them would be told alike."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

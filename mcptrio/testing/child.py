@@ -10,7 +10,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from mcptrio.serve import run_stdio
+from mcptrio.serve.process import run
+from mcptrio.serve.stdio import serve_stdio
 from mcptrio.server import Server
 from mcptrio.testing.parcels import open_parcel
 
@@ -23,7 +24,7 @@ def main(file: Path) -> None:
     def make() -> Server:
         return open_parcel(file).make()
 
-    run_stdio(make)
+    run(lambda stop: serve_stdio(make, shutdown=stop, restore=False))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from mcptrio.connecting import connect
 from mcptrio.errors import ConfigError
 from mcptrio.runtime.limits import Limits
 from mcptrio.runtime.nurseries import open_hidden_nursery
-from mcptrio.serve import HTTP_GRACE, serve_http
+from mcptrio.serve.http import HTTP_GRACE, serve_http
 from mcptrio.server import Server
 from mcptrio.targets import Command, Target
 from mcptrio.testing.cases import Case

@@ -12,7 +12,7 @@ import pytest
 import trio
 from attrs import define, field
 
-from mcptrio import Context, Header, Server, serve_http, tool
+from mcptrio import Context, Header, HTTPOptions, Server, serve_http, tool
 from mcptrio.abc import Link
 from mcptrio.errors import RequestFailed, SessionLost
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, PROTOCOL_VERSION
@@ -92,7 +92,7 @@ async def serving(*functions: Callable[..., Any], **options: Any) -> AsyncIterat
     shutdown = trio.Event()
     with trio.fail_after(10):
         async with trio.open_nursery() as nursery:
-            serve = partial(serve_http, server, port=0, shutdown=shutdown, **options)
+            serve = partial(serve_http, server, port=0, shutdown=shutdown, options=HTTPOptions(**options))
             (url,) = await nursery.start(serve)
             yield server, url, shutdown
             shutdown.set()

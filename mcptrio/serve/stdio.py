@@ -1,0 +1,49 @@
+"""A server on the process's standard input and output.
+
+Called by the command line and by embedders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+
+from mcptrio.protocol.jsonrpc import DEFAULT, Limits
+from mcptrio.server import Server
+from mcptrio.transports.stdio import open_stdio
+
+__all__ = ["serve_stdio"]
+
+
+async def serve_stdio(
+    server: Server | Callable[[], Server],
+    *,
+    limits: Limits = DEFAULT,
+    shutdown: trio.Event | None = None,
+    restore: bool = True,
+) -> None:
+    """Serve the process's standard input and output until the input ends. Opens the server.
+
+    Args:
+        server: or what makes it, called once nothing that is printed can reach standard output any more.
+        shutdown: set it for an orderly end before that.
+        restore: give standard input and output back afterwards; ``False`` in a process that ends then.
+    """
+    async with open_stdio(limits=limits, restore=restore) as channel:
+        made = server if isinstance(server, Server) else server()
+        async with trio.open_nursery() as nursery:
+            if shutdown is not None:
+                nursery.start_soon(_stop_after, shutdown, made, nursery.cancel_scope)
+            async with made.open():
+                await made.serve(channel)
+            nursery.cancel_scope.cancel()
+
+
+async def _stop_after(shutdown: trio.Event, server: Server, scope: trio.CancelScope) -> None:
+    await shutdown.wait()
+    if server.is_open:
+        await server.supervisor.drain()
+    else:
+        # A lifespan that is still being entered may take its time; those that are open are left in their order.
+        scope.cancel()
