@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
@@ -25,6 +25,7 @@ __all__ = [
     "Outlet",
     "PeerSession",
     "Principal",
+    "PromptChannel",
     "Receiver",
     "SessionRecord",
     "SessionStore",
@@ -68,6 +69,19 @@ class MessageChannel(Protocol):
         ...
 
     async def aclose(self) -> None: ...
+
+
+@runtime_checkable
+class PromptChannel(MessageChannel, Protocol):
+    """A channel that can write a short message without waiting."""
+
+    def send_now(self, message: Message) -> bool:
+        """Write it at once where it can be written as a whole, otherwise nothing of it. Not while ``send`` runs.
+
+        Returns:
+            Whether it was written. What is wrong, if something is, the next ``send`` tells.
+        """
+        ...
 
 
 class Link(Protocol):

@@ -8,7 +8,7 @@ The bound is on messages, not bytes: a full outbox makes :meth:`Outbox.send` wai
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import outcome
@@ -31,12 +31,14 @@ class Outbox:
 
     Args:
         max_messages: how many may be queued, at least 1; a batch counts as one.
+        write_now: writes a message at once, whole, and says so; or nothing of it.
     """
 
-    def __init__(self, max_messages: int = 1000) -> None:
+    def __init__(self, max_messages: int = 1000, *, write_now: Callable[[Message], bool] | None = None) -> None:
         if max_messages < 1:
             raise ValueError(f"max_messages: expected at least 1, got {max_messages}")
         self._max = max_messages
+        self._write_now = write_now
         self._queue: list[Item] = []
         self._offers: dict[object, int] = {}
         """Key of an offer to its place in the queue; forgotten when the queue is taken."""
@@ -82,6 +84,18 @@ class Outbox:
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(leave)
+
+    def send_now(self, message: Message) -> bool:
+        """Write a message past the queue, if nothing is queued and the writer has nothing to do.
+
+        Saves who sends a single message the switch to the writer, a tenth of a call; several messages are better
+        queued, since then they are one write.
+
+        Returns:
+            Whether it was written; otherwise it is still to be sent.
+        """
+        write_now = self._write_now
+        return write_now is not None and bool(self._takers) and not (self._queue or self._closed) and write_now(message)
 
     async def wait_for_room(self) -> None:
         """Return when a send would not have to wait. For who reads from the peer: whoever floods us waits with us.

@@ -336,3 +336,45 @@ def test_order_is_kept(steps: Sequence[tuple[str, int]], bound: int) -> None:
         assert [("send", each.id) for each in out if isinstance(each, Response)] == sent
 
     trio.run(play)
+
+
+async def test_a_message_alone_is_written_past_the_queue() -> None:
+    written: list[Message] = []
+
+    def write(message: Message) -> bool:
+        written.append(message)
+        return True
+
+    outbox = Outbox(write_now=write)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(outbox.take)
+        await trio.testing.wait_all_tasks_blocked()
+
+        assert outbox.send_now(result(1))
+        assert written == [result(1)]
+        assert len(outbox) == 0
+        nursery.cancel_scope.cancel()
+
+
+async def test_nothing_is_written_past_the_queue_while_something_is_queued_or_being_written() -> None:
+    outbox = Outbox(write_now=lambda message: pytest.fail(f"{message} was written"))
+
+    assert not outbox.send_now(result(1)), "the writer is at work elsewhere"
+    await outbox.send(result(2))
+    assert not outbox.send_now(result(3)), "one is queued"
+    await outbox.take()
+    outbox.close()
+    assert not outbox.send_now(result(4)), "closed"
+
+
+async def test_what_cannot_be_written_at_once_is_still_to_be_sent() -> None:
+    outbox = Outbox(write_now=lambda _: False)
+    plain = Outbox()
+    async with trio.open_nursery() as nursery:
+        for each in (outbox, plain):
+            nursery.start_soon(each.take)
+        await trio.testing.wait_all_tasks_blocked()
+
+        assert not outbox.send_now(result(1))
+        assert not plain.send_now(result(1))
+        nursery.cancel_scope.cancel()

@@ -17,6 +17,7 @@ from attrs import evolve
 
 from mcptrio.abc import Outlet, Principal, SessionRecord
 from mcptrio.errors import ConnectionClosed, InternalError, MCPError, Overloaded
+from mcptrio.outbox import Outbox
 from mcptrio.protocol.connection import Connection
 from mcptrio.protocol.events import (
     CancelReceived,
@@ -261,7 +262,10 @@ class Session:
                 if scope.progress is not None:
                     scope.progress.flush()
                 scope.settle()
-                await scope.outlet.send(scope.reply)
+                outlet = scope.outlet
+                # Where other answers are on their way, all of them become one write.
+                if len(self.in_flight) > 1 or not isinstance(outlet, Outbox) or not outlet.send_now(scope.reply):
+                    await outlet.send(scope.reply)
         except ConnectionClosed:
             _log.debug("%s: the answer to %s had nowhere to go", self.name, scope.label)
         finally:

@@ -19,7 +19,7 @@ from typing import Any
 
 import trio
 
-from mcptrio.abc import MessageChannel, Outlet, Principal, SessionRecord, StateSealer
+from mcptrio.abc import MessageChannel, Outlet, Principal, PromptChannel, SessionRecord, StateSealer
 from mcptrio.errors import ConnectionClosed, MCPError, Overloaded
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.connection import Connection
@@ -150,7 +150,8 @@ class Supervisor:
 
     async def serve(self, channel: MessageChannel, *, principal: Principal | None = None) -> None:
         """Serve one peer on one channel until either side ends it."""
-        outbox = Outbox(self.settings.limits.outbox)
+        write_now = channel.send_now if isinstance(channel, PromptChannel) else None
+        outbox = Outbox(self.settings.limits.outbox, write_now=write_now)
         session = Session(self, self._connection(), name=channel.name, principal=principal, outlet=outbox, shared=True)
         self._count(session)
         try:

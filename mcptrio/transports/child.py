@@ -163,6 +163,10 @@ class ChildChannel:
             self._unsent = str(error)
             raise ConnectionClosed(await self.closed_reason()) from error
 
+    def send_now(self, message: Message) -> bool:
+        """See :class:`mcptrio.abc.PromptChannel`."""
+        return self._lines.send_now(message)
+
     async def closed_reason(self) -> str:
         """Why nothing more can be received or sent, on one line: how the server ended, and what it said last.
 

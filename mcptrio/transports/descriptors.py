@@ -25,6 +25,7 @@ import trio
 from mcptrio.errors import ConnectionClosed
 
 __all__ = [
+    "ATOMIC",
     "Reader",
     "ThreadReader",
     "ThreadWriter",
@@ -38,8 +39,8 @@ __all__ = [
 READ_BYTES = 64 * 1024
 """What a pipe holds on Linux; more comes only from files."""
 
-_PIECE = getattr(select, "PIPE_BUF", 512)
-"""What can be written to a pipe or socket that polls as writable without blocking."""
+ATOMIC = getattr(select, "PIPE_BUF", 512)
+"""What can be written to a pipe or socket that polls as writable without blocking; to a pipe, whole or not at all."""
 
 _A = TypeVar("_A")
 _B = TypeVar("_B")
@@ -66,6 +67,10 @@ class Writer(Protocol):
             OSError: as os.write.
             ConnectionClosed: the writer was closed.
         """
+        ...
+
+    def write_whole(self, data: bytes) -> bool:
+        """Write all of ``data`` or nothing, and return whether it was written. Never waits, never raises."""
         ...
 
     async def write_some(self, data: memoryview) -> int:
@@ -125,6 +130,12 @@ class WaitingReader:
 class WaitingWriter:
     """Writes to a pipe or socket when it has room, in pieces that fit."""
 
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._is_pipe = stat.S_ISFIFO(os.fstat(fd).st_mode)
+        self._poll = select.poll()
+        self._poll.register(fd, select.POLLOUT)
+
     def write_now(self, data: memoryview) -> int:
         """Write what there is room for, and return how many bytes that were. Never waits."""
         written = 0
@@ -132,15 +143,20 @@ class WaitingWriter:
             raise ConnectionClosed("the descriptor is closed")
         try:
             while written < len(data) and self._poll.poll(0):
-                written += os.write(self._fd, data[written : written + _PIECE])
+                written += os.write(self._fd, data[written : written + ATOMIC])
         except BlockingIOError:
             pass  # somebody else was faster
         return written
 
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-        self._poll = select.poll()
-        self._poll.register(fd, select.POLLOUT)
+    def write_whole(self, data: bytes) -> bool:
+        """Write all of ``data`` or nothing, and return whether it was written. Never waits, never raises."""
+        if self._fd < 0 or len(data) > ATOMIC or not self._poll.poll(0):
+            return False
+        try:
+            # A socket that somebody else has set to O_NONBLOCK takes a part.
+            return (self._is_pipe or os.get_blocking(self._fd)) and os.write(self._fd, data) == len(data)
+        except OSError:
+            return False
 
     async def write_some(self, data: memoryview) -> int:
         while True:
@@ -150,7 +166,7 @@ class WaitingWriter:
                 # Asking costs 1 µs, being told 15 µs; there nearly always is room. POLLERR ends up in the write.
                 if not self._poll.poll(0):
                     await trio.lowlevel.wait_writable(self._fd)
-                return os.write(self._fd, data[:_PIECE])
+                return os.write(self._fd, data[:ATOMIC])
             except BlockingIOError:
                 await trio.lowlevel.wait_writable(self._fd)
             except trio.ClosedResourceError as error:
@@ -183,14 +199,18 @@ class ThreadReader:
 class ThreadWriter:
     """Writes in a daemon thread of its own."""
 
-    def write_now(self, data: memoryview) -> int:
-        """Nothing: only the thread can tell."""
-        return 0
-
     def __init__(self, fd: int) -> None:
         self._thread: _Thread[bytes, int] = _Thread(
             lambda data: _retried(fd, os.write, data, select.POLLOUT), fd, "write"
         )
+
+    def write_now(self, data: memoryview) -> int:
+        """Nothing: only the thread can tell."""
+        return 0
+
+    def write_whole(self, data: bytes) -> bool:
+        """Never: only the thread can tell."""
+        return False
 
     async def write_some(self, data: memoryview) -> int:
         return await self._thread.call(bytes(data[:READ_BYTES]))

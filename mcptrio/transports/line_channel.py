@@ -111,6 +111,10 @@ class LineChannel:
         self._broken = None
         await trio.lowlevel.cancel_shielded_checkpoint()
 
+    def send_now(self, message: Message) -> bool:
+        """See :class:`mcptrio.abc.PromptChannel`."""
+        return self._broken is None and self._writer.write_whole(to_lines((message,)))
+
     async def aclose(self) -> None:
         """Give the descriptors back. Whoever is in ``receive`` or ``send`` gets ConnectionClosed."""
         self.close()

@@ -16,7 +16,7 @@ import sys
 import trio
 
 from mcptrio.errors import ConnectionClosed
-from mcptrio.transports.descriptors import ThreadWriter, Writer
+from mcptrio.transports.descriptors import ATOMIC, ThreadWriter, Writer
 
 __all__ = ["OwnPipeWriter", "open_own_pipe_writer"]
 
@@ -52,6 +52,15 @@ class OwnPipeWriter:
             return os.write(self._fd, data)
         except BlockingIOError:
             return 0
+
+    def write_whole(self, data: bytes) -> bool:
+        """Write all of ``data`` or nothing, and return whether it was written. Never waits, never raises."""
+        if self._fd < 0 or len(data) > ATOMIC:
+            return False
+        try:
+            return os.write(self._fd, data) == len(data)
+        except OSError:
+            return False
 
     async def write_some(self, data: memoryview) -> int:
         """Write the first bytes of ``data``, which is not empty, and return how many. Waits until there is room.

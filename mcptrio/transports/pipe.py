@@ -18,7 +18,7 @@ from typing import TypeAlias
 import outcome
 import trio
 
-from mcptrio.abc import MessageChannel, Receiver
+from mcptrio.abc import MessageChannel, PromptChannel, Receiver
 from mcptrio.errors import ConnectionClosed, RequestFailed
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.messages import (
@@ -59,7 +59,7 @@ class PipeLink:
         self._channel = channel
         self._receive = receive
         self._why = why
-        self._outbox = Outbox(_QUEUED)
+        self._outbox = Outbox(_QUEUED, write_now=channel.send_now if isinstance(channel, PromptChannel) else None)
         self._waiting: dict[RequestId, trio.lowlevel.Task] = {}
         self._closed = trio.Event()
         self._reason = ""
@@ -77,7 +77,9 @@ class PipeLink:
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._reason:
             raise ConnectionClosed(self._reason)
-        await self._outbox.send(request)
+        # Where others wait too, more may be sent at once.
+        if self._waiting or not self._outbox.send_now(request):
+            await self._outbox.send(request)
         # Whoever closes the link while this waited for room has not seen us waiting.
         if self._reason:
             raise ConnectionClosed(self._reason)

@@ -1,0 +1,100 @@
+"""What is written at once is written whole or not at all, whatever the descriptor leads to."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack
+
+import pytest
+
+from mcptrio.transports.descriptors import ATOMIC, Writer, open_writer
+from mcptrio.transports.own_pipe import open_own_pipe_writer
+
+__all__: list[str] = []
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="descriptors cannot be waited for there")
+
+
+def fill(fd: int) -> None:
+    os.set_blocking(fd, False)
+    for size in (ATOMIC, 1):
+        try:
+            while True:
+                os.write(fd, b"x" * size)
+        except BlockingIOError:
+            pass
+
+
+def drain(fd: int) -> bytes:
+    os.set_blocking(fd, False)
+    drained = b""
+    try:
+        while True:
+            drained += os.read(fd, 65536)
+    except BlockingIOError:
+        return drained
+
+
+@pytest.fixture(params=["pipe", "shared pipe", "own pipe", "socket"])
+async def ends(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Writer, int, int]]:
+    """A writer, the descriptor it writes to (another number for it), and the one it can be read from."""
+    with ExitStack() as stack:
+        if request.param == "socket":
+            ours, theirs = socket.socketpair()
+            fd, read = ours.detach(), theirs.detach()
+        else:
+            read, fd = os.pipe()
+        stack.callback(os.close, read)
+        again = os.dup(fd)
+        stack.callback(os.close, again)
+        if request.param == "shared pipe":
+            os.set_blocking(again, False)
+        opener: Callable[[int], Writer] = open_own_pipe_writer if request.param == "own pipe" else open_writer
+        writer = opener(fd)
+        stack.callback(writer.close)
+        yield writer, again, read
+
+
+async def test_a_short_line_is_written_whole(ends: tuple[Writer, int, int]) -> None:
+    writer, _, read = ends
+
+    assert writer.write_whole(b"y" * ATOMIC)
+    assert os.read(read, 2 * ATOMIC) == b"y" * ATOMIC
+
+
+async def test_nothing_of_a_long_line_is_written(ends: tuple[Writer, int, int]) -> None:
+    writer, _, read = ends
+
+    assert not writer.write_whole(b"y" * (ATOMIC + 1))
+    assert drain(read) == b""
+
+
+async def test_nothing_is_written_where_there_is_no_room(ends: tuple[Writer, int, int]) -> None:
+    writer, fd, read = ends
+    blocking = os.get_blocking(fd)
+    fill(fd)
+    os.set_blocking(fd, blocking)
+
+    assert not writer.write_whole(b"y")
+    assert set(drain(read)) == {ord("x")}
+
+
+async def test_whoever_has_closed_the_descriptor_writes_nothing(ends: tuple[Writer, int, int]) -> None:
+    writer, _, _ = ends
+    writer.close()
+
+    assert not writer.write_whole(b"y")
+
+
+async def test_a_peer_that_has_gone_is_told_of_by_the_next_send() -> None:
+    read, fd = os.pipe()
+    os.close(read)
+    writer = open_writer(fd)
+
+    assert not writer.write_whole(b"y")
+    with pytest.raises(BrokenPipeError):
+        await writer.write_some(memoryview(b"y"))
+    writer.close()
