@@ -1,60 +1,119 @@
 """What mcptrio is expected to reach, row by row, and whether it does.
 
-The one rule: an expectation compares what was measured in the same run; only start-up and memory have an absolute bound
-as well.
+Read by the report, which shows every one of them, met or not.
+The one rule: a ratio compares medians that were measured in the same run. A row that was not measured meets nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["EXPECTATIONS", "Expectation", "expectation_of"]
+from calls import ERAS
+from load_clients import client_row
+from load_fanout import fanout_row
+from load_flat import flat_row
+from load_http import http_row
+from load_memory import SESSION, STREAM
+from load_sse import sse_row
+from results import Results, digits
+from scale import FULL
+from servers import OURS, PEERS
+
+__all__ = ["BEST", "EXPECTATIONS", "FLAT", "Expectation", "Verdict"]
+
+BEST = "the best peer"
+FLAT = 1.15
+"""Times the cost with one that still counts as flat: neighbouring slices of equal servers differ by less."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """
+    Args:
+        met: ``None`` where it was not measured.
+        figure: ours, and what it was compared with.
+    """
+
+    met: bool | None
+    figure: str
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """For the rows whose name begins with ``row``: against the official SDK, and as such."""
+    """
+    Args:
+        group: in which the row is measured.
+        row: its whole name.
+        against: whose figure the times are of.
+        times_at_least: times the other's figure; for what is better when it is more.
+        times_at_most: times the other's figure; for what is better when it is less.
+        at_least: in the row's own unit.
+        at_most: in the row's own unit.
+    """
 
+    group: str
     row: str
+    against: str = ""
+    times_at_least: float | None = None
+    times_at_most: float | None = None
     at_least: float | None = None
-    """Times the SDK's figure."""
     at_most: float | None = None
-    """Times the SDK's figure."""
-    bound: float | None = None
-    """In the row's own unit."""
 
     def __str__(self) -> str:
         parts = []
+        if self.times_at_least is not None:
+            parts.append(f"≥ {self.times_at_least:g} × {self.against}")
+        if self.times_at_most is not None:
+            parts.append(f"≤ {self.times_at_most:g} × {self.against}")
         if self.at_least is not None:
-            parts.append(f"≥ {self.at_least:g}× mcp")
+            parts.append(f"≥ {self.at_least:,g}")
         if self.at_most is not None:
-            parts.append(f"≤ {self.at_most:g}× mcp")
-        if self.bound is not None:
-            parts.append(f"≤ {self.bound:g}")
+            parts.append(f"≤ {self.at_most:,g}")
         return ", ".join(parts)
 
-    def is_met(self, ours: float, sdk: float | None) -> bool | None:
-        """``None`` where that cannot be said, because the SDK was not measured."""
-        if self.bound is not None and ours > self.bound:
-            return False
-        if sdk is None:
-            return None
-        if self.at_least is not None and ours < self.at_least * sdk:
-            return False
-        return self.at_most is None or ours <= self.at_most * sdk
+    def judge(self, results: Results) -> Verdict:
+        ours = results.figure(OURS.name, self.row)
+        if ours is None:
+            return Verdict(None, "not measured")
+        figure = digits(ours)
+        met = (self.at_least is None or ours >= self.at_least) and (self.at_most is None or ours <= self.at_most)
+        if not self.against:
+            return Verdict(met, figure)
+        name, theirs = self._other(results)
+        if theirs is None:
+            # What is missed by itself is missed whatever the others do.
+            return Verdict(None if met else False, f"{figure}; {self.against} was not measured")
+        times = ours / theirs
+        met = met and (self.times_at_least is None or times >= self.times_at_least)
+        met = met and (self.times_at_most is None or times <= self.times_at_most)
+        return Verdict(met, f"{figure}; {times:.2f} × {name}")
+
+    def _other(self, results: Results) -> tuple[str, float | None]:
+        if self.against != BEST:
+            return self.against, results.figure(self.against, self.row)
+        figures = {peer.name: results.figure(peer.name, self.row) for peer in PEERS}
+        known = {name: figure for name, figure in figures.items() if figure is not None}
+        if not known:
+            return BEST, None
+        best = (max if self.times_at_least is not None else min)(known, key=known.__getitem__)
+        return best, known[best]
 
 
-EXPECTATIONS = (
-    Expectation("start", at_most=0.4, bound=230),
-    Expectation("stdio, 1 in flight", at_least=4),
-    Expectation("stdio, 64 in flight", at_least=20),
-    Expectation("memory after start", at_most=0.6, bound=40),
-    Expectation("memory after load", at_most=0.6, bound=40),
-    Expectation("HTTP", at_least=1),
-    Expectation("client", at_least=2),
+EXPECTATIONS: Sequence[Expectation] = (
+    Expectation("stdio", "start, ms", "mcp", times_at_most=0.35, at_most=200),
+    Expectation("stdio", "stdio, 1 in flight, calls/s", "mcp", times_at_least=5.5),
+    Expectation("stdio", "stdio, 64 in flight, calls/s", "mcp", times_at_least=30),
+    Expectation("stdio", "memory at rest, stdio, MiB", at_most=40),
+    *(Expectation("http", http_row(era, 16, "calls/s"), BEST, times_at_least=4) for era in ERAS),
+    *(Expectation("http", http_row(era, 16, "p99 ms"), BEST, times_at_most=1) for era in ERAS),
+    Expectation("http", "memory at rest, HTTP, MiB", at_most=40),
+    *(Expectation("sse", sse_row(era), at_least=150_000) for era in ERAS),
+    Expectation("memory", SESSION, at_most=10),
+    Expectation("memory", STREAM, at_most=15),
+    Expectation("fanout", fanout_row(FULL.fanout), at_most=1),
+    *(Expectation("flat", flat_row(count, "tool"), at_most=FLAT) for count in FULL.tools[1:]),
+    *(Expectation("flat", flat_row(count, "session"), at_most=FLAT) for count in FULL.flat_sessions[1:]),
+    *(Expectation("client", client_row(None, count), "mcp", times_at_least=2) for count in FULL.clients),
+    *(Expectation("client", client_row(era, count), "mcp", times_at_least=2) for era in ERAS for count in FULL.clients),
 )
-
-
-def expectation_of(row: str) -> Expectation | None:
-    """The one for a row, if there is one."""
-    return next((each for each in EXPECTATIONS if row.startswith(each.row)), None)

@@ -5,66 +5,53 @@ The server is made for this, answers and does nothing else, so what is compared 
 
 from __future__ import annotations
 
-import socket
 import subprocess
-import sys
-import time
 from pathlib import Path
 
-from processes import started
-from servers import ROOT, Server, environment
+from calls import ERAS, HANDSHAKE
+from environments import ROOT, cleaned
+from processes import free_port, started, wait_for
+from results import Figures
+from scale import Scale
+from servers import BARE, Server
 
-__all__ = ["measure_client"]
+__all__ = ["client_row", "measure_client"]
 
 _CLIENTS = Path(__file__).resolve().parent / "clients"
 _SERVER = str(Path(__file__).resolve().parent / "echo" / "echo_bare.py")
-ERAS = ("2025-11-25", "2026-07-28")
-IN_FLIGHT = (1, 16)
-PATIENCE = 30.0
-"""Seconds for the server to come up."""
 
 
-def measure_client(client: Server, python: Path, seconds: float, transport: str | None) -> dict[str, float]:
-    """Calls a second over stdio and HTTP, one at a time and several.
-
-    Args:
-        python: of the client's environment.
-        transport: only this one, or both.
+def client_row(era: str | None, in_flight: int) -> str:
     """
-    rates: dict[str, float] = {}
-    if transport in (None, "stdio"):
-        command = [sys.executable, _SERVER, "stdio"]
-        for count in IN_FLIGHT:
-            rates[f"client, stdio, {count} in flight, calls/s"] = _run(client, python, seconds, count, ERAS[0], command)
-    if transport in (None, "http"):
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            port: int = taken.getsockname()[1]
-        with started(Path(sys.executable), (_SERVER, "http", str(port)), pipes=False):
-            _wait_for(port)
-            for era in ERAS:
-                for count in IN_FLIGHT:
-                    name = f"client, HTTP {era}, {count} in flight, calls/s"
-                    rates[name] = _run(client, python, seconds, count, era, [f"http://127.0.0.1:{port}/mcp"])
-    return rates
+    Args:
+        era: over HTTP; ``None`` is stdio.
+    """
+    return f"client, {f'HTTP {era}' if era else 'stdio'}, {in_flight} in flight, calls/s"
 
 
-def _run(client: Server, python: Path, seconds: float, count: int, era: str, target: list[str]) -> float:
+def measure_client(client: Server, scale: Scale) -> Figures:
+    """Calls a second over stdio and HTTP, one at a time and several."""
+    figures: Figures = {}
+    # A client that is measured with this Python is measured on a server with it: the two have the same needs.
+    python = BARE.interpreter() if client.home.isolated else client.home.interpreter()
+    for count in scale.clients:
+        figures[client_row(None, count)] = [
+            _run(client, scale.seconds, count, HANDSHAKE, [str(python), _SERVER, "stdio"])
+        ]
+    port = free_port()
+    with started(python, (_SERVER, "http", str(port)), pipes=False) as process:
+        wait_for(port, process)
+        for era in ERAS:
+            for count in scale.clients:
+                rate = _run(client, scale.seconds, count, era, [f"http://127.0.0.1:{port}/mcp"])
+                figures[client_row(era, count)] = [rate]
+    return figures
+
+
+def _run(client: Server, seconds: float, count: int, era: str, target: list[str]) -> float:
     script = _CLIENTS / f"client_{client.name}.py"
-    command = [str(python), str(script), str(seconds), str(count), era, *target]
-    done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
+    command = [str(client.home.interpreter()), str(script), str(seconds), str(count), era, *target]
+    done = subprocess.run(command, cwd=ROOT, env=cleaned(), capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{script.name} failed: {done.stderr[-2000:]}")
     return float(done.stdout)
-
-
-def _wait_for(port: int) -> None:
-    deadline = time.perf_counter() + PATIENCE
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=PATIENCE).close()
-        except ConnectionRefusedError:
-            if time.perf_counter() > deadline:
-                raise
-            time.sleep(0.02)
-        else:
-            return

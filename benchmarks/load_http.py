@@ -1,180 +1,110 @@
-"""Load on a server's HTTP endpoint: plain sockets, requests encoded beforehand, responses measured off.
+"""Load on a server's HTTP endpoint: calls a second and their latency, over more and more connections.
 
-A response is told apart by its content-length or its chunks, and not decoded; an error in it is noticed. Every
-connection is a client of its own, in the handshake era with a session of its own, and has one call in flight.
+Every connection is a client of its own, in the handshake era with a session of its own, and has one call in flight.
 """
 
 from __future__ import annotations
 
-import json
-import selectors
-import socket
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from select import EPOLLIN, epoll
 
-from processes import memory_of, started
+from calls import ERAS
+from connections import PATIENCE, Connection, connected
+from processes import memory_of
+from results import MIB, Figures
+from scale import Scale
 from servers import Server
 
-__all__ = ["ERAS", "measure_http"]
-
-ERAS = ("2025-11-25", "2026-07-28")
-CONNECTIONS = (1, 16)
-PATIENCE = 30.0
-"""Seconds to come up, and for any one response."""
-
-_COUNT = 1 << 12
-"""Calls made beforehand for a connection, with an id each; then from the beginning."""
-_CLIENT = {"name": "benchmark", "version": "1"}
+__all__ = ["Load", "http_row", "make_calls", "measure_http"]
 
 
-def measure_http(server: Server, python: Path, seconds: float) -> dict[str, float]:
-    """Calls a second in both eras, over one connection and over several, and memory after that."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-    rates: dict[str, float] = {}
-    with started(python, server.http(port), pipes=False) as process:
-        _Client(port).close()  # it is up
+def http_row(era: str, connections: int, figure: str) -> str:
+    """The name of a row; the figure with its unit."""
+    return f"HTTP {era}, {connections} connection{'s' * (connections > 1)}, {figure}"
+
+
+def measure_http(server: Server, scale: Scale) -> Figures:
+    """Calls a second and latency in both eras, over one connection and over several; memory before and after that."""
+    figures: Figures = {}
+    with server.serving() as (process, port):
+        with connected(port, ERAS[0], 1):
+            at_rest = memory_of(process) / MIB
         for era in ERAS:
-            for count in CONNECTIONS:
-                with ExitStack() as stack:
-                    clients = [_Client(port) for _ in range(count)]
-                    for client in clients:
-                        stack.callback(client.close)
-                        client.prepare(era)
-                    _call(clients, seconds / 4)
-                    rates[f"HTTP {era}, {count} connection{'s' * (count > 1)}, calls/s"] = _call(clients, seconds)
-        return {**rates, "memory after HTTP load, MiB": memory_of(process)}
+            for count in scale.connections:
+                with connected(port, era, count) as connections:
+                    make_calls(connections, scale.seconds / 4)
+                    load = make_calls(connections, scale.seconds)
+                figures[http_row(era, count, "calls/s")] = [load.rate]
+                figures[http_row(era, count, "p50 ms")] = [load.latency(0.5)]
+                figures[http_row(era, count, "p99 ms")] = [load.latency(0.99)]
+        figures["memory at rest, HTTP, MiB"] = [at_rest]
+        figures["memory after load, HTTP, MiB"] = [memory_of(process) / MIB]
+    return figures
 
 
-class _Client:
-    """One connection. A server that is still starting is waited for."""
+@dataclass(frozen=True)
+class Load:
+    """What came of it.
 
-    def __init__(self, port: int) -> None:
-        deadline = time.perf_counter() + PATIENCE
-        while True:
-            try:
-                self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
-                break
-            except ConnectionRefusedError:
-                if time.perf_counter() > deadline:
-                    raise
-                time.sleep(0.02)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._host = f"127.0.0.1:{port}"
-        self._received = b""
-        self._calls: Sequence[bytes] = ()
-        self._sent = 0
+    Args:
+        rate: answers a second.
+        latencies: seconds from before a call was sent until its answer was complete, in rising order.
+    """
 
-    def close(self) -> None:
-        self.socket.close()
+    rate: float
+    latencies: Sequence[float]
 
-    def prepare(self, era: str) -> None:
-        """Shake hands, where the era does, and encode the calls."""
-        if era == ERAS[0]:
-            session = self._open_session(era)
-            headers = f"mcp-session-id: {session}\r\nmcp-protocol-version: {era}\r\n"
-            meta: dict[str, Any] = {}
-        else:
-            headers = f"mcp-protocol-version: {era}\r\nmcp-method: tools/call\r\nmcp-name: echo\r\n"
-            envelope = {
-                "io.modelcontextprotocol/protocolVersion": era,
-                "io.modelcontextprotocol/clientCapabilities": {},
-                "io.modelcontextprotocol/clientInfo": _CLIENT,
-            }
-            meta = {"_meta": envelope}
-        params = {"name": "echo", "arguments": {"text": "hello"}, **meta}
-        self._calls = [self._post(headers, _request(id, "tools/call", params)) for id in range(1, _COUNT + 1)]
-        self.send()
-        while (answer := self.receive()) is None:
-            pass
-        if b"hello" not in answer:
-            raise RuntimeError(f"expected an echo, got {answer[:500]!r}")
-
-    def send(self) -> None:
-        """The next call."""
-        self.socket.sendall(self._calls[self._sent % _COUNT])
-        self._sent += 1
-
-    def receive(self) -> bytes | None:
-        """The response, if it is complete now."""
-        chunk = self.socket.recv(1 << 16)
-        if not chunk:
-            raise RuntimeError(f"the server has closed the connection, after {self._received[:500]!r}")
-        self._received += chunk
-        head, found, body = self._received.partition(b"\r\n\r\n")
-        if not found:
-            return None
-        lower = head.lower()
-        at = lower.find(b"content-length:")
-        if at >= 0:
-            complete = len(body) >= int(lower[at + 15 :].split(b"\r\n", 1)[0])
-        else:
-            complete = body.endswith(b"0\r\n\r\n")
-        if not complete:
-            return None
-        answer, self._received = self._received, b""
-        if not answer.startswith(b"HTTP/1.1 20") or b'"error":' in answer or b'"isError":true' in answer:
-            raise RuntimeError(f"expected an echo, got {answer[:500]!r}")
-        return answer
-
-    def _open_session(self, era: str) -> str:
-        params = {"protocolVersion": era, "capabilities": {}, "clientInfo": _CLIENT}
-        answer = self._ask(self._post("", _request(0, "initialize", params)))
-        names = [line.partition(b":") for line in answer.partition(b"\r\n\r\n")[0].split(b"\r\n")]
-        session = next(value.strip().decode() for name, _, value in names if name.lower() == b"mcp-session-id")
-        headers = f"mcp-session-id: {session}\r\nmcp-protocol-version: {era}\r\n"
-        self._ask(self._post(headers, '{"jsonrpc":"2.0","method":"notifications/initialized"}'))
-        return session
-
-    def _ask(self, data: bytes) -> bytes:
-        self.socket.sendall(data)
-        while (answer := self.receive()) is None:
-            pass
-        return answer
-
-    def _post(self, headers: str, body: str) -> bytes:
-        return (
-            f"POST /mcp HTTP/1.1\r\nhost: {self._host}\r\ncontent-type: application/json\r\n"
-            f"accept: application/json, text/event-stream\r\ncontent-length: {len(body)}\r\n{headers}\r\n{body}"
-        ).encode()
+    def latency(self, share: float) -> float:
+        """Milliseconds within which this share of the calls was answered."""
+        return self.latencies[min(len(self.latencies) - 1, int(len(self.latencies) * share))] * 1000
 
 
-def _request(id: int, method: str, params: dict[str, Any]) -> str:
-    return json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}, separators=(",", ":"))
+def make_calls(connections: Sequence[Connection], seconds: float) -> Load:
+    """Each connection sends its next call when it has the answer. Nothing is in flight afterwards.
 
-
-def _call(clients: Sequence[_Client], seconds: float) -> float:
-    """Responses a second, each connection sending its next call when it has the answer. Nothing is open afterwards."""
+    Raises:
+        RuntimeError: an answer was none, or did not come.
+    """
+    latencies: list[float] = []
     began = time.perf_counter()
-    deadline = began + seconds
-    answered = 0
-    if len(clients) == 1:
-        client = clients[0]
-        while time.perf_counter() < deadline:
-            client.send()
-            while client.receive() is None:
-                pass
-            answered += 1
-        return answered / (time.perf_counter() - began)
-    with selectors.DefaultSelector() as selector:
-        for client in clients:
-            selector.register(client.socket, selectors.EVENT_READ, client)
-            client.send()
-        busy = len(clients)
+    if len(connections) == 1:
+        _call_alone(connections[0], began + seconds, latencies)
+    else:
+        _call_together(connections, began + seconds, latencies)
+    elapsed = time.perf_counter() - began
+    return Load(len(latencies) / elapsed, sorted(latencies))
+
+
+def _call_alone(connection: Connection, deadline: float, latencies: list[float]) -> None:
+    now = 0.0
+    while now < deadline:
+        connection.send()
+        while connection.receive() is None:
+            pass
+        now = time.perf_counter()
+        latencies.append(now - connection.sent_at)
+
+
+def _call_together(connections: Sequence[Connection], deadline: float, latencies: list[float]) -> None:
+    by_fd = {connection.socket.fileno(): connection for connection in connections}
+    with epoll() as waiting:
+        for fd, connection in by_fd.items():
+            waiting.register(fd, EPOLLIN)
+            connection.send()
+        busy = len(connections)
         while busy:
-            ready = selector.select(PATIENCE)
+            ready = waiting.poll(PATIENCE)
             if not ready:
                 raise RuntimeError(f"{busy} calls have had no answer for {PATIENCE:g} s")
-            more = time.perf_counter() < deadline
-            for key, _ in ready:
-                if key.data.receive() is None:
+            for fd, _ in ready:
+                connection = by_fd[fd]
+                if connection.receive() is None:
                     continue
-                answered += 1
-                if more:
-                    key.data.send()
+                now = time.perf_counter()
+                latencies.append(now - connection.sent_at)
+                if now < deadline:
+                    connection.send()
                 else:
                     busy -= 1
-    return answered / (time.perf_counter() - began)

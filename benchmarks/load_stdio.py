@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 
 from processes import Process, memory_of, started
+from results import MIB, Figures
+from scale import Scale
 from servers import Server
 
-__all__ = ["measure_start", "measure_stdio"]
+__all__ = ["call_through_pipes", "initialize", "measure_stdio"]
 
 IN_FLIGHT = 64
 """Calls in flight in the pipelined measurement."""
@@ -34,40 +35,41 @@ by then nothing with the same id is in flight."""
 _SIZE = len(_CALLS) // _COUNT
 
 
-def measure_start(server: Server, python: Path) -> dict[str, float]:
-    """Milliseconds from the start of the process to its answer to initialize."""
-    began = time.perf_counter()
-    with started(python, server.stdio, pipes=True) as process:
-        _initialize(process)
-        return {"start, ms": (time.perf_counter() - began) * 1000}
-
-
-def measure_stdio(server: Server, python: Path, seconds: float) -> dict[str, float]:
-    """Calls a second one after the other and 64 at a time, and memory before and after."""
-    with started(python, server.stdio, pipes=True) as process:
-        _initialize(process)
+def measure_stdio(server: Server, scale: Scale) -> Figures:
+    """Milliseconds to the answer to initialize; calls a second one after the other and 64 at a time; memory."""
+    interpreter = server.home.interpreter()
+    starts = []
+    for _ in range(scale.starts):
+        began = time.perf_counter()
+        with started(interpreter, server.stdio, pipes=True) as process:
+            initialize(process)
+            starts.append((time.perf_counter() - began) * 1000)
+    with started(interpreter, server.stdio, pipes=True) as process:
+        initialize(process)
         _write(process, _INITIALIZED + _CALLS[:_SIZE])
         answer = _read(process)
         if b"hello" not in answer or answer.count(b"\n") != 1:
-            raise RuntimeError(f"{server.name}: expected an echo, got {answer[:500]!r}")
-        before = memory_of(process)
-        _call(process, seconds / 4, 1)  # so that nothing is done for the first time
+            raise RuntimeError(f"expected an echo, got {answer[:500]!r}")
+        at_rest = memory_of(process) / MIB
+        call_through_pipes(process, scale.seconds / 4, 1)  # so that nothing is done for the first time
         return {
-            "stdio, 1 in flight, calls/s": _call(process, seconds, 1),
-            f"stdio, {IN_FLIGHT} in flight, calls/s": _call(process, seconds, IN_FLIGHT),
-            "memory after start, MiB": before,
-            "memory after load, MiB": memory_of(process),
+            "start, ms": starts,
+            "stdio, 1 in flight, calls/s": [call_through_pipes(process, scale.seconds, 1)],
+            f"stdio, {IN_FLIGHT} in flight, calls/s": [call_through_pipes(process, scale.seconds, IN_FLIGHT)],
+            "memory at rest, stdio, MiB": [at_rest],
+            "memory after load, stdio, MiB": [memory_of(process) / MIB],
         }
 
 
-def _initialize(process: Process) -> None:
+def initialize(process: Process) -> None:
+    """The first answer."""
     _write(process, _INITIALIZE)
     answer = _read(process)
     if b'"result"' not in answer:
         raise RuntimeError(f"expected an answer to initialize, got {answer[:500]!r}")
 
 
-def _call(process: Process, seconds: float, in_flight: int) -> float:
+def call_through_pipes(process: Process, seconds: float, in_flight: int) -> float:
     """Answers a second, with always as many calls under way. None is when it returns."""
     assert process.stdout is not None
     fd = process.stdout.fileno()

@@ -5,43 +5,96 @@ The one rule: whatever happens to the measurement, no process is left behind.
 
 from __future__ import annotations
 
-import signal
+import os
+import socket
 import subprocess
-from collections.abc import Iterator, Sequence
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from servers import ROOT, environment
+from environments import ROOT, cleaned
 
-__all__ = ["memory_of", "started"]
+__all__ = ["Process", "descriptors_of", "free_port", "memory_of", "started", "wait_for"]
 
 Process = subprocess.Popen[bytes]
+_START = 60.0
+"""Seconds for a server to come up."""
+_LAST = 2000
+"""Bytes of what a process says that are kept for an error."""
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 @contextmanager
-def started(python: Path, arguments: Sequence[str], *, pipes: bool) -> Iterator[Process]:
-    """The process, with unbuffered pipes to its standard input and output or with none; killed at the end."""
+def started(
+    interpreter: Path, arguments: Sequence[str], *, pipes: bool, variables: Mapping[str, str] | None = None
+) -> Iterator[Process]:
+    """The process, with unbuffered pipes to its standard input and output or with none; killed at the end.
+
+    Raises:
+        RuntimeError: the block failed, and the process had ended by itself; with the last that it said.
+    """
     pipe = subprocess.PIPE if pipes else subprocess.DEVNULL
-    process = subprocess.Popen(
-        [python, *arguments],
-        bufsize=0,
-        cwd=ROOT,
-        env=environment(),
-        stdin=pipe,
-        stdout=pipe,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        yield process
-    finally:
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                stream.close()
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            [interpreter, *arguments],
+            bufsize=0,
+            cwd=ROOT,
+            env=cleaned(**(variables or {})),
+            stdin=pipe,
+            stdout=pipe,
+            stderr=errors,
+        )
+        try:
+            yield process
+        except (RuntimeError, OSError) as error:
+            # What ends closes its sockets first, and is gone a moment later.
+            time.sleep(0.1)
+            if process.poll() is None:
+                raise
+            errors.seek(max(0, errors.seek(0, os.SEEK_END) - _LAST))
+            said = errors.read().decode(errors="replace").strip()
+            raise RuntimeError(f"ended with {process.returncode}: {said or error}") from error
+        finally:
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    stream.close()
+            process.kill()
+            process.wait()
 
 
-def memory_of(process: Process) -> float:
-    """Resident memory, in MiB."""
-    listed = subprocess.run(["ps", "-o", "rss=", "-p", str(process.pid)], check=True, capture_output=True, text=True)
-    return int(listed.stdout) / 1024
+def memory_of(process: Process) -> int:
+    """Resident memory (RSS), in bytes: what the process has in memory, shared libraries included."""
+    return int(Path(f"/proc/{process.pid}/statm").read_text("ascii").split()[1]) * _PAGE
+
+
+def descriptors_of(process: Process) -> int:
+    """How many are open."""
+    return len(list(Path(f"/proc/{process.pid}/fd").iterdir()))
+
+
+def free_port() -> int:
+    """One that nobody listened on a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+    return port
+
+
+def wait_for(port: int, process: Process) -> None:
+    """Until the process listens there.
+
+    Raises:
+        RuntimeError: it has ended.
+        TimeoutError: it takes too long.
+    """
+    deadline = time.perf_counter() + _START
+    while process.poll() is None:
+        with socket.socket() as connection:
+            # Where nobody listens, a connection may come about with itself.
+            if connection.connect_ex(("127.0.0.1", port)) == 0 and connection.getsockname()[1] != port:
+                return
+        if time.perf_counter() > deadline:
+            raise TimeoutError(f"expected a server on port {port} within {_START:g} s")
+        time.sleep(0.02)
+    raise RuntimeError(f"ended with {process.returncode} while it was waited for")

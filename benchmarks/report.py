@@ -1,125 +1,117 @@
-"""The table of a run, for a terminal and for a file."""
+"""The page about a run: machine, targets, tables, pictures, method.
+
+The one rule: what a run did not measure, or missed, is on the page like everything else.
+"""
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from statistics import median
+from dataclasses import dataclass
 
-from expectations import expectation_of
+from groups import MEASURED
+from machine import describe_machine
+from results import Results, digits
+from scale import Scale
+from servers import NULL, OURS
+from tables import group_table, markdown, verdicts_table
 
-__all__ = ["Samples", "markdown", "rows", "text"]
+__all__ = ["Run", "page"]
 
-Samples = Mapping[str, Mapping[str, Sequence[float]]]
-"""Server to row to one figure a round."""
+_HEAD = """\
+# Performance
 
-_HEAD = ("", "mcptrio", "lowest – highest", "mcp", "× mcp", "fastmcp", "× fastmcp", "generator alone", "expected", "")
+How fast mcptrio is, beside the other SDKs, measured in one run of `benchmarks/run.py`, which writes this page.
+"""
+
+_READING = """\
+A cell is the median, in brackets the lowest and the highest figure; after the comma is how many times that ours is.
+Rates are better when they are higher, everything else when it is lower.
+"""
 
 _METHOD = """\
-Every figure is the median of {rounds} rounds; in each round every server is started and measured in turn, the order
-shifting by one, so that what else the machine does falls on all alike. A server runs in a virtual environment with
-nothing but itself and what it needs, logs warnings only, and has one `async` tool that returns its text; the text is
-`hello`. The peers produce no structured content, as we do not. HTTP is served as each does by default.
+## Method
 
-The load generator is a process of its own on the same machine, with blocking pipes and sockets, messages encoded
-beforehand and answers counted rather than decoded. *Generator alone* is what it reaches against a process that gives
-the same bytes to everybody without reading them: a server near that figure would be faster than is shown.
+- Each server is measured in turn, round after round, the order shifting by one.
+  So what else the machine does falls on all alike.
+  Rounds: {rounds}; a rate is taken over {seconds:g} s, after a quarter of that to warm up.
+- Each server runs in an environment with nothing but itself and what it needs, compiled beforehand.
+  It logs warnings only, and is served as its documentation tells, with its defaults.
+- No tool has structured content.
+- The load generator is one process on the same machine, with blocking pipes, and with epoll on sockets.
+  Requests are encoded beforehand, and answers are measured off and counted rather than decoded.
+  An error in any answer ends the measurement.
+- `{null}` is what the load generators reach against a process that gives constant answers without reading.
+  That is their own ceiling: {ceiling}
+- Memory is resident memory (RSS), shared libraries included.
+  At rest is after the first call, before any load.
+- `limit` is what Python can do at all: see each table.
 
-The rows of clients are the other way round: each client, in its own environment, against one server that is made for
-this and does nothing but answer. There 16 in flight share one connection over stdio, and have what they open over HTTP.
+Again, with the pictures:
 
-Start-up is from the start of the process to its answer to `initialize`. Memory is resident memory: after one call, and
-after the calls of the stdio or HTTP rows. Each connection is a client of its own, with one call in flight; in
-2025-11-25 with a session of its own.
+```sh
+pip install --group benchmarks
+python benchmarks/run.py --write docs/performance.md
+```
 
-Again: `python benchmarks/run.py`.
+Some rows only: `--rows stdio,http`.
+For hours of load with a look at memory and descriptors: `--soak 60`.
 """
 
 
-def rows(samples: Samples) -> list[tuple[str, ...]]:
-    """The head, and a row for each figure."""
-    table: list[tuple[str, ...]] = [_HEAD]
-    names = list(dict.fromkeys(row for measured in samples.values() for row in measured))
-    for row in names:
-        figures = {server: median(measured[row]) for server, measured in samples.items() if row in measured}
-        if set(figures) == {"null"}:
-            continue
-        ours, sdk, fast = figures.get("mcptrio"), figures.get("mcp"), figures.get("fastmcp")
-        expected = expectation_of(row)
-        verdict = ""
-        if expected is not None and ours is not None:
-            verdict = {True: "pass", False: "FAIL", None: "?"}[expected.is_met(ours, sdk)]
-        all_of_ours = samples.get("mcptrio", {}).get(row, ())
-        table.append(
-            (
-                row,
-                _figure(ours),
-                f"{_figure(min(all_of_ours))} – {_figure(max(all_of_ours))}" if all_of_ours else "",
-                _figure(sdk),
-                _ratio(ours, sdk),
-                _figure(fast),
-                _ratio(ours, fast),
-                _figure(figures.get("null")) if row.endswith("calls/s") else "",
-                str(expected) if expected is not None else "",
-                verdict,
-            )
-        )
-    return table
-
-
-def text(table: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[column]) for row in table) for column in range(len(_HEAD))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if column in (0, 8, 9) else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in table
-    ]
-    return "\n".join(lines)
-
-
-def markdown(samples: Samples, versions: Mapping[str, str], rounds: int, load: Sequence[float]) -> str:
-    """The whole page.
-
+@dataclass(frozen=True)
+class Run:
+    """
     Args:
+        versions: of each server's distribution.
         load: the machine's load average before and after.
     """
-    head, *body = rows(samples)
-    lines = [
-        "# Benchmarks",
-        "",
-        f"Machine: {_cpu()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}. "
-        f"Load average {load[0]:.1f} before and {load[1]:.1f} after.",
-        f"Python {platform.python_version()}; "
-        + ", ".join(f"{name} {version}" for name, version in versions.items())
-        + ".",
-        "",
-        "| " + " | ".join(head) + " |",
-        "| --- |" + " ---: |" * 7 + " --- | --- |",
-        *("| " + " | ".join(row) + " |" for row in body),
-        "",
-        _METHOD.format(rounds=rounds),
+
+    groups: Sequence[str]
+    scale: Scale
+    versions: Mapping[str, str]
+    load: tuple[float, float]
+
+
+def page(results: Results, run: Run, pictures: Mapping[str, str]) -> str:
+    """
+    Args:
+        pictures: by name, the path as the page refers to it.
+    """
+    versions = ", ".join(f"{name} {version}" for name, version in run.versions.items() if version)
+    parts = [
+        _HEAD,
+        f"Machine: {describe_machine()}.\n"
+        f"Load average {run.load[0]:.1f} before and {run.load[1]:.1f} after.\n"
+        f"Versions: {versions}.\n",
+        "## Targets\n",
+        markdown(verdicts_table(results, run.groups), right=False) + "\n",
     ]
-    return "\n".join(lines)
+    if results.failures:
+        parts.append("Could not be measured:\n")
+        parts.append("".join(f"- {server}, {group}: {reason}\n" for group, server, reason in results.failures))
+    for number, name in enumerate(run.groups):
+        group = MEASURED[name]
+        parts.append(f"## {group.title}\n")
+        parts.append("\n".join(group.about) + "\n")
+        if number == 0:
+            parts.append(_READING)
+        parts.append(markdown(group_table(results, name)) + "\n")
+        if group.picture in pictures:
+            parts.append(f"![{group.shows}]({pictures[group.picture]})\n")
+    rounds = ", ".join(f"{name} {run.scale.rounds[name]}" for name in run.groups)
+    method = _METHOD.format(rounds=rounds, seconds=run.scale.seconds, null=NULL.name, ceiling=_ceiling(results, run))
+    return "\n".join([*parts, method])
 
 
-def _figure(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
-
-
-def _ratio(ours: float | None, theirs: float | None) -> str:
-    return f"{ours / theirs:.2f}" if ours is not None and theirs else ""
-
-
-def _cpu() -> str:
-    information = Path("/proc/cpuinfo")
-    if information.exists():
-        for line in information.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+def _ceiling(results: Results, run: Run) -> str:
+    """How far from it ours has stayed."""
+    shares = {}
+    for group in run.groups:
+        for row in results.rows(group):
+            ours, alone = results.figure(OURS.name, row), results.figure(NULL.name, row)
+            if ours is not None and alone and row.endswith("/s"):
+                shares[row] = ours / alone
+    if not shares:
+        return "it was not measured in this run."
+    nearest = max(shares, key=shares.__getitem__)
+    return f"ours came nearest to it in “{nearest}”, with {digits(shares[nearest])} of it."

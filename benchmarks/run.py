@@ -1,84 +1,132 @@
 """Measures mcptrio beside its peers: ``python benchmarks/run.py``.
 
-Needs nothing but Python and, the first time, an index to install the peers from; environments are kept in ``.cache/``.
+Needs Linux, Python and, the first time, an index to install the peers from; environments are kept in ``.cache/``.
 The one rule: figures are compared only within a run, which takes the servers in turn.
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import os
+import subprocess
 import sys
-from collections import defaultdict
+import time
+from dataclasses import replace
 from pathlib import Path
 
-from load_clients import measure_client
-from load_http import measure_http
-from load_stdio import measure_start, measure_stdio
-from report import Samples, markdown, rows, text
-from servers import NULL, SERVERS, Server
+from groups import MEASURED
+from pictures import can_draw, draw
+from report import Run, page
+from results import Results
+from scale import FULL, GROUPS, QUICK, Scale
+from servers import NULL, OURS, SERVERS, Server, here
+from soak import soak
+from tables import group_table, judged, terminal, verdicts_table
 
 __all__ = ["main"]
 
-STARTS = 3
-"""Starts a round; the quickest thing measured, and the one that varies most."""
-
 
 def main() -> int:
-    """Exit code 0 when every expectation is met, 1 when one is not."""
+    """Exit code 0 when every expectation is met, 1 when one is not or something could not be measured."""
     options = _options()
-    servers = [server for server in SERVERS if server.name in (options.only or [each.name for each in SERVERS])]
+    servers = [server for server in SERVERS if server.name in options.only or server is NULL]
     if options.here:
-        servers = [dataclasses.replace(each, requirements=()) if each.name == "mcptrio" else each for each in servers]
-    pythons = {server.name: server.python() for server in [*servers, NULL]}
-    versions = {server.name: server.version(pythons[server.name]) for server in servers}
-    before = os.getloadavg()[0]
-    samples = _measure([*servers, NULL], pythons, options)
-    table = rows(samples)
-    print(text(table))
-    if options.output is not None:
-        options.output.write_text(markdown(samples, versions, options.rounds, (before, os.getloadavg()[0])), "utf-8")
-    return int(any(row[-1] == "FAIL" for row in table))
+        servers = [here(server) if server in (OURS, NULL) else server for server in servers]
+    if options.soak is not None:
+        return int(not soak(next(server for server in servers if server.name == OURS.name), options.soak))
+    scale = _scale(options)
+    run = Run(
+        groups=[group for group in GROUPS if group in options.rows],
+        scale=scale,
+        versions={server.name: server.version for server in servers},
+        load=(os.getloadavg()[0], 0.0),
+    )
+    results = _measure(servers, run)
+    run = replace(run, load=(run.load[0], os.getloadavg()[0]))
+    _print(results, run)
+    if options.write is not None:
+        _write(results, run, options.write)
+    return int(bool(results.failures) or not judged(results, run.groups))
 
 
-def _measure(servers: list[Server], pythons: dict[str, Path], options: argparse.Namespace) -> Samples:
-    seconds = 0.15 if options.quick else options.seconds
-    samples: dict[str, dict[str, list[float]]] = {server.name: defaultdict(list) for server in servers}
-    for round in range(options.rounds):
-        for turn in range(len(servers)):
-            server = servers[(round + turn) % len(servers)]
-            python = pythons[server.name]
-            print(f"round {round + 1} of {options.rounds}: {server.name}", file=sys.stderr)
-            figures: list[dict[str, float]] = []
-            if options.transport in (None, "stdio"):
-                figures += [measure_start(server, python) for _ in range(1 if options.quick else STARTS)]
-                figures.append(measure_stdio(server, python, seconds))
-            if options.transport in (None, "http"):
-                figures.append(measure_http(server, python, seconds))
-            if server is not NULL:
-                figures.append(measure_client(server, python, seconds, options.transport))
-            for figure in figures:
-                for row, value in figure.items():
-                    samples[server.name][row].append(value)
-    return samples
+def _measure(servers: list[Server], run: Run) -> Results:
+    results = Results()
+    began = time.perf_counter()
+    for name in run.groups:
+        taking_part = [server for server in servers if name in server.groups]
+        rounds = run.scale.rounds[name]
+        failed: set[str] = set()
+        for round in range(rounds):
+            for turn in range(len(taking_part)):
+                server = taking_part[(round + turn) % len(taking_part)]
+                if server.name in failed:
+                    continue
+                elapsed = time.perf_counter() - began
+                print(f"{elapsed:4.0f} s  {name}, round {round + 1} of {rounds}: {server.name}", file=sys.stderr)
+                try:
+                    results.add(name, server.name, MEASURED[name].measure(server, run.scale))
+                except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+                    # One server that cannot do it must not cost the figures of the others.
+                    print(f"failed: {error}", file=sys.stderr)
+                    failed.add(server.name)
+                    results.failures.append((name, server.name, " ".join(str(error).split())[:300]))
+    print(f"{time.perf_counter() - began:4.0f} s", file=sys.stderr)
+    return results
+
+
+def _print(results: Results, run: Run) -> None:
+    for name in run.groups:
+        print(f"\n{MEASURED[name].title}\n\n{terminal(group_table(results, name, spread=False))}")
+    print(f"\nTargets\n\n{terminal(verdicts_table(results, run.groups))}")
+    for group, server, reason in results.failures:
+        print(f"could not be measured: {server}, {group}: {reason}")
+
+
+def _write(results: Results, run: Run, path: Path) -> None:
+    pictures: dict[str, str] = {}
+    if can_draw():
+        folder = path.parent / path.stem
+        drawn = draw(results, run.scale, folder)
+        pictures = {name: f"{folder.name}/{picture.name}" for name, picture in drawn.items()}
+    else:
+        print("no pictures without matplotlib (pip install --group benchmarks): tables only", file=sys.stderr)
+    path.write_text(page(results, run, pictures), "utf-8")
+
+
+def _scale(options: argparse.Namespace) -> Scale:
+    scale = QUICK if options.quick else FULL
+    if options.rounds is not None:
+        scale = replace(scale, rounds=dict.fromkeys(GROUPS, options.rounds))
+    if options.seconds is not None:
+        scale = replace(scale, seconds=options.seconds)
+    return scale
 
 
 def _options() -> argparse.Namespace:
+    names = [server.name for server in SERVERS if server is not NULL]
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--rounds", type=int, default=None, help="default 5; 1 with --quick")
-    parser.add_argument("--seconds", type=float, default=1.5, help="for each figure of calls/s; default 1.5")
-    parser.add_argument("--only", action="append", choices=[server.name for server in SERVERS], help="repeat for more")
-    parser.add_argument("--transport", choices=["stdio", "http"], help="default both")
+    parser.add_argument("--rows", type=_rows, default=GROUPS, help=f"some of {','.join(GROUPS)}; default all")
+    parser.add_argument("--only", action="append", choices=names, help="measure this server; repeat for more")
+    parser.add_argument("--rounds", type=int, help=f"of every group; default {dict(FULL.rounds)}, 1 with --quick")
+    parser.add_argument("--seconds", type=float, help=f"for each rate; default {FULL.seconds:g}")
     parser.add_argument("--quick", action="store_true", help="a look whether it works; the figures mean little")
     parser.add_argument(
         "--here", action="store_true", help="mcptrio with this Python, not in an environment of its own"
     )
-    parser.add_argument("--output", type=Path, metavar="FILE.md", help="write the table with machine and method")
+    parser.add_argument(
+        "--write", type=Path, metavar="FILE.md", help="write the page; pictures go into a folder beside"
+    )
+    parser.add_argument("--soak", type=float, metavar="MINUTES", help="load for so long, then look for what is left")
     options = parser.parse_args()
-    if options.rounds is None:
-        options.rounds = 1 if options.quick else 5
+    options.only = options.only or names
     return options
+
+
+def _rows(text: str) -> tuple[str, ...]:
+    rows = tuple(text.split(","))
+    if unknown := set(rows) - set(GROUPS):
+        raise argparse.ArgumentTypeError(f"expected some of {', '.join(GROUPS)}, got {', '.join(sorted(unknown))}")
+    return rows
 
 
 if __name__ == "__main__":

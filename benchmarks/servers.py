@@ -1,103 +1,134 @@
-"""What is measured: three servers with one echo tool, each in an environment of its own, and the null server.
+"""What is measured: four SDKs with the same tools, and what shows how far from the limit they are.
 
-The one rule: every server runs in a virtual environment that holds it and what it needs and nothing else, made by the
-same Python; so none pays for what another has installed.
+The one rule: every one is served as its documentation tells, with its defaults, but for limits that would end a
+measurement.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-__all__ = ["NULL", "ROOT", "SERVERS", "Server", "environment"]
+from environments import ROOT, Environment, NodeEnvironment, PythonEnvironment, ThisPython
+from processes import Process, free_port, started, wait_for
+from scale import GROUPS
 
-ROOT = Path(__file__).resolve().parent.parent
+__all__ = ["BARE", "NULL", "OURS", "PEERS", "SERVERS", "Server", "here"]
+
 _ECHO = Path(__file__).resolve().parent / "echo"
-_CACHE = ROOT / ".cache" / "benchmarks"
 
 
 @dataclass(frozen=True)
 class Server:
-    """One server: how to install it, and the arguments of Python that start it."""
+    """One server.
+
+    Args:
+        name: in the tables' heads.
+        home: where it is installed.
+        distribution: of which the version is told.
+        stdio: the arguments of its interpreter.
+        http: likewise; the port is appended.
+        groups: what it can be measured in.
+        listens: whether it has streams of ``subscriptions/listen``.
+    """
 
     name: str
+    home: Environment
     distribution: str
-    requirements: tuple[str, ...]
     stdio: tuple[str, ...]
-    http: Callable[[int], tuple[str, ...]]
+    http: tuple[str, ...]
+    groups: tuple[str, ...]
+    listens: bool = True
 
-    def python(self) -> Path:
-        """The interpreter of this server's environment, which is made where it is missing."""
-        if not self.requirements:
-            return Path(sys.executable)
-        asked = [sys.version, *self.requirements]
-        if str(ROOT) in self.requirements:
-            asked.append((ROOT / "pyproject.toml").read_text("utf-8"))
-        digest = hashlib.sha256("\n".join(asked).encode()).hexdigest()[:12]
-        directory = _CACHE / f"{self.name}-{digest}"
-        python = directory / "bin" / "python"
-        if not (directory / "ready").exists():
-            print(f"making {directory.relative_to(ROOT)}", file=sys.stderr)
-            shutil.rmtree(directory, ignore_errors=True)
-            subprocess.run([sys.executable, "-m", "venv", str(directory)], check=True)
-            pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            subprocess.run([*pip, *self.requirements], check=True, stdout=sys.stderr)
-            # Bytecode for everything: whoever starts first must not pay for compiling.
-            compileall = [str(python), "-m", "compileall", "-q", str(directory / "lib")]
-            subprocess.run(compileall, check=False, stdout=subprocess.DEVNULL)
-            (directory / "ready").touch()
-        return python
+    @property
+    def version(self) -> str:
+        return self.home.version(self.distribution) if self.distribution else ""
 
-    def version(self, python: Path) -> str:
-        """The version that is installed there."""
-        if not self.distribution:
-            return "-"
-        code = f"from importlib.metadata import version; print(version({self.distribution!r}))"
-        return subprocess.run([python, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT).stdout.strip()
+    @contextmanager
+    def serving(self, *, tools: int = 0) -> Iterator[tuple[Process, int]]:
+        """Its process while it serves HTTP, and the port.
+
+        Args:
+            tools: how many it has beside its own.
+        """
+        port = free_port()
+        arguments = (*self.http[:-1], f"{self.http[-1]}{port}")
+        variables = {"BENCHMARK_TOOLS": str(tools)}
+        with started(self.home.interpreter(), arguments, pipes=False, variables=variables) as process:
+            wait_for(port, process)
+            yield process, port
 
 
-SERVERS = (
-    Server(
-        "mcptrio",
-        "mcptrio",
-        ("-e", str(ROOT)),
-        ("-m", "mcptrio", "serve", "--log-level=warning", f"--plugin={_ECHO / 'echo_mcptrio.py'}", "--stdio"),
-        lambda port: (
-            *("-m", "mcptrio", "serve", "--log-level=warning", f"--plugin={_ECHO / 'echo_mcptrio.py'}"),
-            *("--http", f"--port={port}"),
-        ),
-    ),
+_SERVE = ("-m", "mcptrio", "serve", "--log-level=warning", f"--config={_ECHO / 'mcptrio.toml'}")
+_PLUGINS = tuple(f"--plugin={_ECHO / name}_mcptrio.py" for name in ("echo", "streams", "many"))
+_TYPESCRIPT = NodeEnvironment("typescript", _ECHO / "typescript")
+
+BARE: Environment = PythonEnvironment(
+    "bare", ("trio==0.35.0", "orjson==3.11.*", "httptools==0.9.*", "hypercorn==0.18.*")
+)
+"""What shows the limits needs."""
+
+OURS = Server(
+    "mcptrio",
+    PythonEnvironment("mcptrio", ("-e", str(ROOT))),
+    "mcptrio",
+    (*_SERVE, _PLUGINS[0], "--stdio"),
+    (*_SERVE, *_PLUGINS, "--http", "--port="),
+    GROUPS,
+)
+
+PEERS = (
     Server(
         "mcp",
+        PythonEnvironment("mcp", ("mcp==2.3.0",)),
         "mcp",
-        ("mcp==2.3.0",),
         (str(_ECHO / "echo_mcp.py"), "stdio"),
-        lambda port: (str(_ECHO / "echo_mcp.py"), "http", str(port)),
+        (str(_ECHO / "echo_mcp.py"), "http", ""),
+        GROUPS,
     ),
     Server(
         "fastmcp",
+        PythonEnvironment("fastmcp", ("fastmcp==4.1.2",)),
         "fastmcp",
-        ("fastmcp==4.1.2",),
         (str(_ECHO / "echo_fastmcp.py"), "stdio"),
-        lambda port: (str(_ECHO / "echo_fastmcp.py"), "http", str(port)),
+        (str(_ECHO / "echo_fastmcp.py"), "http", ""),
+        tuple(group for group in GROUPS if group != "fanout"),
+        listens=False,
+    ),
+    Server(
+        "TypeScript",
+        _TYPESCRIPT,
+        "@modelcontextprotocol/server",
+        (str(_TYPESCRIPT.home / "echo.mjs"), "stdio"),
+        (str(_TYPESCRIPT.home / "echo.mjs"), "http", ""),
+        tuple(group for group in GROUPS if group != "client"),
     ),
 )
 
-NULL = Server(
-    "null",
+_HYPERCORN = Server("Hypercorn", BARE, "hypercorn", (), (str(_ECHO / "echo_hypercorn.py"), ""), ("http",))
+_LIMIT = Server(
+    "limit",
+    BARE,
     "",
-    (),
-    (str(_ECHO / "echo_null.py"), "stdio"),
-    lambda port: (str(_ECHO / "echo_null.py"), "http", str(port)),
+    (str(_ECHO / "echo_bare.py"), "stdio"),
+    (str(_ECHO / "echo_limit.py"), ""),
+    ("stdio", "http", "client"),
 )
+NULL = Server(
+    "generator",
+    BARE,
+    "",
+    (str(_ECHO / "echo_null.py"), "stdio"),
+    (str(_ECHO / "echo_null.py"), "http", ""),
+    ("stdio", "http", "sse", "fanout"),
+)
+"""Answers without reading: what the load generators reach alone."""
+
+SERVERS = (OURS, *PEERS, _HYPERCORN, _LIMIT, NULL)
 
 
-def environment() -> dict[str, str]:
-    """For the servers: nothing of Python's own settings comes through."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "MCPTRIO"))}
+def here(server: Server) -> Server:
+    """The same with the Python that measures, where that has what it needs."""
+    return replace(server, home=ThisPython())

@@ -1,72 +1,103 @@
-"""A transport of one's own: messages as lines over TCP. Any object with these three methods is a channel.
+"""A transport of one's own: messages over TCP, each behind its length, as the Language Server Protocol has them.
 
-Run it: python examples/own_transport.py, then talk JSON-RPC to it: nc 127.0.0.1 9000
+Run it: mcptrio serve --transport lsp --plugin examples/own_transport.py
+
+Here are its three parts: a Trio channel of bytes, the serving side as a hook, and the client's side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import trio
 
-from mcptrio import ConnectionClosed, Server
-from mcptrio.protocol.messages import Incoming, Message
-from mcptrio.transports.lines import LineFramer, to_lines
+from mcptrio import TextContent, adapt_channel, connect, hookimpl, tool
+from mcptrio.abc import Engine
 
-__all__ = ["StreamChannel", "main"]
+__all__ = ["LSPChannel", "ask", "register_transports", "serve", "shout"]
+
+LONGEST_HEAD = 1024
+LONGEST = 4 * 1024 * 1024
+"""Bytes. The peer is a stranger, so everything it can make us keep has a bound."""
 
 
-class StreamChannel:
-    """A ``mcptrio.abc.MessageChannel`` over any Trio stream: TCP, TLS, a Unix socket, a process's pipes."""
-
-    name = "tcp"
+class LSPChannel(trio.abc.Channel[bytes]):
+    """One message at a time over a stream."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
-        self._framer = LineFramer()
+        self._buffer = bytearray()
 
-    async def receive(self) -> Sequence[Incoming]:
-        while True:
-            try:
-                chunk = await self._stream.receive_some()
-            except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-                raise ConnectionClosed("the connection broke") from error
-            received = self._framer.feed(bytes(chunk)) if chunk else self._framer.finish()
-            if received:
-                return received
-            if not chunk:
-                raise trio.EndOfChannel
+    async def send(self, value: bytes) -> None:
+        await self._stream.send_all(b"Content-Length: %d\r\n\r\n%b" % (len(value), value))
 
-    async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
-        try:
-            await self._stream.send_all(to_lines(messages))
-        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            raise ConnectionClosed("the connection broke") from error
+    async def receive(self) -> bytes:
+        while (end := self._buffer.find(b"\r\n\r\n")) < 0:
+            if len(self._buffer) > LONGEST_HEAD:
+                raise trio.BrokenResourceError("expected the end of a head")
+            await self._read()
+        head = re.fullmatch(rb"content-length: *(\d{1,9})", self._buffer[:end], re.IGNORECASE)
+        if head is None or int(head[1]) > LONGEST:
+            raise trio.BrokenResourceError(f"expected the length of a message of at most {LONGEST} bytes")
+        begin, size = end + 4, int(head[1])
+        while len(self._buffer) < begin + size:
+            await self._read()
+        message = bytes(self._buffer[begin : begin + size])
+        del self._buffer[: begin + size]
+        return message
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
+    async def _read(self) -> None:
+        chunk = await self._stream.receive_some()
+        if not chunk:
+            if self._buffer:
+                raise trio.BrokenResourceError("it ends in the middle of a message")
+            raise trio.EndOfChannel
+        self._buffer += chunk
 
-async def main(port: int = 9000, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
-    server = Server("lines", version="1.0")
 
-    async def shout(text: str) -> str:
-        """Say it louder."""
-        return text.upper()
-
-    server.add_tool(shout, read_only=True)
+async def serve(
+    engine: Engine, *, port: int = 0, stopping: trio.Event, task_status: trio.TaskStatus[list[str]]
+) -> None:
+    """Bring every connection to the server, as a session of its own."""
 
     async def connected(stream: trio.SocketStream) -> None:
-        # A session each; all of them end with the server.
-        await server.serve(StreamChannel(stream))
+        async with stream:
+            channel = adapt_channel(LSPChannel(stream), form="bytes", name="lsp")
+            # What goes wrong in one connection is logged, and the others go on.
+            await engine.contained(partial(engine.serve, channel), "a connection")
 
-    async with server.open(), trio.open_nursery() as nursery:
-        listeners = await nursery.start(partial(trio.serve_tcp, connected, port, host="127.0.0.1"))
-        bound: int = listeners[0].socket.getsockname()[1]
-        print(f"serving lines on 127.0.0.1:{bound}", flush=True)
-        task_status.started(bound)
+    async with trio.open_nursery() as connections, trio.open_nursery() as accepting:
+        accept = partial(trio.serve_tcp, connected, port, host="127.0.0.1", handler_nursery=connections)
+        listeners: list[trio.SocketListener] = await accepting.start(accept)
+        task_status.started([f"lsp://127.0.0.1:{listeners[0].socket.getsockname()[1]}"])
+        # At the end nobody new is let in; those that are here are served until the server ends them.
+        await stopping.wait()
+        accepting.cancel_scope.cancel()
 
 
-if __name__ == "__main__":
-    trio.run(main)
+@hookimpl
+def register_transports(register: Callable[..., None], config: dict[str, Any]) -> None:
+    # [plugins.own_transport] port = 9000
+    register("lsp", partial(serve, port=config.get("port", 0)))
+
+
+@tool(read_only=True)
+async def shout(text: str) -> str:
+    """Say it louder."""
+    return text.upper()
+
+
+async def ask(port: int, text: str) -> str:
+    """The client's side: any channel is a target."""
+    stream = await trio.open_tcp_stream("127.0.0.1", port)
+    async with connect(adapt_channel(LSPChannel(stream), form="bytes")) as client:
+        result = await client.call_tool("shout", {"text": text})
+        (said,) = result.content
+        assert isinstance(said, TextContent)
+        return said.text

@@ -112,11 +112,17 @@ if TYPE_CHECKING:
     from mcptrio.serve.http import serve_http as serve_http
     from mcptrio.serve.http_options import HTTPOptions as HTTPOptions
     from mcptrio.serve.mounted import asgi_app as asgi_app
+    from mcptrio.serve.opened import serve_transport as serve_transport
     from mcptrio.serve.stdio import serve_stdio as serve_stdio
+    from mcptrio.serve.stream import StreamOptions as StreamOptions
+    from mcptrio.serve.stream import serve_stream as serve_stream
     from mcptrio.server import Server as Server
     from mcptrio.targets import Command as Command
     from mcptrio.targets import Endpoint as Endpoint
+    from mcptrio.targets import Socket as Socket
+    from mcptrio.transports.adapted import adapt_channel as adapt_channel
     from mcptrio.transports.memory import memory_channel_pair as memory_channel_pair
+    from mcptrio.transports.stream import StreamChannel as StreamChannel
 
 __version__ = "0.1.0"
 
@@ -173,6 +179,11 @@ _HOMES = {
     "HTTPOptions": "mcptrio.serve.http_options",
     "serve_http": "mcptrio.serve.http",
     "serve_stdio": "mcptrio.serve.stdio",
+    "StreamOptions": "mcptrio.serve.stream",
+    "serve_stream": "mcptrio.serve.stream",
+    "StreamChannel": "mcptrio.transports.stream",
+    "adapt_channel": "mcptrio.transports.adapted",
+    "serve_transport": "mcptrio.serve.opened",
     # Connecting to servers
     "Change": "mcptrio.client.subscriptions",
     "Changes": "mcptrio.client.subscriptions",
@@ -194,6 +205,7 @@ _HOMES = {
     "Resource": "mcptrio.protocol.model",
     "ResourceTemplate": "mcptrio.protocol.model",
     "ServerCapabilities": "mcptrio.protocol.model",
+    "Socket": "mcptrio.targets",
     "ToolCall": "mcptrio.client.tool_calls",
     "connect": "mcptrio.connecting",
     # Hosting servers

@@ -223,16 +223,26 @@ class SessionRecord:
 
 
 class SessionStore(Protocol):
-    """Handshake sessions between requests. Expiry is by idle time: ``load`` counts as use."""
+    """Handshake sessions between requests. Expiry is by idle time: ``load`` counts as use.
 
-    async def save(self, record: SessionRecord) -> None: ...
+    Whatever a store keeps outside this process can fail: then each method raises StoreFailed, and the next call is
+    tried anew.
+    """
+
+    async def save(self, record: SessionRecord) -> None:
+        """
+        Raises:
+            Overloaded: a new session, and the store is full of ones that have not expired.
+        """
+        ...
+
     async def load(self, id: str) -> SessionRecord | None: ...
     async def delete(self, id: str) -> bool:
         """Whether there was such a session."""
         ...
 
     async def expire(self) -> list[str]:
-        """Drop the sessions idle for too long, and tell which."""
+        """Drop sessions idle for too long, and tell which; possibly not all of them at once."""
         ...
 
 
@@ -245,21 +255,56 @@ class StoredEvent:
 
 
 class EventStore(Protocol):
-    """Messages of streams that can be resumed. An id is a position in its stream."""
+    """Messages of streams that can be resumed. An id is a position in its stream.
 
-    async def append(self, session: str, stream: str, data: bytes, *, last: bool = False) -> StoredEvent:
-        """Store one event. ``last`` says that nothing will follow on this stream."""
+    A stream has one writer, the process that appends to it; everybody may read. A cancelled call has happened as a
+    whole or not at all. What fails raises StoreFailed, as with :class:`SessionStore`.
+    """
+
+    async def append(
+        self, session: str, stream: str, data: bytes, *, last: bool = False, will: bytes | None = None
+    ) -> StoredEvent:
+        """Store one event; readers find it when this returns.
+
+        Args:
+            last: nothing will follow on this stream.
+            will: what becomes the last event of the stream if its writer ends before it has written one, however it
+                ends (MQTT's word). ``None`` leaves what was said before; at first it is an event without data.
+
+        Raises:
+            ConnectionClosed: the stream is complete.
+        """
+        ...
+
+    async def settle(self, session: str, stream: str) -> None:
+        """The writer gives the stream up: append its will now, unless it is complete or unknown.
+
+        A store that cannot do it now does it as soon as it can. It does the same for writers that are gone without
+        having said so.
+        """
         ...
 
     async def after(self, session: str, event_id: str) -> tuple[str, list[StoredEvent], bool] | None:
-        """The stream of ``event_id``, the later events of that stream, and whether it is complete.
+        """The stream of ``event_id``, later events of that stream, and whether these are the last.
 
-        ``None`` when the id is unknown, of another session, or already dropped.
+        Of very many events only the first come; then they are not the last, and the caller asks again.
+        ``None`` when the id is unknown, of another session, or something that followed it is dropped already.
         """
         ...
 
     async def read(self, session: str, stream: str, position: int) -> tuple[list[StoredEvent], bool]:
-        """Events of a stream from ``position`` (0 is the first), and whether it is complete."""
+        """Events of a stream from ``position`` (0 is the first), and whether these are the last; as :meth:`after`."""
+        ...
+
+    async def completed_after(self, session: str, stream: str) -> list[str]:
+        """The streams of the session that began after this one and are complete, in the order they began."""
+        ...
+
+    async def listen(self, wake: Callable[[str, str], None]) -> None:
+        """Call ``wake`` with session and stream when another process may have stored an event there.
+
+        For one caller at a time. Runs until cancelled.
+        """
         ...
 
     async def drop(self, session: str) -> None:
@@ -344,16 +389,28 @@ class Engine(Protocol):
     def draining(self) -> bool: ...
 
     async def serve(self, channel: MessageChannel, *, principal: Principal | None = None) -> None:
-        """Serve one peer on one channel until either side ends it. Closes the channel."""
+        """Serve one peer on one channel until either side ends it. Closes the channel.
+
+        Raises:
+            Overloaded: too many sessions; the channel is still open, for saying so.
+        """
         ...
 
     async def answer(
-        self, message: Request | Notification, outlet: Outlet, *, principal: Principal | None = None
+        self,
+        message: Request | Notification,
+        outlet: Outlet,
+        *,
+        principal: Principal | None = None,
+        opened: Callable[[Callable[[str], None]], None] | None = None,
     ) -> None:
         """Serve one self-contained message of a per-request revision.
 
         Everything about it goes to ``outlet``, which is closed at the end. Cancelling the caller cancels the request
         (2026-07-28: the client closing the response stream is cancellation).
+
+        Args:
+            opened: called, where it is a request, with what cancels it: a function of the reason.
 
         Raises:
             Overloaded: before anything was sent.

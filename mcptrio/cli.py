@@ -19,7 +19,10 @@ __all__ = ["COMMANDS", "cli", "main"]
 
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "serve": ("serving", "Serve the installed plugins, or those named, over stdio or HTTP."),
+        "serve": (
+            "serving",
+            "Serve the installed plugins, or those named, over stdio, HTTP, sockets, or a transport of a plugin.",
+        ),
         "plugins": ("plugins", "List the plugins: version, distribution, what each contributes, state and fault."),
         "list": ("listing", "List what a server has: tools, resources, templates, prompts."),
         "call": ("calling", "Call a tool."),

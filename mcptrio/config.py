@@ -17,11 +17,18 @@ from mcptrio.errors import ConfigError
 if TYPE_CHECKING:
     from mcptrio.config_file import Key, Source
 
-__all__ = ["LEAST_DEPTH", "LEAST_MESSAGE_BYTES", "Config"]
+__all__ = ["LEAST_DEPTH", "LEAST_MESSAGE_BYTES", "SQLITE_STORE", "Config", "is_store"]
 
 LEAST_MESSAGE_BYTES = 1024
 LEAST_DEPTH = 8
 """Smaller bounds would refuse ``initialize``."""
+SQLITE_STORE = "sqlite:"
+"""How a store in a file is named; the path follows."""
+
+
+def is_store(word: str) -> bool:
+    """Whether it names a store: ``memory`` or ``sqlite:PATH``."""
+    return word == "memory" or (word.startswith(SQLITE_STORE) and len(word) > len(SQLITE_STORE))
 
 
 @frozen(kw_only=True)
@@ -41,6 +48,7 @@ class Config:
     timeouts: Mapping[str, float] = field(factory=dict)
     limits: Mapping[str, float] = field(factory=dict)
     http: Mapping[str, Any] = field(factory=dict)
+    stream: Mapping[str, Any] = field(factory=dict)
     page_size: int | None = None
     ping_interval: float | None = None
     message_bytes: int | None = None

@@ -16,7 +16,7 @@ from typing import Any
 
 from attrs import fields, frozen
 
-from mcptrio.config import LEAST_DEPTH, LEAST_MESSAGE_BYTES, Config
+from mcptrio.config import LEAST_DEPTH, LEAST_MESSAGE_BYTES, Config, is_store
 from mcptrio.errors import ConfigError
 from mcptrio.runtime.limits import Limits
 from mcptrio.runtime.timeouts import Timeouts
@@ -100,6 +100,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and not isnan(value)
 
 
+_BOOLEAN = _Kind("true or false", lambda value: isinstance(value, bool))
 _STRING = _Kind("a string", lambda value: isinstance(value, str))
 _STRINGS = _Kind(
     "a list of strings", lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value)
@@ -114,6 +115,12 @@ _MESSAGE_BYTES = _Kind(
 )
 _DEPTH = _Kind(f"an integer of at least {LEAST_DEPTH}", lambda value: _is_integer(value) and value >= LEAST_DEPTH)
 _PORT = _Kind("an integer from 0 to 65535", lambda value: _is_integer(value) and 0 <= value <= 65535)
+_MODE = _Kind(
+    "permissions in octal, as 0o660",
+    lambda value: _is_integer(value) and 0o200 <= value <= 0o777,
+)
+_STORE = _Kind("memory or sqlite:PATH", lambda value: isinstance(value, str) and is_store(value))
+_WORKERS = _Kind('an integer above 0, or "auto"', lambda value: value == "auto" or (_is_integer(value) and value > 0))
 _PATH = _Kind("a path that begins with /", lambda value: isinstance(value, str) and value.startswith("/"))
 
 _SERVER: dict[str, _Kind] = {
@@ -133,6 +140,8 @@ _HTTP: dict[str, _Kind] = {
     "host": _STRING,
     "port": _PORT,
     "path": _PATH,
+    "legacy_sse": _BOOLEAN,
+    "websocket": _BOOLEAN,
     "allow_hosts": _STRINGS,
     "allow_origins": _STRINGS,
     "body_bytes": _MESSAGE_BYTES,
@@ -143,6 +152,22 @@ _HTTP: dict[str, _Kind] = {
     "write_timeout": _POSITIVE,
     "keep_alive": _POSITIVE,
     "streams": _COUNT,
+    "connections": _COUNT,
+    "workers": _WORKERS,
+    "tls_cert": _STRING,
+    "tls_key": _STRING,
+    "tls_client_ca": _STRING,
+    "tls_passphrase_file": _STRING,
+    "store": _STORE,
+    "http2": _BOOLEAN,
+    "access_log": _BOOLEAN,
+}
+_STREAM: dict[str, _Kind] = {
+    "listen": _STRINGS,
+    "connections": _COUNT,
+    "write_timeout": _POSITIVE,
+    "first_within": _POSITIVE,
+    "unix_mode": _MODE,
 }
 _TIMEOUTS: dict[str, _Kind] = {each.name: _POSITIVE for each in fields(Timeouts)}
 _LIMITS: dict[str, _Kind] = {
@@ -182,7 +207,7 @@ class _Reader:
         self._source = source
 
     def read(self, tables: dict[str, Any]) -> Config:
-        self._known(tables, (), ("server", "http", "plugins"))
+        self._known(tables, (), ("server", "http", "stream", "plugins"))
         server = self._table(tables, ("server",))
         self._known(server, ("server",), (*_SERVER, "timeouts", "limits"))
         values = self._values({key: server[key] for key in server if key in _SERVER}, ("server",), _SERVER)
@@ -193,6 +218,7 @@ class _Reader:
             timeouts=self._values(self._table(server, ("server", "timeouts")), ("server", "timeouts"), _TIMEOUTS),
             limits=self._values(self._table(server, ("server", "limits")), ("server", "limits"), _LIMITS),
             http=self._values(self._table(tables, ("http",)), ("http",), _HTTP),
+            stream=self._values(self._table(tables, ("stream",)), ("stream",), _STREAM),
             **self._plugins(self._table(tables, ("plugins",))),
         )
 

@@ -1,4 +1,5 @@
-"""Connecting a client to a target: a URL, a command, a server of this process, an entry of ``mcp.json``, a channel.
+"""Connecting a client to a target: a URL, a socket, a command, a server of this process, an entry of ``mcp.json``, a
+channel.
 
 ``connect`` is here; the host opens its clients through the same openers.
 The one rule: what a target is, is told by its type alone, and a text by its beginning; nothing is tried out.
@@ -14,16 +15,18 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+import trio
+
 from mcptrio.abc import Link, LinkOpener, MessageChannel, Receiver
 from mcptrio.client.client import Client, open_client
 from mcptrio.client.handlers import Handlers
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.errors import ConfigError
+from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.model.logging import LEVELS, LoggingLevel
 from mcptrio.protocol.revisions.registry import REVISIONS
-from mcptrio.runtime.nurseries import open_hidden_nursery
-from mcptrio.targets import Command, Endpoint, Target
+from mcptrio.targets import Command, Endpoint, Socket, Target
 from mcptrio.transports.memory import memory_channel_pair
 from mcptrio.transports.pipe import open_pipe_link
 
@@ -31,6 +34,10 @@ if TYPE_CHECKING:
     from mcptrio.server import Server
 
 __all__ = ["connect", "openers"]
+
+_WEBSOCKET = ("ws", "wss")
+_URLS = ("http://", "https://", "ws://", "wss://")
+_SOCKETS = ("tcp://", "unix:")
 
 
 @asynccontextmanager
@@ -50,8 +57,9 @@ async def connect(
     """Connect to a server for as long as the context lasts; how, and in which revision, is found out.
 
     Args:
-        target: an http or https URL; a command as a text or a list; a :class:`Command` or :class:`Endpoint`, which say
-            more; an entry of ``mcp.json``; a :class:`Server` of this process; or an open channel.
+        target: an http, https, ws or wss URL; ``tcp://host:port`` or ``unix:/path``; a command as a text or a list; a
+            :class:`Command`, :class:`Endpoint` or :class:`Socket`, which say more; an entry of ``mcp.json``; a
+            :class:`Server` of this process; or an open channel.
         handlers: what the client does for the server; by default nothing.
         revision: speak this one or fail; by default the newest that both speak.
         restart: whether a connection that ends is opened again, a command started again, later each time.
@@ -98,7 +106,7 @@ def openers(target: Target) -> tuple[list[LinkOpener], str, bool]:
         ConfigError: it is no target.
     """
     if isinstance(target, str):
-        target = Endpoint(url=target) if target.startswith(("http://", "https://")) else _command(target)
+        target = _written(target)
     if isinstance(target, Mapping):
         target = _entry(target)
     if isinstance(target, Command):
@@ -107,6 +115,8 @@ def openers(target: Target) -> tuple[list[LinkOpener], str, bool]:
         return [_command_opener(target)], Path(target.args[0]).name, True
     if isinstance(target, Endpoint):
         return *_endpoint_openers(target), True
+    if isinstance(target, Socket):
+        return [_socket_opener(target)], target.address, True
     if isinstance(target, Sequence):
         return openers(Command(args=tuple(target)))
     if _is_server(target):
@@ -115,6 +125,7 @@ def openers(target: Target) -> tuple[list[LinkOpener], str, bool]:
         return [_channel_opener(target)], target.name, False
     raise ConfigError(
         f"target: expected a URL, a command, a Server, an entry of mcp.json or a channel, got {type(target).__name__}"
+        + (" (adapt_channel makes a channel of it)" if isinstance(target, trio.abc.AsyncResource) else "")
     )
 
 
@@ -124,13 +135,19 @@ def _is_server(target: object) -> TypeGuard[Server]:
 
 
 def _is_channel(target: object) -> TypeGuard[MessageChannel]:
-    return hasattr(target, "receive") and hasattr(target, "send")
+    return hasattr(target, "receive") and hasattr(target, "send") and not isinstance(target, trio.abc.Channel)
 
 
 def _own_info() -> Implementation:
     from mcptrio import __version__
 
     return Implementation(name="mcptrio", version=__version__)
+
+
+def _written(text: str) -> Command | Endpoint | Socket:
+    if text.startswith(_URLS):
+        return Endpoint(url=text)
+    return Socket(address=text) if text.startswith(_SOCKETS) else _command(text)
 
 
 def _command(text: str) -> Command:
@@ -140,7 +157,7 @@ def _command(text: str) -> Command:
         raise ConfigError(f"target: expected a command, got {text!r}: {error}") from error
 
 
-def _entry(entry: Mapping[str, Any]) -> Command | Endpoint:
+def _entry(entry: Mapping[str, Any]) -> Command | Endpoint | Socket:
     from mcptrio.mcp_json import read_entry
 
     return read_entry(entry)
@@ -174,29 +191,76 @@ def _endpoint_openers(endpoint: Endpoint) -> tuple[list[LinkOpener], str]:
     from mcptrio.transports.http.client_headers import ClientHeaders
     from mcptrio.transports.http.endpoint import Endpoint as URL
 
+    socket = endpoint.url.startswith(_URLS[2:])
     try:
-        url = URL.parse(endpoint.url)
+        url = URL.parse(endpoint.url, _WEBSOCKET) if socket else URL.parse(endpoint.url)
         ClientHeaders(url, endpoint.headers, authorized=endpoint.auth is not None)
     except ValueError as error:
         raise ConfigError(f"target: {error}") from error
+    if socket:
+        if endpoint.transport != "auto":
+            raise ConfigError(f"transport: expected auto for a {url.scheme} URL, got {endpoint.transport}")
+        return [_websocket_opener(endpoint)], url.name
 
     def streamable(receive: Receiver) -> AbstractAsyncContextManager[Link]:
+        from mcptrio.transports.http.dialing import Dialing
         from mcptrio.transports.http.link import open_http_link
 
-        return open_http_link(endpoint.url, receive, headers=endpoint.headers, auth=endpoint.auth)
+        return open_http_link(
+            endpoint.url, receive, headers=endpoint.headers, auth=endpoint.auth, dialing=Dialing(tls=endpoint.tls)
+        )
 
     @asynccontextmanager
     async def sse(receive: Receiver) -> AsyncIterator[Link]:
+        from mcptrio.transports.http.dialing import Dialing
         from mcptrio.transports.http.sse_channel import open_sse_channel
 
         async with (
-            open_sse_channel(endpoint.url, headers=endpoint.headers, auth=endpoint.auth) as channel,
+            open_sse_channel(
+                endpoint.url, headers=endpoint.headers, auth=endpoint.auth, dialing=Dialing(tls=endpoint.tls)
+            ) as channel,
             open_pipe_link(channel, receive) as link,
         ):
             yield link
 
     ways: dict[str, list[LinkOpener]] = {"auto": [streamable, sse], "http": [streamable], "sse": [sse]}
     return ways[endpoint.transport], url.name
+
+
+def _websocket_opener(endpoint: Endpoint) -> LinkOpener:
+    @asynccontextmanager
+    async def open_link(receive: Receiver) -> AsyncIterator[Link]:
+        from mcptrio.transports.http.dialing import Dialing
+        from mcptrio.transports.websocket import open_websocket_channel
+
+        async with (
+            open_websocket_channel(
+                endpoint.url, headers=endpoint.headers, auth=endpoint.auth, dialing=Dialing(tls=endpoint.tls)
+            ) as channel,
+            open_pipe_link(channel, receive) as link,
+        ):
+            yield link
+
+    return open_link
+
+
+def _socket_opener(target: Socket) -> LinkOpener:
+    from mcptrio.transports.socket_dialing import check_socket_address, open_socket_channel
+
+    try:
+        check_socket_address(target.address)
+    except ValueError as error:
+        raise ConfigError(f"target: {error}") from error
+
+    @asynccontextmanager
+    async def open_link(receive: Receiver) -> AsyncIterator[Link]:
+        async with (
+            open_socket_channel(target.address, connect_timeout=target.connect_timeout) as channel,
+            open_pipe_link(channel, receive) as link,
+        ):
+            yield link
+
+    return open_link
 
 
 def _server_opener(server: Any) -> LinkOpener:

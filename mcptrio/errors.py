@@ -35,6 +35,7 @@ __all__ = [
     "RequestTimeout",
     "ResourceNotFound",
     "SessionLost",
+    "StoreFailed",
     "ToolError",
     "URLElicitationRequired",
     "UnsupportedProtocolVersion",
@@ -254,6 +255,13 @@ class PluginError(MCPTrioError):
 
 class ConfigError(MCPTrioError):
     """The configuration is wrong; the message names file, line and key."""
+
+
+class StoreFailed(MCPTrioError, OSError):
+    """A store could not do what it was asked; the message says what is wrong with it, for the log.
+
+    Only that one operation has failed: the next one is tried anew.
+    """
 
 
 class AuthorizationError(MCPTrioError):

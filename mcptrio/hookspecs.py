@@ -29,6 +29,7 @@ HOOKS = (
     "register_extensions",
     "register_redactions",
     "register_log_sinks",
+    "register_transports",
     "lifespan",
     "background",
 )
@@ -83,6 +84,18 @@ def register_redactions(register: Callable[[Callable[[str], str]], None]) -> Non
 @hookspec
 def register_log_sinks(register: Callable[[Callable[[str, Any, str | None], None]], None]) -> None:
     """Hear every log message of every request: ``register(function)``, called with level, data (redacted), logger."""
+
+
+@hookspec
+def register_transports(
+    register: Callable[[str, Callable[..., Awaitable[None]]], None], config: Mapping[str, Any]
+) -> None:
+    """Offer transports of one's own: ``register("pigeon", serve)`` for ``mcptrio serve --transport pigeon``.
+
+    ``serve(engine, *, stopping, task_status)`` is an async function that runs until it is cancelled: see
+    :class:`mcptrio.serve.opened.Transport`. Called only where a transport is asked for by such a name. ``config`` is
+    the plugin's table of the configuration file.
+    """
 
 
 @hookspec

@@ -50,6 +50,7 @@ class Outbox:
         self._room = trio.lowlevel.ParkingLot()
         self._closed = False
         self._aborted = False
+        self._poked = False
 
     @property
     def closed(self) -> bool:
@@ -130,23 +131,34 @@ class Outbox:
         elif key in self._held or len(self._held) < HELD:
             self._held[key] = message
 
-    async def take(self) -> list[Item]:
+    async def take(self, *, unless_poked: bool = False) -> list[Item]:
         """Everything queued, at least one message. For the one writer.
 
         A checkpoint only where it has to wait; cancelled, it leaves everything queued.
+
+        Args:
+            unless_poked: come back with nothing once somebody has called :meth:`poke`.
 
         Raises:
             trio.EndOfChannel: closed, and everything has been taken.
             ConnectionClosed: aborted.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
-        while not self._queue:
+        while not (unless_poked and self._poked):
+            if self._queue:
+                return self.try_take()
             if self._aborted:
                 raise ConnectionClosed("the outlet was aborted")
             if self._closed:
                 raise trio.EndOfChannel
             await self._takers.park()
-        return self.try_take()
+        return []
+
+    def poke(self) -> None:
+        """Who takes, or will, and has asked for this, shall not wait any longer. Cheaper than a scope around them."""
+        self._poked = True
+        if self._takers:
+            self._takers.unpark_all()
 
     def try_take(self) -> list[Item]:
         """Everything queued, possibly nothing. Never waits."""
@@ -162,7 +174,7 @@ class Outbox:
             task, message = self._senders.popitem(last=False)
             self._queue.append(message)
             trio.lowlevel.reschedule(task)
-        if len(self._queue) < self._max:
+        if self._room and len(self._queue) < self._max:
             self._room.unpark_all()
         return taken
 
@@ -177,8 +189,10 @@ class Outbox:
             task, _ = self._senders.popitem(last=False)
             closed = ConnectionClosed("the message was not sent: the outlet was closed")
             trio.lowlevel.reschedule(task, outcome.Error(closed))
-        self._takers.unpark_all()
-        self._room.unpark_all()
+        if self._takers:
+            self._takers.unpark_all()
+        if self._room:
+            self._room.unpark_all()
 
     def release(self, retry_ms: int) -> bool:
         """Never: who reads here cannot come back for the rest."""

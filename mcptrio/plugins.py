@@ -12,7 +12,7 @@ import importlib.util
 import inspect
 import logging
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum
 from functools import partial
@@ -35,17 +35,22 @@ from mcptrio.capabilities.marks import (
 from mcptrio.capabilities.registry import Duplicate
 from mcptrio.errors import ConfigError, PluginError
 from mcptrio.hookspecs import HOOKS, hookimpl
-from mcptrio.runtime.dispatch import Failure, contain_sync
+from mcptrio.runtime.dispatch import Done, Failure, contain_sync
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["GROUP", "Plugin", "PluginManager", "State"]
+__all__ = ["BUILT_IN", "GROUP", "Plugin", "PluginManager", "State"]
 
 _log = logging.getLogger("mcptrio.plugins")
 
 GROUP = "mcptrio"
 """The entry point group."""
+
+BUILT_IN = ("stdio", "http", "stream")
+"""The transports there are without any plugin."""
+
+_TRANSPORTS = "register_transports"
 
 
 class State(Enum):
@@ -207,16 +212,40 @@ class PluginManager:
             PluginError: it failed; the plugin is quarantined.
         """
         results: list[Any] = []
-        for implementation in reversed(getattr(self._pluggy.hook, hook).get_hookimpls()):
-            if implementation.plugin_name.partition("\0")[0] != plugin.name:
-                continue
-            wanted = [arguments[name] for name in implementation.argnames]
-            outcome = contain_sync(partial(implementation.function, *wanted))
+        for outcome in self._outcomes(plugin, hook, arguments):
             if isinstance(outcome, Failure):
                 raise self.fault(plugin, f"{hook} failed: {self._told(outcome.error, plugin)}", outcome.error)
             if outcome.value is not None:
                 results.append(outcome.value)
         return results
+
+    def transports(
+        self,
+        configs: Mapping[str, Mapping[str, Any]],
+        failed: Callable[[Plugin, str, BaseException], None],
+    ) -> dict[str, Callable[..., Awaitable[None]]]:
+        """The transports that active plugins offer, by name.
+
+        Args:
+            configs: tables by plugin name.
+            failed: told of each plugin whose hook failed, and why; what it registered before does not count.
+        """
+        offered: dict[str, tuple[str, Callable[..., Awaitable[None]]]] = {}
+        for plugin in self.active():
+            own: dict[str, Callable[..., Awaitable[None]]] = {}
+            arguments = {
+                "register": partial(self._transport, plugin, offered, own),
+                "config": configs.get(plugin.name, {}),
+            }
+            failures = [each for each in self._outcomes(plugin, _TRANSPORTS, arguments) if isinstance(each, Failure)]
+            if failures:
+                error = failures[0].error
+                failed(plugin, f"{_TRANSPORTS} failed: {_text(error)}", error)
+                continue
+            offered.update({name: (plugin.label, serve) for name, serve in own.items()})
+            if own:
+                plugin.offers["transports"] = list(own)
+        return {name: serve for name, (_, serve) in offered.items()}
 
     def gather(self, plugin: Plugin, hook: str, **arguments: Any) -> list[Any]:
         """Call a hook that gives several things: all that its implementations give.
@@ -252,6 +281,30 @@ class PluginManager:
         return self._strict
 
     # Private
+
+    def _outcomes(self, plugin: Plugin, hook: str, arguments: Mapping[str, Any]) -> Iterator[Done[Any] | Failure]:
+        """What the implementations of one hook of one plugin give, each called when it is asked for."""
+        for implementation in reversed(getattr(self._pluggy.hook, hook).get_hookimpls()):
+            if implementation.plugin_name.partition("\0")[0] == plugin.name:
+                wanted = [arguments[name] for name in implementation.argnames]
+                yield contain_sync(partial(implementation.function, *wanted))
+
+    @staticmethod
+    def _transport(
+        plugin: Plugin,
+        offered: Mapping[str, tuple[str, object]],
+        own: dict[str, Callable[..., Awaitable[None]]],
+        name: str,
+        serve: Callable[..., Awaitable[None]],
+    ) -> None:
+        if not isinstance(name, str) or not name or name in BUILT_IN:
+            raise ValueError(f"expected a name for a transport, other than {', '.join(BUILT_IN)}, got {name!r}")
+        if name in own or name in offered:
+            other = offered[name][0] if name in offered else plugin.label
+            raise ValueError(f"transport {name!r} of {plugin.label} is already offered by {other}")
+        if not callable(serve):
+            raise TypeError(f"transport {name!r}: expected an async function, got {type(serve).__name__}")
+        own[name] = serve
 
     def _enlist(self, plugin: Plugin) -> None:
         """Put it on the list; where its name is taken, under one of its own: ``notes #2``."""

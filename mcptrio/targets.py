@@ -1,10 +1,11 @@
-"""What a client can connect to, as values: a command to start, or an endpoint to reach.
+"""What a client can connect to, as values: a command to start, an endpoint or a socket to reach.
 
 Made by callers and from ``mcp.json``; :mod:`mcptrio.connecting` opens them.
 """
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -16,7 +17,7 @@ from mcptrio.abc import ClientAuth, MessageChannel
 if TYPE_CHECKING:
     from mcptrio.server import Server
 
-__all__ = ["Command", "Endpoint", "Target"]
+__all__ = ["Command", "Endpoint", "Socket", "Target"]
 
 Stderr: TypeAlias = "Literal['log', 'forward', 'drop'] | Callable[[str], object]"
 
@@ -43,19 +44,36 @@ class Command:
 
 @frozen(kw_only=True)
 class Endpoint:
-    """A server to reach over HTTP.
+    """A server to reach over HTTP or WebSocket.
 
     Args:
-        url: of its endpoint.
-        headers: sent with every request to it.
+        url: of its endpoint: ``http`` or ``https``; ``ws`` or ``wss`` for MCP over WebSocket.
+        headers: sent with every request to it; of a WebSocket that is the one that opens it.
         auth: authorizes the requests.
-        transport: ``http`` for Streamable HTTP, ``sse`` for HTTP with SSE; ``auto`` tries them in this order.
+        tls: what is trusted, and shown, instead of the system's certificates and nothing: a private authority, a
+            certificate of the client.
+        transport: ``http`` for Streamable HTTP, ``sse`` for HTTP with SSE; ``auto`` tries them in this order. Of a
+            WebSocket always ``auto``.
     """
 
     url: str
     headers: Mapping[str, str] = field(factory=dict, repr=False)
     auth: ClientAuth | None = None
+    tls: ssl.SSLContext | None = None
     transport: Literal["auto", "http", "sse"] = "auto"
 
 
-Target: TypeAlias = "str | Sequence[str] | Command | Endpoint | Mapping[str, Any] | Server | MessageChannel"
+@frozen(kw_only=True)
+class Socket:
+    """A server to reach on a socket, spoken with as over standard input and output: one message a line.
+
+    Args:
+        address: ``tcp://host:port``, ``tcp://[v6]:port`` or ``unix:/path``.
+        connect_timeout: seconds for connecting.
+    """
+
+    address: str
+    connect_timeout: float = 30.0
+
+
+Target: TypeAlias = "str | Sequence[str] | Command | Endpoint | Socket | Mapping[str, Any] | Server | MessageChannel"

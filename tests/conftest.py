@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 
 import pytest
+from hypothesis import settings
 
 from tests.leaks import adopt_orphans, nothing_left
 
 __all__ = ["nothing_left", "own_options"]
 
 adopt_orphans()
+
+# For a night: `pytest --hypothesis-profile=long tests/fuzz`. Otherwise each property is tried a hundred times.
+settings.register_profile("long", max_examples=50_000, deadline=None)
 
 
 @pytest.fixture(scope="session", autouse=True)

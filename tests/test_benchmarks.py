@@ -1,45 +1,82 @@
-"""The benchmark runs. What it measures is judged where it is run for that, never here."""
+"""The benchmark runs, every part of it. What it measures is judged where it is run for that, never here."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 __all__: list[str] = []
 
 ROOT = Path(__file__).resolve().parent.parent
 
+ERAS = ("2026-07-28", "2025-11-25")
 ROWS = (
     "start, ms",
     "stdio, 1 in flight, calls/s",
     "stdio, 64 in flight, calls/s",
-    "memory after start, MiB",
-    "memory after load, MiB",
-    "HTTP 2025-11-25, 1 connection, calls/s",
-    "HTTP 2025-11-25, 16 connections, calls/s",
-    "HTTP 2026-07-28, 1 connection, calls/s",
-    "HTTP 2026-07-28, 16 connections, calls/s",
-    "memory after HTTP load, MiB",
-    "client, stdio, 1 in flight, calls/s",
-    "client, stdio, 16 in flight, calls/s",
-    "client, HTTP 2025-11-25, 1 in flight, calls/s",
-    "client, HTTP 2025-11-25, 16 in flight, calls/s",
-    "client, HTTP 2026-07-28, 1 in flight, calls/s",
-    "client, HTTP 2026-07-28, 16 in flight, calls/s",
+    "memory at rest, stdio, MiB",
+    "memory after load, stdio, MiB",
+    *(
+        f"HTTP {era}, {connections}, {figure}"
+        for era in ERAS
+        for connections in ("1 connection", "4 connections", "16 connections", "64 connections")
+        for figure in ("calls/s", "p50 ms", "p99 ms")
+    ),
+    "memory at rest, HTTP, MiB",
+    "memory after load, HTTP, MiB",
+    *(f"SSE {era}, one stream, events/s" for era in ERAS),
+    "memory with 10 sessions, MiB",
+    "memory with 30 streams, MiB",
+    "fan-out to 100 streams, s",
+    "opening 100 streams, s",
+    "a call with 10 tools, µs",
+    "cost with 10 tools ÷ with 1",
+    "a call with 20 sessions, µs",
+    "cost with 20 sessions ÷ with 1",
+    *(f"client, {way}, 16 in flight, calls/s" for way in ("stdio", *(f"HTTP {era}" for era in ERAS))),
 )
+GROWTHS = ("memory of a handshake session, KiB", "memory of an open stream, KiB")
+"""Of a few sessions only they may be nothing."""
 
 
 def test_quick_run_measures_every_row(tmp_path: Path) -> None:
-    page = tmp_path / "benchmarks.md"
-    command = [sys.executable, "benchmarks/run.py", "--quick", "--only", "mcptrio", "--here", "--output", str(page)]
+    page = tmp_path / "performance.md"
+    command = [sys.executable, "benchmarks/run.py", "--quick", "--only", "mcptrio", "--here", "--write", str(page)]
 
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=180)
 
     # 1 says that an expectation was not met, which a busy machine does not settle.
     assert done.returncode in (0, 1), done.stderr
-    assert "Traceback" not in done.stderr
-    lines = page.read_text("utf-8").splitlines()
-    measured = dict(cells[1:3] for line in lines if len(cells := [cell.strip() for cell in line.split("|")]) > 3)
+    assert "failed" not in done.stderr
+    text = page.read_text("utf-8")
+    cells = [[cell.strip() for cell in line.split("|")] for line in text.splitlines() if line.startswith("|")]
+    measured = {
+        row[1]: row[2].partition(" (")[0].replace(",", "") for row in cells if not row[2].startswith(("≥", "≤"))
+    }
     for row in ROWS:
-        assert float(measured[row].replace(",", "")) > 0, row
+        assert float(measured[row]) > 0, row
+        assert row in done.stdout, row
+    for row in GROWTHS:
+        float(measured[row])
+    pictures = re.findall(r"\]\((performance/[^)]*)\)", text)
+    if find_spec("matplotlib") is None:
+        assert pictures == []
+        assert "tables only" in done.stderr
+    else:
+        assert len(pictures) == 3
+        assert all((tmp_path / name).read_text("utf-8").startswith("<?xml") for name in pictures)
+
+
+def test_soak_looks_at_memory_and_descriptors() -> None:
+    command = [sys.executable, "benchmarks/run.py", "--soak", "0.001", "--here"]
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+
+    # 1 says that memory has grown, as it does until it is warm.
+    assert done.returncode in (0, 1), done.stderr
+    assert "Traceback" not in done.stderr
+    assert re.search(r"^HTTP .* (pass|FAIL)$", done.stdout, re.MULTILINE)
+    assert re.search(r"^stdio .* (pass|FAIL)$", done.stdout, re.MULTILINE)

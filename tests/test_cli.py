@@ -86,10 +86,11 @@ def refused(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ((), "expected --stdio or --http"),
+        ((), "expected --stdio, --http, --tcp, --unix, --fd or --transport"),
         (("--http", "--port", "99999"), "--port"),
         (("--http", "--port", "x"), "--port"),
         (("--http", "--path", "mcp"), "'--path': expected a path that begins with /, got 'mcp'"),
+        (("--http", "--path", "/sse"), "expected paths that differ, got /sse, /sse, /messages; --no-legacy-sse leaves"),
         (("--stdio", "--idle-timeout", "nan"), "'--idle-timeout': expected a number of seconds, got nan"),
         (("--stdio", "--idle-timeout", "0"), "--idle-timeout"),
         (("--stdio", "--ping-interval", "nan"), "'--ping-interval': expected a number of seconds, got nan"),

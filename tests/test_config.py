@@ -114,11 +114,15 @@ def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
         ("[server]\nmessage_bytes = 10", "mcptrio.toml:2: server.message_bytes: expected an integer of at least 1024"),
         ("[http]\nport = 99999", "mcptrio.toml:2: http.port: expected an integer from 0 to 65535, got 99999"),
         ("[http]\npath = 'mcp'", "mcptrio.toml:2: http.path: expected a path that begins with /, got 'mcp'"),
+        ("[http]\nlegacy_sse = 'no'", "mcptrio.toml:2: http.legacy_sse: expected true or false, got 'no'"),
         ("[http]\nstreams = -1", "mcptrio.toml:2: http.streams: expected an integer above 0, got -1"),
         ("[http]\nhost = 2020-01-01", "mcptrio.toml:2: http.host: expected a string, got a date or time"),
         # Names.
-        ("[htpp]\nx = 5", "mcptrio.toml:1: htpp: expected one of server, http, plugins, got htpp; did you mean http?"),
-        ("x = 1", "mcptrio.toml:1: x: expected one of server, http, plugins, got x"),
+        (
+            "[htpp]\nx = 5",
+            "mcptrio.toml:1: htpp: expected one of server, http, stream, plugins, got htpp; did you mean http?",
+        ),
+        ("x = 1", "mcptrio.toml:1: x: expected one of server, http, stream, plugins, got x"),
         # TOML itself.
         ("[http]\nport = \n", "mcptrio.toml:2: expected TOML: Invalid value"),
         ("[http]\nport = 1\nport = 2", "mcptrio.toml:3: expected TOML: Cannot overwrite a value"),

@@ -251,20 +251,27 @@ async def test_mount_quart(revision: str) -> None:
         assert json.loads(response.rpartition(b"\r\n\r\n")[2]) == {"guests": ["Ada"]}
 
 
-@both_eras
-async def test_own_transport(revision: str) -> None:
-    async with running("own_transport") as (nursery, port):
-        peers = []
-        for _ in range(2):
-            stream: Any = await trio.open_tcp_stream("127.0.0.1", port)
-            peer = Peer(revision=revision, wire=PipeWire(stream, stream), nursery=nursery, seconds=PATIENCE)
-            await nursery.start(peer.run)
-            await peer.begin()
-            peers.append(peer)
-        assert [await peer.text("shout", {"text": "hey"}) for peer in peers] == ["HEY", "HEY"]
-        await peers[0].wire.aclose()  # type: ignore[union-attr]
-        assert await peers[1].text("shout", {"text": "still here"}) == "STILL HERE"
-        await peers[1].wire.aclose()  # type: ignore[union-attr]
+async def test_own_transport() -> None:
+    """The hook's transport in a process of its own; two clients, one of which breaks its connection."""
+    example = load("own_transport")
+    with trio.fail_after(PATIENCE):
+        async with trio.open_nursery() as nursery:
+            # What runs is told on standard error, and that is where the address is.
+            server: trio.Process = await nursery.start(
+                partial(trio.run_process, how_to_run("own_transport"), stderr=subprocess.PIPE, cwd=ROOT)
+            )
+            assert server.stderr is not None
+            told = b""
+            while not (found := re.search(rb"serving lsp://127.0.0.1:(\d+)\n", told)):
+                told += await server.stderr.receive_some()
+            port = int(found[1])
+            async with await trio.open_tcp_stream("127.0.0.1", port) as stranger:
+                assert await example.ask(port, "hey") == "HEY"
+                await stranger.send_all(b"GET / HTTP/1.1\r\n\r\n")
+                assert await stranger.receive_some() == b""
+            assert await example.ask(port, "still here") == "STILL HERE"
+            server.terminate()
+            assert await server.wait() == 0
 
 
 def printed_by(example: str) -> str:

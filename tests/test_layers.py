@@ -22,7 +22,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "mcptrio"
 LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
     (frozenset({"errors"}),),
     (frozenset({"protocol"}),),
-    (frozenset({"abc"}), frozenset({"outbox"})),
+    (frozenset({"abc"}), frozenset({"outbox"}), frozenset({"contexts"}), frozenset({"nurseries"})),
     (frozenset({"runtime"}), frozenset({"transports"}), frozenset({"auth"}), frozenset({"stores"})),
     (frozenset({"capabilities"}),),
     (frozenset({"hookspecs"}),),
@@ -63,6 +63,8 @@ DATED = ("mcptrio.protocol.model", "mcptrio.protocol.revisions", "mcptrio.extens
 CATCHES_ALL = (
     "mcptrio.runtime.dispatch",
     "mcptrio.transports.http.hypercorn_connection",  # Hypercorn's failure in one connection ends that one only
+    "mcptrio.transports.http1.server",  # the application's in one request, that one
+    "mcptrio.transports.http1.lifespan",  # "If an exception is raised", the application has no lifespan
 )
 COMPARES_VERSIONS = (
     "mcptrio.protocol.revisions.registry",

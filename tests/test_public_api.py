@@ -19,7 +19,10 @@ __all__: list[str] = []
 
 ROOT = Path(__file__).resolve().parent.parent
 
-HEAVY = {"cryptography", "h11", "httpx2", "hypercorn", "jsonschema_rs", "pydantic", "quart", "quart_trio"}
+HEAVY = {
+    *("cryptography", "h11", "httpx2", "hypercorn", "jsonschema_rs", "pydantic", "quart", "quart_trio"),
+    *("trio_websocket", "wsproto"),
+}
 """What ``import mcptrio`` must not load: HTTP stacks, validators, ciphers, what plugins may bring."""
 
 

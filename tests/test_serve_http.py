@@ -146,12 +146,14 @@ def connect(served: Served) -> Iterator[Any]:
 
 
 def test_it_says_where_it_serves_and_writes_nothing_else_to_standard_output(folder: Path) -> None:
-    args = ("--http", "--port=0", "--host=localhost", "--path=/tools", "--plugin=own.py")
+    args = ("--http", "--port=0", "--host=localhost", "--path=/tools", "--no-legacy-sse", "--plugin=own.py")
     with serving(*args, cwd=folder) as served:
         with closing(Client(served.port)) as client:
             client.send("POST", "/tools", HELLO)
             response = client.receive()
             assert (response.status, json.loads(response.read())["id"]) == (200, 0)
+            client.send("POST", "/messages", HELLO)
+            assert client.receive().status == 404
         assert f"serving http://127.0.0.1:{served.port}/tools" in served.stderr
         served.signal(signal.SIGTERM)
 

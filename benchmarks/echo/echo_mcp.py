@@ -1,14 +1,22 @@
-"""The echo tool on the official Python SDK: ``python echo_mcp.py stdio``, or ``http PORT``."""
+"""The same tools on the official Python SDK: ``python echo_mcp.py stdio``, or ``http PORT``.
+
+Over stdio only the echo, as for the others. ``BENCHMARK_TOOLS`` in the environment is how many more there are.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+from mcp_types import SubscriptionsListenRequestParams
 
-__all__ = ["echo", "server"]
+__all__ = ["burst", "echo", "memo", "server", "touch"]
 
-server = MCPServer("echo", log_level="WARNING")
+_bus = InMemorySubscriptionBus()
+server = MCPServer("echo", log_level="WARNING", subscriptions=_bus)
 
 
 @server.tool(structured_output=False)
@@ -17,7 +25,34 @@ async def echo(text: str) -> str:
     return text
 
 
+async def burst(count: int, ctx: Context) -> str:
+    """Send as many notifications of progress, then answer."""
+    server.resource("memo://today")(memo)
+    for number in range(1, count + 1):
+        await ctx.report_progress(number)
+    return "done"
+
+
+async def touch(ctx: Context) -> str:
+    """Tell everybody who listens that the memo has changed."""
+    await ctx.notify_resource_updated("memo://today")
+    return "touched"
+
+
+async def memo() -> str:
+    """What can be listened to."""
+    return "memo"
+
+
 if sys.argv[1] == "stdio":
     server.run("stdio")
 else:
-    server.run("streamable-http", port=int(sys.argv[2]))
+    server.tool(structured_output=False)(burst)
+    server.tool(structured_output=False)(touch)
+    server.resource("memo://today")(memo)
+    for number in range(int(os.environ.get("BENCHMARK_TOOLS", "0"))):
+        server.tool(name=f"other_{number}", structured_output=False)(echo)
+    # It would refuse the 1,025th stream, and has no public way to say another number.
+    listen = ListenHandler(_bus, max_subscriptions=20_000)
+    server._lowlevel_server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, listen)
+    server.run("streamable-http", port=int(sys.argv[2]), max_sessions=None)

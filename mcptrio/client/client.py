@@ -39,6 +39,7 @@ from mcptrio.errors import (
     SessionLost,
     URLElicitationRequired,
 )
+from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.protocol.envelope import SUBSCRIPTION_ID
 from mcptrio.protocol.events import CancelReceived, NotificationReceived
 from mcptrio.protocol.model.base import CacheableResult
@@ -71,7 +72,6 @@ from mcptrio.protocol.model.subscriptions import SubscriptionFilter
 from mcptrio.protocol.model.tools import CallToolParams, CallToolResult, ListToolsParams, Tool
 from mcptrio.protocol.revisions.revision import Inputs, LogLevel
 from mcptrio.runtime.dispatch import Failure, contain_sync
-from mcptrio.runtime.nurseries import open_hidden_nursery
 
 __all__ = ["Client", "open_client"]
 

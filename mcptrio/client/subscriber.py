@@ -22,10 +22,10 @@ from mcptrio.client.session import ClientSession
 from mcptrio.client.subscriptions import Changes
 from mcptrio.client.supervisor import ClientSupervisor
 from mcptrio.errors import ConnectionClosed, MCPError, MCPTrioError, RequestFailed, RequestTimeout
+from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.protocol.model.resources import ResourceUpdatedParams, SubscribeParams, UnsubscribeParams
 from mcptrio.protocol.model.subscriptions import AcknowledgedParams, ListenParams, SubscriptionFilter
 from mcptrio.protocol.revisions.revision import Changes as ChangesTrait
-from mcptrio.runtime.nurseries import open_hidden_nursery
 
 __all__ = ["Subscriber"]
 

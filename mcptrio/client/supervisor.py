@@ -20,8 +20,8 @@ from mcptrio.abc import LinkOpener
 from mcptrio.client.session import ClientSession
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.errors import ConnectionClosed, MCPError, MCPTrioError, RemoteProtocolError, RequestFailed
+from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.protocol.revisions.registry import LATEST_HANDSHAKE
-from mcptrio.runtime.nurseries import open_hidden_nursery
 
 __all__ = ["ClientSupervisor"]
 

@@ -21,6 +21,7 @@ from mcptrio.config import Config
 from mcptrio.errors import ConfigError
 
 if TYPE_CHECKING:
+    from mcptrio.abc import Bus
     from mcptrio.server import Server
 
 __all__ = ["Wanted", "make_server", "plugin_options", "prints_on_stderr", "read_config"]
@@ -107,11 +108,15 @@ class Wanted:
         )
 
 
-def make_server(read: Config, wanted: Wanted, options: Mapping[str, Any]) -> Server:
+def make_server(
+    read: Config, wanted: Wanted, options: Mapping[str, Any], *, key: bytes | None = None, bus: Bus | None = None
+) -> Server:
     """Load the plugins and make the server.
 
     Args:
         options: those of ``serve``, by their names; one that is ``None`` or missing is not given.
+        key: seals what travels through clients where no key is configured.
+        bus: reaches the other replicas.
 
     Raises:
         ConfigError, PluginError: the configuration is wrong, or a plugin is and that counts.
@@ -148,7 +153,8 @@ def make_server(read: Config, wanted: Wanted, options: Mapping[str, Any]) -> Ser
         limits=Limits(**{**read.limits, **_given(limits)}),
         page_size=read.page_size or 100,
         ping_interval=ping_interval if ping_interval is not None else read.ping_interval or 0.0,
-        keys=_keys(read),
+        keys=_keys(read) or ([key] if key else []),
+        bus=bus,
         audience=read.audience or "mcptrio",
     )
 

@@ -1,4 +1,4 @@
-"""``mcptrio serve``: the plugins, over stdio or HTTP.
+"""``mcptrio serve``: the plugins, over stdio, HTTP, sockets, or a transport of a plugin.
 
 The one rule: standard output belongs to the protocol; everything else goes to standard error.
 Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
@@ -7,58 +7,73 @@ Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
 from __future__ import annotations
 
 import gc
-import logging
-from collections.abc import Callable
 from functools import partial
-from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from mcptrio.commands.asked import Asked, names
 from mcptrio.commands.log_output import LEVELS, log_to_stderr
 from mcptrio.commands.plugin_server import Wanted, make_server, plugin_options, read_config
+from mcptrio.commands.serving_values import FILE, SECONDS, absolute, descriptor, no_nan, store, tcp, unix, workers
 from mcptrio.config import LEAST_DEPTH, LEAST_MESSAGE_BYTES, Config
+from mcptrio.errors import ConfigError
 
 if TYPE_CHECKING:
+    from mcptrio.serve.worker import Worker
     from mcptrio.server import Server
 
 __all__ = ["command"]
 
-_log = logging.getLogger("mcptrio.cli")
-
-
-def _no_nan(_ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
-    """It compares with nothing, and so passes every range."""
-    if value is not None and isnan(value):
-        raise click.BadParameter("expected a number of seconds, got nan", param=param)
-    return value
-
-
-def _absolute(_ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    if value is not None and not value.startswith("/"):
-        raise click.BadParameter(f"expected a path that begins with /, got {value!r}", param=param)
-    return value
-
-
-_SECONDS: dict[str, Any] = {"type": click.FloatRange(min=0, min_open=True), "callback": _no_nan}
+_OF_HTTP = ("workers", "tls_cert", "tls_key", "tls_client_ca", "tls_passphrase_file", "http2", "access_log")
+"""Options that mean nothing elsewhere, and would be missed."""
 
 
 @click.command("serve")
 @click.option("--stdio", "transport", flag_value="stdio", help="Serve standard input and output.")
 @click.option("--http", "transport", flag_value="http", help="Serve HTTP.")
+@click.option("--stream", "transport", flag_value="stream", help="Serve connections, one message a line.")
+@click.option("--transport", "transport", metavar="NAME", help="Serve one of these, or the transport of a plugin.")
+@click.option(
+    "--tcp", multiple=True, metavar="[HOST:]PORT", callback=tcp, help="Serve connections here.  [host: 127.0.0.1]"
+)
+@click.option("--unix", multiple=True, metavar="PATH", callback=unix, help="Serve connections on this Unix socket.")
+@click.option(
+    "--fd",
+    multiple=True,
+    metavar="N",
+    callback=descriptor,
+    help="Serve connections on this inherited socket, or of systemd.",
+)
 @plugin_options
 @click.option("--host", help="Bind this address.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), help="Bind this port; 0 takes a free one.  [default: 8000]")
-@click.option("--path", callback=_absolute, help="Serve the endpoint here.  [default: /mcp]")
+@click.option("--path", callback=absolute, help="Serve the endpoint here.  [default: /mcp]")
+@click.option(
+    "--legacy-sse/--no-legacy-sse",
+    default=None,
+    help="Serve HTTP with SSE, for old clients, on /sse and /messages.  [default: yes]",
+)
+@click.option("--websocket/--no-websocket", default=None, help="Serve MCP over WebSocket, on /ws.  [default: yes]")
+@click.option("--http2", is_flag=True, default=None, help="Speak HTTP/2 too, by Hypercorn: slower.")
+@click.option("--access-log", is_flag=True, default=None, help="Log each HTTP request.")
 @click.option("--allow-host", "allow_hosts", multiple=True, help="A name that Host may carry; * for any.")
 @click.option("--allow-origin", "allow_origins", multiple=True, help="A web origin that may call; * for any.")
+@click.option("--store", callback=store, help="Keep sessions in memory or sqlite:PATH.  [default: memory]")
+@click.option(
+    "--workers", metavar="N|auto", callback=workers, help="Processes that serve HTTP; auto: one a CPU.  [default: 1]"
+)
+@click.option("--tls-cert", type=FILE, help="Serve HTTPS with the certificate in this file.")
+@click.option("--tls-key", type=FILE, help="The key of the certificate.")
+@click.option("--tls-client-ca", type=FILE, help="Clients need a certificate of an authority in this file.")
+@click.option("--tls-passphrase-file", type=FILE, help="The passphrase of the key is in this file.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--request-timeout", **_SECONDS, help="Seconds for one request.")
-@click.option("--idle-timeout", **_SECONDS, help="Seconds without progress.")
-@click.option("--input-timeout", **_SECONDS, help="Seconds for a client's answer.")
-@click.option("--shutdown-timeout", **_SECONDS, help="Seconds to finish on a signal.")
+@click.option("--request-timeout", **SECONDS, help="Seconds for one request.")
+@click.option("--idle-timeout", **SECONDS, help="Seconds without progress.")
+@click.option("--input-timeout", **SECONDS, help="Seconds for a client's answer.")
+@click.option("--shutdown-timeout", **SECONDS, help="Seconds to finish on a signal.")
 @click.option("--max-requests", type=click.IntRange(min=1), help="Requests in flight on this server.")
 @click.option("--max-session-requests", type=click.IntRange(min=1), help="Requests in flight in one session.")
 @click.option("--max-sessions", type=click.IntRange(min=1), help="Sessions on this server.")
@@ -70,7 +85,7 @@ _SECONDS: dict[str, Any] = {"type": click.FloatRange(min=0, min_open=True), "cal
 @click.option(
     "--ping-interval",
     type=click.FloatRange(min=0),
-    callback=_no_nan,
+    callback=no_nan,
     help="Seconds between keep-alive pings; 0 for none.",
 )
 def command(
@@ -81,85 +96,100 @@ def command(
     strict: bool,
     log_level: str,
     log_format: str,
+    tcp: list[str],
+    unix: list[str],
+    fd: list[str],
     **options: Any,
 ) -> None:
-    """Serve the installed plugins, or those named, over stdio or HTTP."""
+    """Serve the installed plugins, or those named, over stdio, HTTP, sockets, or a transport of a plugin."""
+    addresses = [*tcp, *unix, *fd]
+    transport = transport or ("stream" if addresses else None)
     if transport is None:
-        raise click.UsageError("expected --stdio or --http")
+        raise click.UsageError("expected --stdio, --http, --tcp, --unix, --fd or --transport")
+    if addresses and transport not in ("stream", "http"):
+        raise click.UsageError(f"--tcp, --unix and --fd do not go with {transport}")
+    if transport != "http":
+        for name in _OF_HTTP:
+            if options[name] is not None:
+                raise click.UsageError(f"--{name.replace('_', '-')} goes with --http, not with {transport}")
+    worker = _adopted() if transport == "http" else None
     # What is made from here until the server stands, stays: to look for garbage in it is a tenth of the start.
     gc.disable()
     log_to_stderr(log_level, log_format)
     read = read_config(config)
-    make = partial(_make, read, Wanted.of(read, plugins, no_plugins, strict), options)
+    make = partial(_make, read, Wanted.of(read, plugins, no_plugins, strict), options, worker)
+    asked = Asked(make=make, read=read, options=options, addresses=addresses, as_json=log_format == "json")
     if transport == "stdio":
-        _serve_stdio(make, read, options)
+        _over_stdio(asked)
+    elif transport == "http":
+        _over_http(asked, worker)
+    elif transport == "stream":
+        _over_streams(asked)
     else:
-        _serve_http(make, read, options, log_format)
+        _over(transport, asked)
 
 
-def _make(read: Config, wanted: Wanted, options: dict[str, Any]) -> Server:
-    server = make_server(read, wanted, options)
+def _make(read: Config, wanted: Wanted, options: dict[str, Any], worker: Worker | None) -> Server:
+    key, bus = (None, None) if worker is None else (worker.beginning.key, worker.bus)
+    server = make_server(read, wanted, options, key=key, bus=bus)
     gc.freeze()
     gc.enable()
     return server
 
 
-def _serve_stdio(make: Callable[[], Server], read: Config, options: dict[str, Any]) -> None:
-    from mcptrio.protocol.jsonrpc import Limits as MessageLimits
+def _adopted() -> Worker | None:
+    """This process as one of several workers, if that is what it was started as."""
+    from mcptrio.serve.worker import adopt
+
+    return adopt()
+
+
+def _over_stdio(asked: Asked) -> None:
+    from mcptrio.protocol.jsonrpc import Limits
     from mcptrio.serve.process import run
     from mcptrio.serve.stdio import serve_stdio
 
-    bounds = {**_filed_bounds(read, "message_bytes"), **_wanted_bounds(options, "message_bytes")}
-    limits = MessageLimits(**bounds)
-    run(lambda stop: serve_stdio(make, limits=limits, shutdown=stop, restore=False))
+    limits = Limits(**asked.bounds("message_bytes"))
+    run(lambda stop: serve_stdio(asked.make, limits=limits, shutdown=stop, restore=False))
 
 
-def _serve_http(make: Callable[[], Server], read: Config, options: dict[str, Any], log_format: str) -> None:
-    from mcptrio.serve.http import serve_http
-    from mcptrio.serve.http_options import HTTPOptions
-    from mcptrio.serve.process import Ready, run
-    from mcptrio.transports.http.exchange import HTTPLimits
+def _over_http(asked: Asked, worker: Worker | None) -> None:
+    # The parent of workers needs no HTTP, and a worker no parent.
+    if worker is None:
+        from mcptrio.commands.supervising import supervise, worker_count
 
-    filed = {name: value for name, value in read.http.items() if name in _names(HTTPLimits)}
-    bounds = {**_filed_bounds(read, "body_bytes"), **filed, **_wanted_bounds(options, "body_bytes")}
-    given = {name: options[name] for name in ("host", "port", "path")}
-    given |= {name: options[name] or None for name in ("allow_hosts", "allow_origins")}
-    wanted = {**read.http, **_given(given)}
-    http = HTTPOptions(
-        **{name: value for name, value in wanted.items() if name in _names(HTTPOptions)}, limits=HTTPLimits(**bounds)
-    )
-    address = {name: wanted[name] for name in ("host", "port") if name in wanted}
-    ready = Ready(_announce_in_json if log_format == "json" else _announce)
-    server = make()
-    run(lambda stop: serve_http(server, **address, options=http, shutdown=stop, task_status=ready))
+        if (count := worker_count(asked)) > 1:
+            supervise(asked, count)
+            return
+    from mcptrio.commands.serving_http import over_http
+
+    over_http(asked, worker)
 
 
-def _announce(urls: list[str]) -> None:
-    for url in urls:
-        click.echo(f"serving {url}", err=True)
+def _over_streams(asked: Asked) -> None:
+    from mcptrio.protocol.jsonrpc import Limits
+    from mcptrio.serve.process import run
+    from mcptrio.serve.stream import StreamOptions, serve_stream
+
+    read = asked.read.stream
+    where = asked.addresses or read.get("listen")
+    if not where:
+        raise click.UsageError("expected an address: --tcp, --unix, --fd or stream.listen of the configuration")
+    filed = {name: value for name, value in read.items() if name in names(StreamOptions)}
+    stream = StreamOptions(limits=Limits(**asked.bounds("message_bytes")), **filed)
+    server = asked.make()
+    run(lambda stop: serve_stream(server, where, options=stream, shutdown=stop, task_status=asked.ready()))
 
 
-def _announce_in_json(urls: list[str]) -> None:
-    # Whatever level was asked for: a process that starts this one waits for the line.
-    _log.setLevel(logging.INFO)
-    for url in urls:
-        _log.info("serving %s", url)
+def _over(name: str, asked: Asked) -> None:
+    """Serve over the transport of a plugin."""
+    from mcptrio.plugins import BUILT_IN
+    from mcptrio.serve.opened import serve_transport
+    from mcptrio.serve.process import run
 
-
-def _filed_bounds(read: Config, size: str) -> dict[str, int]:
-    """What the file's ``[server]`` says of one message; ``size`` is what the transport calls its bytes."""
-    return _given({size: read.message_bytes, "depth": read.message_depth, "batch": read.message_batch})
-
-
-def _wanted_bounds(options: dict[str, Any], size: str) -> dict[str, int]:
-    """The same of the command line."""
-    wanted = {size: options["max_message_bytes"], "depth": options["max_message_depth"], "batch": options["max_batch"]}
-    return _given(wanted)
-
-
-def _names(cls: type) -> set[str]:
-    return set(cls.__annotations__)
-
-
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
+    server = asked.make()
+    offered = server.plugins.transports(asked.read.plugins, server.quarantine)
+    if name not in offered:
+        known = ", ".join((*BUILT_IN, *offered))
+        raise ConfigError(f"--transport: expected one of {known}, got {name!r}")
+    run(lambda stop: serve_transport(server, offered[name], shutdown=stop, task_status=asked.ready()))

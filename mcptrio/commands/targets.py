@@ -1,9 +1,9 @@
 """TARGET of the command line, and the options for reaching it, made into what ``mcptrio.connect`` takes.
 
 Used by :mod:`mcptrio.commands.running`.
-The one rule: what a target is, is told by how it is written: a URL by its scheme, an entry of a file by ``#``, plugins
-by ``--plugin``, a command by ``--``. Only a single word may be the name of an entry of a file that lies here, and then
-it is said which one is used, since such a file may come with somebody else's folder.
+The one rule: what a target is, is told by how it is written: a URL or a socket by its scheme, an entry of a file by
+``#``, plugins by ``--plugin``, a command by ``--``. Only a single word may be the name of an entry of a file that lies
+here, and then it is said which one is used, since such a file may come with somebody else's folder.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,8 @@ from mcptrio.client.printable import quote
 from mcptrio.commands.plugin_server import Wanted, make_server, read_config
 from mcptrio.errors import ConfigError
 from mcptrio.mcp_json import Ask, is_reference, load_mcp_json, read_reference
-from mcptrio.targets import Command, Endpoint, Target
+from mcptrio.targets import Command, Endpoint, Socket, Target
+from mcptrio.transports.http.client_tls import client_context
 
 __all__ = ["FILES", "Found", "TargetOptions", "find_target"]
 
@@ -44,6 +46,9 @@ class TargetOptions:
     mcp_json: Path | None = None
     transport: str = "auto"
     headers: tuple[str, ...] = field(default=(), repr=False)
+    ca_file: Path | None = None
+    client_cert: Path | None = None
+    client_key: Path | None = None
     env: tuple[str, ...] = field(default=(), repr=False)
     inherit_env: bool = False
     cwd: Path | None = None
@@ -70,18 +75,23 @@ def find_target(options: TargetOptions, *, ask: Ask | None = None) -> Found:
         PluginError: a plugin is broken.
     """
     if options.plugins:
-        _refuse(options, "plugins are served in this process", "transport", "headers", "env", "inherit_env", "cwd")
+        _refuse(options, "plugins are served in this process", *_OF_HTTP, "env", "inherit_env", "cwd")
         return _plugins(options)
     if options.command:
         return _started(options, options.command)
     text = (options.target or "").strip()
     if not text:
         raise ConfigError("TARGET: expected a URL, a command, the name of a server or --plugin, got nothing")
-    if text.startswith(("http://", "https://")):
+    if text.startswith(("http://", "https://", "ws://", "wss://")):
         _refuse(options, "a URL has no process", "env", "inherit_env", "cwd")
-        endpoint = Endpoint(url=text, headers=_headers(options), transport=options.transport)  # type: ignore[arg-type]
+        way: Any = options.transport
+        endpoint = Endpoint(url=text, headers=_headers(options), tls=_tls(options), transport=way)
         # Neither a password nor a key of the query is shown.
         return Found(target=endpoint, name=text.partition("?")[0].rpartition("@")[2])
+    if text.startswith(("tcp://", "unix:")):
+        _refuse(options, "a socket has no process", "env", "inherit_env", "cwd")
+        _refuse(options, "a socket has no HTTP", *_OF_HTTP)
+        return Found(target=Socket(address=text), name=text)
     if _is_reference(text):
         name, entry = read_reference(text, ask=ask)
         return _adapted(options, entry, name)
@@ -104,7 +114,7 @@ def _plugins(options: TargetOptions) -> Found:
 
 
 def _started(options: TargetOptions, args: tuple[str, ...]) -> Found:
-    _refuse(options, "a command has no HTTP", "transport", "headers")
+    _refuse(options, "a command has no HTTP", *_OF_HTTP)
     command = Command(args=args, env=_env(options), inherit_env=options.inherit_env, cwd=options.cwd)
     return Found(target=command, name=shlex.join(args))
 
@@ -127,14 +137,21 @@ def _beside(options: TargetOptions, name: str, ask: Ask | None) -> Found | None:
     return None
 
 
-def _adapted(options: TargetOptions, entry: Command | Endpoint, name: str, *, told: str | None = None) -> Found:
+def _adapted(
+    options: TargetOptions, entry: Command | Endpoint | Socket, name: str, *, told: str | None = None
+) -> Found:
     """A server of a file, with what the options add to it."""
-    if isinstance(entry, Endpoint):
+    if isinstance(entry, Socket):
+        _refuse(options, f"{name} has a socket and no process", "env", "inherit_env", "cwd")
+        _refuse(options, f"{name} has a socket and no HTTP", *_OF_HTTP)
+        target: Target = entry
+    elif isinstance(entry, Endpoint):
         _refuse(options, f"{name} has a URL and no process", "env", "inherit_env", "cwd")
         transport: Any = entry.transport if options.transport == "auto" else options.transport
-        target: Target = attrs.evolve(entry, headers={**entry.headers, **_headers(options)}, transport=transport)
+        headers = {**entry.headers, **_headers(options)}
+        target = attrs.evolve(entry, headers=headers, tls=_tls(options) or entry.tls, transport=transport)
     else:
-        _refuse(options, f"{name} is a command and has no HTTP", "transport", "headers")
+        _refuse(options, f"{name} is a command and has no HTTP", *_OF_HTTP)
         target = attrs.evolve(
             entry,
             env={**entry.env, **_env(options)},
@@ -145,7 +162,14 @@ def _adapted(options: TargetOptions, entry: Command | Endpoint, name: str, *, to
 
 
 _DEFAULT = TargetOptions()
-_NAMES = {"headers": "--header", "inherit_env": "--inherit-env"}
+_OF_HTTP = ("transport", "headers", "ca_file", "client_cert", "client_key")
+_NAMES = {
+    "headers": "--header",
+    "inherit_env": "--inherit-env",
+    "ca_file": "--ca-file",
+    "client_cert": "--client-cert",
+    "client_key": "--client-key",
+}
 """The options whose names differ."""
 
 
@@ -153,6 +177,12 @@ def _refuse(options: TargetOptions, why: str, *names: str) -> None:
     for name in names:
         if getattr(options, name) != getattr(_DEFAULT, name):
             raise ConfigError(f"{_NAMES.get(name, f'--{name}')}: {why}")
+
+
+def _tls(options: TargetOptions) -> ssl.SSLContext | None:
+    if options.ca_file is None and options.client_cert is None and options.client_key is None:
+        return None
+    return client_context(ca_file=options.ca_file, certificate=options.client_cert, key=options.client_key)
 
 
 def _headers(options: TargetOptions) -> Mapping[str, str]:

@@ -38,11 +38,11 @@ from mcptrio.host.options import HostOptions
 from mcptrio.host.questions import guarded
 from mcptrio.mcp_json.files import load_mcp_json
 from mcptrio.mcp_json.inputs import Ask
+from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.protocol.model.completion import Completion
 from mcptrio.protocol.model.prompts import GetPromptResult, Prompt
 from mcptrio.protocol.model.resources import ReadResourceResult, Resource, ResourceTemplate
 from mcptrio.protocol.model.tools import CallToolResult, Tool
-from mcptrio.runtime.nurseries import open_hidden_nursery
 from mcptrio.targets import Command, Endpoint, Target
 
 __all__ = ["Host"]

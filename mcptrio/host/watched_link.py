@@ -13,9 +13,9 @@ from typing import Protocol
 
 from mcptrio.abc import Link, LinkOpener, Receiver
 from mcptrio.errors import MCPTrioError
+from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
 from mcptrio.protocol.revisions.revision import Revision
-from mcptrio.runtime.nurseries import open_hidden_nursery
 
 __all__ = ["LinkWatcher", "watched"]
 

@@ -21,7 +21,8 @@ from mcptrio.client.printable import printable
 from mcptrio.mcp_json.env_files import read_env_file
 from mcptrio.mcp_json.places import Place, kind_of
 from mcptrio.mcp_json.variables import Variables
-from mcptrio.targets import Command, Endpoint
+from mcptrio.targets import Command, Endpoint, Socket
+from mcptrio.transports.socket_dialing import check_socket_address
 
 __all__ = ["read_entry", "read_entry_at"]
 
@@ -39,10 +40,13 @@ _TRANSPORTS: dict[str, _Transport] = {
     "streamable_http": "http",
     "sse": "sse",
     "remote": "auto",
+    "ws": "auto",
+    "websocket": "auto",
 }
+_WEBSOCKET = ("ws", "websocket")
 
 
-def read_entry(entry: Mapping[str, Any]) -> Command | Endpoint:
+def read_entry(entry: Mapping[str, Any]) -> Command | Endpoint | Socket:
     """The target an entry of ``mcpServers`` or ``servers`` names.
 
     Variables are taken from our environment, and ``${workspaceFolder}`` is our directory.
@@ -53,7 +57,7 @@ def read_entry(entry: Mapping[str, Any]) -> Command | Endpoint:
     return read_entry_at(entry, Place(source="entry"), Variables(os.environ, Path.cwd()))
 
 
-def read_entry_at(entry: Any, place: Place, variables: Variables) -> Command | Endpoint:
+def read_entry_at(entry: Any, place: Place, variables: Variables) -> Command | Endpoint | Socket:
     """The same for an entry of a file.
 
     Raises:
@@ -70,7 +74,7 @@ class _Entry:
         self._place = place
         self._variables = variables
 
-    def read(self) -> Command | Endpoint:
+    def read(self) -> Command | Endpoint | Socket:
         self._check_names()
         disabled = self._entry.get("disabled", False)
         if disabled is not False:
@@ -87,6 +91,8 @@ class _Entry:
             raise self._place.at("type").error(f"expected {expected} beside the type {kind}, got {given[0]}")
         if given == ["command"]:
             return self._command()
+        if (text := self._text(given[0])).startswith(("tcp://", "unix:")):
+            return self._socket(given[0], text)
         default: _Transport = "http" if given == ["httpUrl"] else "auto"
         return self._endpoint(given[0], default if kind is None else _TRANSPORTS[kind])
 
@@ -105,20 +111,36 @@ class _Entry:
         return Command(args=args, env=env, cwd=self._path("cwd") if "cwd" in self._entry else None)
 
     def _endpoint(self, key: str, transport: _Transport) -> Endpoint:
-        url = self._text(key)
+        url, scheme = self._text(key), ""
         try:
             parts = urlsplit(url)
-            is_url = parts.scheme in ("http", "https") and bool(parts.hostname)
             _ = parts.port  # raises where it is none
+            scheme = parts.scheme if parts.hostname else ""
         except ValueError:
-            is_url = False
+            pass  # no URL
+        is_url = scheme in ("http", "https", "ws", "wss")
         if not is_url or not url.isascii() or not url.isprintable() or " " in url:
-            raise self._place.at(key).error("expected an http or https URL in ASCII, got something else")
+            raise self._place.at(key).error("expected an http, https, ws or wss URL in ASCII, got something else")
+        kind = self._type()
+        if kind is not None and (kind in _WEBSOCKET) != (scheme in ("ws", "wss")):
+            expected = "a ws or wss URL" if kind in _WEBSOCKET else "an http or https URL"
+            raise self._place.at(key).error(f"expected {expected} beside the type {kind}, got one of {scheme}")
         headers = self._texts("headers")
         for name, value in headers.items():
             if not name or not (name + value).isprintable():
                 raise self._place.at("headers", name).error("expected a header on one line, got something else")
         return Endpoint(url=url, headers=headers, transport=transport)
+
+    def _socket(self, key: str, address: str) -> Socket:
+        """A server on a socket. No host has such entries; ours has."""
+        for other in ("type", "headers"):
+            if self._entry.get(other):
+                raise self._place.at(other).error(f"expected none beside a socket as {key}, got one")
+        try:
+            check_socket_address(address)
+        except ValueError as error:
+            raise self._place.at(key).error(str(error)) from error
+        return Socket(address=address)
 
     def _check_names(self) -> None:
         """A slip of the pen is found here; a key that only looks like none of ours is its host's own."""

@@ -22,7 +22,7 @@ from mcptrio.mcp_json.inputs import Ask, Input, Inputs
 from mcptrio.mcp_json.jsonc import JSONProblem, parse
 from mcptrio.mcp_json.places import Place, kind_of
 from mcptrio.mcp_json.variables import Variables
-from mcptrio.targets import Command, Endpoint
+from mcptrio.targets import Command, Endpoint, Socket
 
 __all__ = ["MOST_BYTES", "ServerFile", "is_reference", "load_mcp_json", "read_mcp_json", "read_reference"]
 
@@ -59,7 +59,7 @@ class ServerFile:
         """What the file may have asked of the user."""
         return self._inputs.declared
 
-    def read(self, name: str) -> Command | Endpoint:
+    def read(self, name: str) -> Command | Endpoint | Socket:
         """One of its servers.
 
         Raises:
@@ -122,7 +122,7 @@ def read_mcp_json(
     ask: Ask | None = None,
     environ: Mapping[str, str] | None = None,
     workspace: Path | str | None = None,
-) -> dict[str, Command | Endpoint]:
+) -> dict[str, Command | Endpoint | Socket]:
     """All servers of a file that are not disabled, by name. See :func:`load_mcp_json`.
 
     Raises:
@@ -143,7 +143,7 @@ def read_reference(
     ask: Ask | None = None,
     environ: Mapping[str, str] | None = None,
     workspace: Path | str | None = None,
-) -> tuple[str, Command | Endpoint]:
+) -> tuple[str, Command | Endpoint | Socket]:
     """The server that ``file.json#name`` names, and its name.
 
     Raises:

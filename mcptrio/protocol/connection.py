@@ -37,6 +37,7 @@ from mcptrio.protocol.events import (
     ResponseReceived,
     Unexpected,
 )
+from mcptrio.protocol.introductions import Introductions
 from mcptrio.protocol.messages import (
     ErrorResponse,
     Malformed,
@@ -46,7 +47,7 @@ from mcptrio.protocol.messages import (
     RequestId,
     Response,
 )
-from mcptrio.protocol.model.lifecycle import ClientCapabilities, Implementation, InitializeParams
+from mcptrio.protocol.model.lifecycle import InitializeParams
 from mcptrio.protocol.model.logging import LEVELS
 from mcptrio.protocol.model.methods import Method, Side
 from mcptrio.protocol.revisions.registry import LATEST_HANDSHAKE, MODERN_VERSIONS, REVISIONS, negotiate
@@ -74,12 +75,14 @@ class Connection:
         custom: methods outside the specification, by name; their parameters and results stay in wire form.
         handshake: whether ``initialize`` may open a session here; an HTTP request of a per-request revision has none.
         id_prefix: makes the ids of our own requests unique in a session that several replicas work for.
+        introductions: what other connections have read of clients; without, this one reads for itself.
     """
 
     __slots__ = (
         "_custom",
         "_handshake",
         "_id_prefix",
+        "_introductions",
         "_last_id",
         "_serves",
         "_stamp",
@@ -99,12 +102,14 @@ class Connection:
         initialized: bool = False,
         handshake: bool = True,
         id_prefix: str = "",
+        introductions: Introductions | None = None,
     ) -> None:
         self._serves = serves
         self._stamp = {SERVER_INFO: server_info} if server_info else None
         self._custom = custom
         self._handshake = handshake
         self._id_prefix = id_prefix
+        self._introductions = introductions or Introductions()
         self._last_id = 0
         self.peer = peer
         self.phase = Phase.NEW if peer is None else Phase.READY if initialized else Phase.NEGOTIATED
@@ -165,12 +170,7 @@ class Connection:
         method = self._method(message.method, revision)
         if envelope.log_level is not None and envelope.log_level not in LEVELS:
             raise InvalidParams(f"expected one of {', '.join(LEVELS)} as log level, got {envelope.log_level!r}")
-        info = envelope.client_info
-        peer = Peer(
-            revision=revision,
-            info=revision.structure(info, Implementation) if info is not None else None,
-            capabilities=revision.structure(envelope.capabilities, ClientCapabilities),
-        )
+        peer = self._introductions.peer(envelope, revision)
         return RequestReceived(message.id, method, _params(message.params, method, revision), peer, envelope.log_level)
 
     def _handshake_request(self, message: Request) -> RequestReceived:

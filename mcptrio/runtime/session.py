@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -68,10 +69,9 @@ class Session:
         self.supervisor = supervisor
         self.connection = connection
         self.name = name
-        self.id = id or secrets.token_urlsafe(24)
+        self._id = id
         self.principal = principal
         self.in_flight: dict[RequestId, RequestScope] = {}
-        self.outgoing = Outgoing(connection, supervisor.settings.timeouts)
         self.buckets: dict[str, TokenBucket] = {}
         """Rates of this session, by what they limit."""
         self.dropped_logs = 0
@@ -82,8 +82,6 @@ class Session:
         self._shared = shared
         self._nursery: trio.Nursery | None = None
         self._early: list[tuple[Callable[..., Awaitable[None]], tuple[Any, ...]]] = []
-        self._cancel_scope = trio.CancelScope()
-        self._workers = Workers(start=self.start, serve=self._serve, finish=self._finish, release=self._release)
         self._over = False
         self._hearing = 0
         """Notifications that listeners are being told of."""
@@ -91,6 +89,26 @@ class Session:
         """Set when ``initialize``, which is being answered, has been."""
         self.closing = trio.Event()
         """Nothing more will be received: what waits for nothing but more messages should finish."""
+
+    # Most sessions are those of one request that stands alone, and need none of these.
+
+    @property
+    def id(self) -> str:
+        if self._id is None:
+            self._id = secrets.token_urlsafe(24)
+        return self._id
+
+    @cached_property
+    def outgoing(self) -> Outgoing:
+        return Outgoing(self.connection, self.supervisor.settings.timeouts)
+
+    @cached_property
+    def _workers(self) -> Workers:
+        return Workers(start=self.start, serve=self._serve, finish=self._finish, release=self._release)
+
+    @cached_property
+    def _cancel_scope(self) -> trio.CancelScope:
+        return trio.CancelScope()
 
     # The life of a session
 

@@ -24,6 +24,7 @@ from mcptrio.errors import ConnectionClosed, MCPError, Overloaded
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.connection import Connection
 from mcptrio.protocol.events import NotificationReceived, Peer, Refused, RequestReceived
+from mcptrio.protocol.introductions import Introductions
 from mcptrio.protocol.messages import Notification, Request
 from mcptrio.protocol.model.lifecycle import ClientCapabilities, Implementation, PingParams
 from mcptrio.protocol.model.methods import Method, Side
@@ -76,6 +77,7 @@ class Supervisor:
         self.in_flight = 0
         self.deadlines = Deadlines()
         self.parking = ParkingLot(settings.limits.parked)
+        self._introductions = Introductions()
         self._serves = serves
         self._mirrored = mirrored
         self._health = health
@@ -149,7 +151,11 @@ class Supervisor:
     # The engine: what transports call
 
     async def serve(self, channel: MessageChannel, *, principal: Principal | None = None) -> None:
-        """Serve one peer on one channel until either side ends it."""
+        """Serve one peer on one channel until either side ends it.
+
+        Raises:
+            Overloaded: too many sessions; the channel is still open, for saying so.
+        """
         write_now = channel.send_now if isinstance(channel, PromptChannel) else None
         outbox = Outbox(self.settings.limits.outbox, write_now=write_now)
         session = Session(self, self._connection(), name=channel.name, principal=principal, outlet=outbox, shared=True)
@@ -169,7 +175,12 @@ class Supervisor:
                 await channel.aclose()
 
     async def answer(
-        self, message: Request | Notification, outlet: Outlet, *, principal: Principal | None = None
+        self,
+        message: Request | Notification,
+        outlet: Outlet,
+        *,
+        principal: Principal | None = None,
+        opened: Callable[[Callable[[str], None]], None] | None = None,
     ) -> None:
         """Serve one self-contained message. Cancelling the caller cancels the request."""
         try:
@@ -182,6 +193,8 @@ class Supervisor:
             elif isinstance(event, RequestReceived):
                 session = Session(self, connection, name="http", principal=principal, outlet=outlet)
                 scope = session.open_scope(event, outlet)
+                if opened is not None:
+                    opened(scope.cancel)
                 self.sessions.add(session)
                 try:
                     await session.handle(scope)
@@ -272,6 +285,7 @@ class Supervisor:
             initialized=record.initialized if record is not None else False,
             handshake=handshake,
             id_prefix=f"{secrets.token_hex(4)}-" if id_prefix else "",
+            introductions=self._introductions,
         )
 
     def _count(self, session: Session) -> None:

@@ -10,11 +10,13 @@ with its worker.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator
-from contextvars import Context, copy_context
+from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 import trio
+
+from mcptrio.contexts import Within
 
 if TYPE_CHECKING:
     from mcptrio.runtime.request_scope import RequestScope
@@ -83,7 +85,7 @@ class Workers:
                             # In case this one takes long; if not, whoever comes finds nothing and stays for later.
                             self._call()
                         if current.lend(lent):
-                            await _Within(copy_context(), self._serve(current))
+                            await Within(copy_context(), self._serve(current))
                         if lent.cancel_called:
                             break
                         done, current = current, None
@@ -99,23 +101,3 @@ class Workers:
         finally:
             if current is not None:
                 self._release(current)
-
-
-class _Within(Generator[Any, Any, None]):
-    """Awaited, it runs a coroutine in a context of its own, in the task that runs now."""
-
-    def __init__(self, context: Context, work: Coroutine[Any, Any, None]) -> None:
-        self._context = context
-        self._work = work
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        return self
-
-    def send(self, value: Any) -> Any:
-        return self._context.run(self._work.send, value)
-
-    def throw(self, *error: Any) -> Any:
-        return self._context.run(self._work.throw, *error)
-
-    def close(self) -> None:
-        self._context.run(self._work.close)

@@ -6,22 +6,44 @@ The one rule: whatever happens, the end takes no longer than the server's shutdo
 
 from __future__ import annotations
 
+import ssl
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import trio
+from attrs import frozen
 
-from mcptrio.runtime.nurseries import first_of
-from mcptrio.serve.http_options import HTTPOptions, make_http_app
+from mcptrio.nurseries import first_of
+from mcptrio.serve.http_options import HTTPOptions, open_http_app
 from mcptrio.server import Server
 
 if TYPE_CHECKING:
     from mcptrio.transports.http.app import HTTPApp
 
-__all__ = ["HTTP_GRACE", "serve_http"]
+__all__ = ["HTTP_GRACE", "HTTPSockets", "serve_http"]
 
 HTTP_GRACE = 1.0
 """Seconds the HTTP server gets after the requests have ended, for closing its connections."""
+
+
+@frozen(kw_only=True)
+class HTTPSockets:
+    """What HTTP is served on, where it is not just an address.
+
+    Args:
+        bind: addresses instead of host and port: ``host:port``, ``[v6]:port``, ``unix:/path``, ``fd://N``.
+        tls: serve HTTPS with this context; of :class:`mcptrio.serve.tls.Certificates`, say.
+        leaving: set it some time before ``shutdown`` where others accept from the same sockets: no connection is
+            accepted any more, each is closed after its next response, and requests are still served.
+        pause: from the number of connections there are to the seconds for which the next one is left to others that
+            accept from the same sockets. Not with HTTP/2.
+    """
+
+    bind: Sequence[str] = ()
+    tls: ssl.SSLContext | None = None
+    leaving: trio.Event | None = None
+    pause: Callable[[int], float] | None = None
 
 
 async def serve_http(
@@ -29,6 +51,7 @@ async def serve_http(
     *,
     host: str = "127.0.0.1",
     port: int = 8000,
+    sockets: HTTPSockets | None = None,
     options: HTTPOptions | None = None,
     shutdown: trio.Event | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
@@ -36,22 +59,30 @@ async def serve_http(
     """Serve HTTP until ``shutdown`` is set or the caller is cancelled. Opens the server.
 
     Args:
+        host: names this server too, for the check of ``Host``, whatever ``sockets`` says.
         port: 0 takes a free one.
         task_status: started with the URLs of the endpoint.
 
     Raises:
         OSError: the address cannot be bound.
+        StoreFailed: the store cannot be opened.
     """
     options = options or HTTPOptions()
+    sockets = sockets or HTTPSockets()
     shutdown = trio.Event() if shutdown is None else shutdown
-    app = make_http_app(server, options, host=host)
     closing = trio.Event()
     async with trio.open_nursery() as stopping:
         stopping.start_soon(_close_after, shutdown, server, closing, stopping.cancel_scope)
-        async with server.open(), trio.open_nursery() as nursery:
+        async with (
+            open_http_app(server, options, host=host) as app,
+            server.open(),
+            trio.open_nursery() as nursery,
+        ):
             await nursery.start(app.run)
             async with trio.open_nursery() as connections:
-                urls = await _listen(connections, app, _bind(host, port), closing, server.settings.timeouts.shutdown)
+                timeout = server.settings.timeouts.shutdown
+                bind = list(sockets.bind) or [_bind(host, port)]
+                urls = await _listen(connections, app, bind, sockets, closing, options, timeout)
                 task_status.started([url + options.path for url in urls])
                 await closing.wait()
                 await server.supervisor.drain()
@@ -68,22 +99,54 @@ async def _close_after(shutdown: trio.Event, server: Server, closing: trio.Event
 
 
 async def _listen(
-    connections: trio.Nursery, app: HTTPApp, bind: str, closing: trio.Event, shutdown_timeout: float
+    connections: trio.Nursery,
+    app: HTTPApp,
+    bind: list[str],
+    sockets: HTTPSockets,
+    closing: trio.Event,
+    options: HTTPOptions,
+    shutdown_timeout: float,
 ) -> list[str]:
     """Start accepting. Returns the URLs.
 
     Raises:
         OSError: the address cannot be bound.
     """
-    from mcptrio.transports.http.hypercorn import serve
+    from mcptrio.transports.http.exchange import HTTPLimits
+    from mcptrio.transports.http1.limits import ConnectionLimits
 
-    accept = partial(serve, app, bind=bind, shutdown=closing, shutdown_timeout=shutdown_timeout + HTTP_GRACE)
+    if options.http2:
+        from mcptrio.transports.http.hypercorn import serve
+    else:
+        from mcptrio.transports.http1.server import serve
+
+    own: dict[str, Any] = {"access_log": options.access_log, "pause": sockets.pause}
+    limits = options.limits or HTTPLimits()
+    accept = partial(
+        serve,
+        app,
+        limits=ConnectionLimits(
+            connections=limits.connections,
+            header_bytes=limits.header_bytes,
+            write_timeout=limits.write_timeout,
+            message_bytes=limits.body_bytes,
+        ),
+        bind=bind,
+        tls=sockets.tls,
+        leaving=sockets.leaving,
+        shutdown=closing,
+        shutdown_timeout=shutdown_timeout + HTTP_GRACE,
+        **({} if options.http2 else own),
+    )
     try:
         urls: list[str] = await connections.start(accept)
     except* OSError as group:
         error = first_of(group)
         assert isinstance(error, OSError)
-        refused = OSError(f"cannot listen on {bind}: {error.strerror or error}")
+        said = str(error)
+        # Our own sockets name the address; Hypercorn does not.
+        named = said.startswith("cannot listen on ")
+        refused = OSError(said if named else f"cannot listen on {', '.join(bind)}: {error.strerror or said}")
     else:
         return urls
     raise refused

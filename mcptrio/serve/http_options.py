@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from mcptrio.abc import EventStore, SessionStore
+from mcptrio.config import SQLITE_STORE, is_store
 from mcptrio.server import Server
 
 if TYPE_CHECKING:
     from mcptrio.transports.http.app import Authenticate, HTTPApp
     from mcptrio.transports.http.exchange import HTTPLimits
 
-__all__ = ["HTTPOptions", "make_http_app"]
+__all__ = ["HTTPOptions", "make_http_app", "open_http_app"]
 
 
 @frozen(kw_only=True)
@@ -22,39 +24,84 @@ class HTTPOptions:
     """
     Args:
         path: of the endpoint.
+        sse_path: where clients of 2024-11-05 open their stream (HTTP with SSE); ``None`` for nowhere.
+        messages_path: where such clients post their messages; ``None`` for nowhere, and then there are no streams.
+        websocket_path: where MCP over WebSocket is served; ``None`` for nowhere.
+        http2: whether HTTP/2 is spoken too: by Hypercorn, which takes the place of our own HTTP/1.1 then.
+        access_log: whether each request is told to the log ``mcptrio.http.access``, at level INFO. Not with ``http2``.
         allow_hosts: names that ``Host`` may carry beside those of this machine; ``*`` for any.
         allow_origins: web pages that may call; ``*`` for any.
         limits: sizes, times and counts; the defaults of :class:`mcptrio.transports.http.exchange.HTTPLimits`.
-        sessions: where handshake sessions are kept; by default in memory.
-        events: where the messages of streams that can be resumed are kept; by default in memory.
+        store: where handshake sessions and the messages of streams that can be resumed are kept: ``memory``, or
+            ``sqlite:`` and the path of a file, with which they outlive the process.
+        sessions: a store of your own for sessions; it wins over ``store``.
+        events: the same for messages.
         authenticate: from a request's headers to its principal; raises AuthorizationError for who may not.
+
+    Raises:
+        ValueError: two of the paths are the same, or there is no such store.
     """
 
     path: str = "/mcp"
+    sse_path: str | None = "/sse"
+    messages_path: str | None = "/messages"
+    websocket_path: str | None = "/ws"
+    http2: bool = False
+    access_log: bool = False
     allow_hosts: Sequence[str] = ()
     allow_origins: Sequence[str] = ()
     limits: HTTPLimits | None = None
+    store: str = "memory"
     sessions: SessionStore | None = None
     events: EventStore | None = None
     authenticate: Authenticate | None = None
 
+    def __attrs_post_init__(self) -> None:
+        paths = [path.rstrip("/") for path in (self.path, self.sse_path, self.messages_path) if path is not None]
+        if len(set(paths)) < len(paths):
+            raise ValueError(f"path, sse_path, messages_path: expected paths that differ, got {', '.join(paths)}")
+        if not is_store(self.store):
+            raise ValueError(f"store: expected memory or sqlite:PATH, got {self.store!r}")
 
-def make_http_app(server: Server, options: HTTPOptions, *, host: str = "127.0.0.1") -> HTTPApp:
-    """The endpoint as an ASGI application, which is to be run (``run``) while it is used.
+
+@asynccontextmanager
+async def open_http_app(server: Server, options: HTTPOptions, *, host: str = "127.0.0.1") -> AsyncIterator[HTTPApp]:
+    """The endpoint as an ASGI application, with its stores open. It is to be run (``run``) while it is used.
 
     Args:
         host: the address it is bound to, which ``Host`` may carry too.
+
+    Raises:
+        StoreFailed: the store cannot be opened.
     """
+    if not options.store.startswith(SQLITE_STORE) or (options.sessions and options.events):
+        yield make_http_app(server, options, host=host)
+        return
+    from mcptrio.stores.sqlite import open_sqlite_stores
+
+    async with open_sqlite_stores(options.store.removeprefix(SQLITE_STORE)) as stores:
+        sessions, events = options.sessions or stores.sessions, options.events or stores.events
+        yield make_http_app(server, evolve(options, sessions=sessions, events=events), host=host)
+
+
+def make_http_app(server: Server, options: HTTPOptions, *, host: str = "127.0.0.1") -> HTTPApp:
+    """The same with stores that need no opening: those that are given, or else memory."""
     from mcptrio.stores.memory import MemoryEventStore, MemorySessionStore
     from mcptrio.transports.http.app import HTTPApp
+    from mcptrio.transports.http.legacy_sse import LegacyPaths
     from mcptrio.transports.http.origins import HostPolicy, OriginPolicy
 
+    legacy = None
+    if options.sse_path is not None and options.messages_path is not None:
+        legacy = LegacyPaths(stream=options.sse_path, messages=options.messages_path)
     return HTTPApp(
         server.supervisor,
         sessions=options.sessions or MemorySessionStore(),
         events=options.events or MemoryEventStore(),
         bus=server.bus,
         path=options.path,
+        legacy=legacy,
+        websocket=options.websocket_path,
         hosts=HostPolicy.for_bind(host, options.allow_hosts),
         origins=OriginPolicy.with_loopback(options.allow_origins),
         limits=options.limits,

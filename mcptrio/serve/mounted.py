@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
 
-from mcptrio.errors import PluginError
-from mcptrio.runtime.nurseries import first_of
-from mcptrio.serve.http_options import HTTPOptions, make_http_app
+from mcptrio.errors import PluginError, StoreFailed
+from mcptrio.nurseries import first_of
+from mcptrio.serve.http_options import HTTPOptions, make_http_app, open_http_app
 from mcptrio.server import Server
-
-if TYPE_CHECKING:
-    from mcptrio.transports.http.app import HTTPApp
 
 __all__ = ["Mounted", "asgi_app"]
 
@@ -28,22 +25,37 @@ def asgi_app(server: Server, options: HTTPOptions | None = None) -> Mounted:
     It must run while it is used: either whoever serves it speaks ASGI's lifespan protocol with it, or the application
     around it enters ``async with app.running():``.
     """
-    return Mounted(server, make_http_app(server, options or HTTPOptions()))
+    return Mounted(server, options or HTTPOptions())
 
 
 class Mounted:
     """What :func:`asgi_app` returns."""
 
-    def __init__(self, server: Server, app: HTTPApp) -> None:
+    def __init__(self, server: Server, options: HTTPOptions) -> None:
         self._server = server
-        self._app = app
+        self._options = options
+        self._closed = make_http_app(server, options)
+        """Answers while the server is not open: that it is not ready."""
+        self._app = self._closed
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Mounted]:
-        """The server open, and its HTTP sessions alive."""
-        async with self._server.open(), trio.open_nursery() as nursery:
-            await nursery.start(self._app.run)
-            yield self
+        """The server open, and its HTTP sessions alive.
+
+        Raises:
+            StoreFailed: the store of the options cannot be opened.
+        """
+        async with (
+            open_http_app(self._server, self._options) as app,
+            self._server.open(),
+            trio.open_nursery() as nursery,
+        ):
+            await nursery.start(app.run)
+            self._app = app
+            try:
+                yield self
+            finally:
+                self._app = self._closed
             nursery.cancel_scope.cancel()
 
     async def __call__(
@@ -57,8 +69,9 @@ class Mounted:
             async with self.running():
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
-        except* PluginError as group:
-            # Only where the server is strict. An exception would mean "no lifespan here", and be served without us.
+        except* (PluginError, StoreFailed) as group:
+            # A plugin's only where the server is strict. An exception would mean "no lifespan here", and be served
+            # without us.
             await send({"type": "lifespan.startup.failed", "message": str(first_of(group))})
         else:
             await send({"type": "lifespan.shutdown.complete"})

@@ -3,13 +3,13 @@
 Used where no other store is configured, and by every test. Behind the ports of :mod:`mcptrio.abc`, so that nothing
 above knows which store it has.
 The one rule: everything is bounded; what is dropped first is the oldest, and only new sessions are refused.
-Memory never waits: apart from the bus, no method is a checkpoint.
+Memory never waits: apart from the bus and ``listen``, no method is a checkpoint.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import islice
 from typing import Final
@@ -18,7 +18,8 @@ import trio
 from attrs import define, field
 
 from mcptrio.abc import SessionRecord, StoredEvent
-from mcptrio.errors import Overloaded
+from mcptrio.errors import ConnectionClosed, Overloaded
+from mcptrio.stores.event_ids import event_id, read_event_id
 
 __all__ = ["MemoryBus", "MemoryEventStore", "MemorySessionStore"]
 
@@ -82,11 +83,14 @@ class MemorySessionStore:
 
 @define(eq=False)
 class _Stream:
+    number: int
+    """In the order in which streams began."""
     touched: float
     events: deque[StoredEvent] = field(factory=deque)
     next: int = 0
     """The position of the event to come; positions are never used twice, even when events are dropped."""
     complete: bool = False
+    will: bytes = b""
 
     @property
     def first(self) -> int:
@@ -101,7 +105,8 @@ class _Session:
 
 
 class MemoryEventStore:
-    """Events of resumable streams; past each bound the oldest events of the stream that was quiet longest go first.
+    """Events of resumable streams. Past each bound the oldest events go: those of a complete stream first, if there is
+    one, and of several streams those of the one that was quiet longest.
 
     A cursor stays good while nothing after it was dropped, so a quiet stream can be resumed however old its last
     event is.
@@ -127,47 +132,70 @@ class MemoryEventStore:
         self._age = age
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
         self._size = 0
+        self._began = 0
+        """Streams so far."""
 
-    async def append(self, session: str, stream: str, data: bytes, *, last: bool = False) -> StoredEvent:
+    async def append(
+        self, session: str, stream: str, data: bytes, *, last: bool = False, will: bytes | None = None
+    ) -> StoredEvent:
         now = trio.current_time()
         kept = self._sessions.setdefault(session, _Session())
         self._sessions.move_to_end(session)
-        line = kept.streams.setdefault(stream, _Stream(now))
+        line = kept.streams.get(stream)
+        if line is None:
+            self._began += 1
+            line = kept.streams[stream] = _Stream(self._began, now)
+        if line.complete:
+            raise ConnectionClosed("the stream is complete")
         kept.streams.move_to_end(stream)
-        event = StoredEvent(f"{stream}/{line.next}", data)
+        event = StoredEvent(event_id(stream, line.next), data)
         line.events.append(event)
         line.next += 1
         line.touched = now
-        line.complete = line.complete or last
+        line.complete = last
+        line.will = b"" if last else line.will if will is None else will
         self._account(kept, _cost(event))
         if len(line.events) > self._stream_events:
             self._account(kept, -_cost(line.events.popleft()))
         while kept.size > self._session_bytes and self._drop_oldest(kept, event):
             pass
-        while self._size > self._total_bytes and len(self._sessions) > 1:
-            id, quiet = next(iter(self._sessions.items()))
-            if not self._drop_oldest(quiet, event):
-                del self._sessions[id]
+        self._drop_of_others(event)
         # Each append looks at the quietest streams of its own and of the quietest session: age needs no task.
         self._drop_aged(kept, now - self._age)
         self._drop_aged(next(iter(self._sessions.values())), now - self._age)
         return event
 
-    async def after(self, session: str, event_id: str) -> tuple[str, list[StoredEvent], bool] | None:
-        stream, slash, digits = event_id.rpartition("/")
-        if not slash or not digits.isascii() or not digits.isdigit() or len(digits) > 18:
-            return None
+    async def settle(self, session: str, stream: str) -> None:
         line = self._stream(session, stream)
-        position = int(digits) + 1
-        if line is None or not line.first <= position <= line.next or str(position - 1) != digits:
+        if line is not None and not line.complete:
+            await self.append(session, stream, line.will, last=True)
+
+    async def after(self, session: str, event_id: str) -> tuple[str, list[StoredEvent], bool] | None:
+        found = read_event_id(event_id)
+        if found is None:
             return None
-        return stream, list(islice(line.events, position - line.first, None)), line.complete
+        stream, position = found
+        line = self._stream(session, stream)
+        if line is None or not line.first <= position + 1 <= line.next:
+            return None
+        return stream, list(islice(line.events, position + 1 - line.first, None)), line.complete
 
     async def read(self, session: str, stream: str, position: int) -> tuple[list[StoredEvent], bool]:
         line = self._stream(session, stream)
         if line is None:
             return [], False
         return list(islice(line.events, max(position - line.first, 0), None)), line.complete
+
+    async def completed_after(self, session: str, stream: str) -> list[str]:
+        began = self._stream(session, stream)
+        kept = self._sessions.get(session)
+        if began is None or kept is None:
+            return []
+        later = [(line.number, name) for name, line in kept.streams.items() if line.complete]
+        return [name for number, name in sorted(later) if number > began.number]
+
+    async def listen(self, wake: Callable[[str, str], None]) -> None:
+        await trio.sleep_forever()
 
     async def drop(self, session: str) -> None:
         kept = self._sessions.pop(session, None)
@@ -178,18 +206,39 @@ class MemoryEventStore:
         kept = self._sessions.get(session)
         return kept.streams.get(stream) if kept else None
 
+    def _drop_of_others(self, newest: StoredEvent) -> None:
+        """Keep the bound on all; the session that was quiet longest pays."""
+        spared = 0
+        while self._size > self._total_bytes and spared < len(self._sessions):
+            id, quiet = next(iter(self._sessions.items()))
+            if self._drop_oldest(quiet, newest):
+                continue
+            if quiet.streams:
+                # Nothing but the cursors of streams that go on, which must not begin anew at their first position.
+                self._sessions.move_to_end(id)
+                spared += 1
+            else:
+                del self._sessions[id]
+
     def _drop_oldest(self, session: _Session, newest: StoredEvent) -> bool:
         """Whether there was an event to drop besides the one just appended.
 
         An incomplete stream keeps its cursor, a complete one goes with its last event.
         """
-        for name, line in session.streams.items():
+        name, victim = "", None
+        for candidate, line in session.streams.items():
             if line.events and line.events[0] is not newest:
-                self._account(session, -_cost(line.events.popleft()))
-                if line.complete and not line.events:
-                    del session.streams[name]
-                return True
-        return False
+                if line.complete:
+                    name, victim = candidate, line
+                    break
+                if victim is None:
+                    name, victim = candidate, line
+        if victim is None:
+            return False
+        self._account(session, -_cost(victim.events.popleft()))
+        if victim.complete and not victim.events:
+            del session.streams[name]
+        return True
 
     def _drop_aged(self, session: _Session, horizon: float) -> None:
         while session.streams:

@@ -21,11 +21,11 @@ from attrs import frozen
 from mcptrio.client.forms import Form, Page
 from mcptrio.client.handlers import Folder, Handlers
 from mcptrio.errors import MCPError
+from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.elicitation import ElicitResult
 from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult
 from mcptrio.runtime.dispatch import Failure, contain_sync
-from mcptrio.runtime.nurseries import open_hidden_nursery
 
 __all__ = ["Asked", "Kind", "Script"]
 

@@ -19,8 +19,8 @@ from mcptrio.client.client import Client
 from mcptrio.client.handlers import Handlers
 from mcptrio.connecting import connect
 from mcptrio.errors import ConfigError
+from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.runtime.limits import Limits
-from mcptrio.runtime.nurseries import open_hidden_nursery
 from mcptrio.serve.http import HTTP_GRACE, serve_http
 from mcptrio.server import Server
 from mcptrio.targets import Command, Target

@@ -11,12 +11,14 @@ from typing import Any
 
 from attrs import frozen
 
-__all__ = ["HANDSHAKE", "MODERN", "REVISIONS", "Run", "behaviours_of", "expected", "runs_of"]
+__all__ = ["HANDSHAKE", "MODERN", "REVISIONS", "SSE", "Run", "behaviours_of", "expected", "runs_of"]
 
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN = "2026-07-28"
 REVISIONS = (*HANDSHAKE, MODERN)
 TRANSPORTS = ("stdio", "http")
+SSE = (HANDSHAKE[0], HANDSHAKE[-1])
+"""The revisions that are tried over HTTP with SSE: its own, and the one that asks most of it."""
 
 INVALID_REQUEST = -32600
 INVALID_PARAMS = -32602
@@ -42,10 +44,12 @@ class Run:
         return self.revision == MODERN
 
 
-def runs_of(client: str, revisions: Sequence[str]) -> list[Run]:
-    """Each revision over each transport."""
+def runs_of(client: str, revisions: Sequence[str], *, sse: Sequence[str] = ()) -> list[Run]:
+    """Each revision over each transport; over HTTP with SSE those of ``sse``."""
     return [
-        Run(client=client, revision=revision, transport=transport) for revision in revisions for transport in TRANSPORTS
+        Run(client=client, revision=revision, transport=transport)
+        for revision in revisions
+        for transport in (*TRANSPORTS, *(("sse",) if revision in sse else ()))
     ]
 
 
@@ -57,8 +61,8 @@ def expected(behaviour: str, run: Run) -> Any:
 def behaviours_of(run: Run) -> list[str]:
     """What can be tried in a run."""
     left_out: set[str] = set()
-    if run.transport == "stdio":
-        left_out |= {"mirrored"}  # there are no headers
+    if run.transport in ("stdio", "sse"):
+        left_out |= {"mirrored"}  # no headers repeat anything
     if run.modern:
         left_out |= {"pinged"}
     if run.modern or run.transport != "http":

@@ -26,6 +26,7 @@ import mcp.client.session
 import mcp_types as types
 from attrs import Factory, define, frozen
 from mcp import Client, ClientSession, MCPError, StdioServerParameters
+from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPDeprecationWarning
 from mcp.shared.message import ClientMessageMetadata
@@ -42,9 +43,12 @@ class Target:
     """Where the server is."""
 
     url: str | None = None
+    sse: str | None = None
     command: tuple[str, ...] = ()
 
     def transport(self, **options: Any) -> Any:
+        if self.sse is not None:
+            return sse_client(self.sse)
         if self.url is not None:
             return streamable_http_client(self.url, **options)
         return StdioServerParameters(command=self.command[0], args=list(self.command[1:]))
@@ -582,13 +586,13 @@ async def look(target: Target, revision: str, names: Sequence[str]) -> dict[str,
 
 
 async def carry_out(plan: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The runs of a plan: one revision after the other, its transports at the same time."""
+    """The runs of a plan: one revision after the other, at the same time those that do not share a server."""
     reports: dict[str, Any] = {run["name"]: None for run in plan}
 
     async def carry_out_one(run: Mapping[str, Any]) -> None:
         reports[run["name"]] = await look(Target(**run["target"]), run["revision"], run["behaviours"])
 
-    for revision, runs in groupby(plan, key=lambda run: run["revision"]):
+    for (revision, _), runs in groupby(plan, key=lambda run: (run["revision"], "sse" in run["target"])):
         if revision not in MODERN_PROTOCOL_VERSIONS:
             # A client offers the newest handshake revision that it knows; an older one knows an older one.
             mcp.client.session.LATEST_HANDSHAKE_VERSION = revision  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from tests.clients.behaviours import Run, behaviours_of
 
-__all__ = ["HERE", "Reports", "complaints", "run_script", "serve_command"]
+__all__ = ["HERE", "Reports", "complaints", "run_script", "serve_command", "sse_url"]
 
 HERE = Path(__file__).resolve().parent
 
@@ -33,6 +33,11 @@ def serve_command(transport: str) -> tuple[str, ...]:
     return (sys.executable, "-m", "mcptrio", "serve", *where, *options)
 
 
+def sse_url(url: str) -> str:
+    """The stream of HTTP with SSE, of the server with this endpoint."""
+    return f"{url.removesuffix('/mcp')}/sse"
+
+
 def run_script(command: Sequence[str | Path], runs: Sequence[Run], url: str, log: Path) -> Reports:
     """Run a client's script and read its reports.
 
@@ -46,7 +51,7 @@ def run_script(command: Sequence[str | Path], runs: Sequence[Run], url: str, log
         {
             "name": str(run),
             "revision": run.revision,
-            "target": {"url": url} if run.transport == "http" else {"command": serve_command("stdio")},
+            "target": _target(run, url),
             "behaviours": behaviours_of(run),
         }
         for run in runs
@@ -78,3 +83,12 @@ def complaints(log: Path) -> list[str]:
     if written.count("Traceback") != written.count("tool crash failed"):
         wrong.append(f"unexpected traceback:\n{written[-4000:]}")
     return wrong
+
+
+def _target(run: Run, url: str) -> dict[str, Any]:
+    targets: dict[str, dict[str, Any]] = {
+        "http": {"url": url},
+        "sse": {"sse": sse_url(url)},
+        "stdio": {"command": serve_command("stdio")},
+    }
+    return targets[run.transport]

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.behaviours import HANDSHAKE, MODERN, REVISIONS, Run, behaviours_of, expected, runs_of
+from tests.clients.behaviours import HANDSHAKE, MODERN, REVISIONS, SSE, Run, behaviours_of, expected, runs_of
 from tests.clients.python_sdk import Target, look
 from tests.clients.running import HERE, Reports, complaints, run_script, serve_command
 
 __all__: list[str] = []
 
-RUNS = runs_of("asyncio", REVISIONS)
+RUNS = runs_of("asyncio", REVISIONS, sse=SSE)
 TRIO_RUNS = runs_of("trio", (HANDSHAKE[-1], MODERN))
 
 

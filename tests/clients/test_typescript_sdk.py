@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.behaviours import HANDSHAKE, REVISIONS, Run, expected, runs_of
+from tests.clients.behaviours import HANDSHAKE, REVISIONS, SSE, Run, expected, runs_of
 from tests.clients.running import HERE, Reports, complaints, run_script
 from tests.node import find_node
 
 __all__: list[str] = []
 
 FOLDER = HERE / "typescript"
-RUNS = {"v1": runs_of("typescript-1", HANDSHAKE), "v2": runs_of("typescript-2", REVISIONS)}
+RUNS = {"v1": runs_of("typescript-1", HANDSHAKE, sse=SSE), "v2": runs_of("typescript-2", REVISIONS, sse=SSE)}
 
 
 @pytest.fixture(scope="module")

@@ -22,11 +22,14 @@ from pathlib import Path
 
 from attrs import define
 
+from tests.commands.warm import Warm, fits
 from tests.processes import PATIENCE, environment
 
-__all__ = ["PLUGIN", "AtTerminal", "at_terminal", "run", "started", "with_plugin"]
+__all__ = ["PLUGIN", "WARM", "AtTerminal", "at_terminal", "run", "started", "with_plugin"]
 
 PLUGIN = Path(__file__).parent / "plugin.py"
+WARM: list[Warm] = []
+"""The process of the conftest that forks for each run, where there is one."""
 _ERASED = re.compile(r"(?:^|\n)?\r\x1b\[K")
 _STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -40,10 +43,13 @@ def run(
     *args: str, cwd: Path, stdin: bytes = b"", env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[bytes]:
     """Run ``mcptrio`` to its end."""
+    told = environment(**(env or {}))
+    if WARM and fits(told):
+        return WARM[0].run(args, cwd=cwd, environment=told, stdin=stdin, timeout=PATIENCE)
     return subprocess.run(
         [sys.executable, "-m", "mcptrio", *args],
         cwd=cwd,
-        env=environment(**(env or {})),
+        env=told,
         input=stdin,
         capture_output=True,
         timeout=PATIENCE,

@@ -16,10 +16,11 @@ from typing import Any
 import trio
 from attrs import define, field
 
-from mcptrio import Principal, Server, memory_channel_pair, serve_http
+from mcptrio import Principal, Server, memory_channel_pair, serve_http, serve_stream
 from mcptrio.transports.stdio import open_stdio
 from tests.interaction.client import Answerer, Peer
-from tests.interaction.wires import HTTPWire, MemoryWire, PipeWire
+from tests.interaction.wires import HTTPWire, MemoryWire, PipeWire, SSEWire, WebSocketWire
+from tests.transports.http.raw_websocket import Socket
 
 __all__ = ["Serve"]
 
@@ -70,7 +71,9 @@ class Serve:
             options["plugins"] = [*([marked] if functions else []), *plugins]
         server = Server("tested", version="7", **options)
         self.shutdown, self.closed = trio.Event(), trio.Event()
-        started = self._over_http if self.transport == "http" else self._in_process
+        started = self._over_http if self.transport in ("http", "sse", "websocket") else self._in_process
+        if self.transport == "stream":
+            started = self._over_stream
         await self.nursery.start(started, server, self.shutdown, self.closed)
         self.servers.append(server)
         return server
@@ -91,7 +94,7 @@ class Serve:
         """One more client.
 
         Args:
-            principal: who it is; not over HTTP, where headers say so.
+            principal: who it is; not over HTTP, SSE and WebSocket, where headers say so.
         """
         peer = Peer(
             revision=revision or self.revision,
@@ -110,6 +113,17 @@ class Serve:
     async def _wire(self, principal: Principal | None) -> Any:
         if self.transport == "http":
             return HTTPWire(self._ports[self.server])
+        if self.transport == "sse":
+            wire = SSEWire(self._ports[self.server])
+            await wire.open()
+            return wire
+        if self.transport == "websocket":
+            return WebSocketWire(await Socket.open(self._ports[self.server]))
+        if self.transport == "stream":
+            stream: Any = await trio.open_tcp_stream("127.0.0.1", self._ports[self.server])
+            wire = PipeWire(stream, stream)
+            self.stack.push_async_callback(wire.aclose)
+            return wire
         if self.transport == "memory":
             ours, theirs = memory_channel_pair()
             self.nursery.start_soon(partial(self.server.serve, theirs, principal=principal))
@@ -138,5 +152,14 @@ class Serve:
         async with trio.open_nursery() as nursery:
             urls = await nursery.start(partial(serve_http, server, port=0, shutdown=shutdown))
             self._ports[server] = int(urls[0].split(":")[2].split("/")[0])
+            task_status.started()
+        closed.set()
+
+    async def _over_stream(
+        self, server: Server, shutdown: trio.Event, closed: trio.Event, *, task_status: trio.TaskStatus[None]
+    ) -> None:
+        async with trio.open_nursery() as nursery:
+            names = await nursery.start(partial(serve_stream, server, "127.0.0.1:0", shutdown=shutdown))
+            self._ports[server] = int(names[0].rpartition(":")[2])
             task_status.started()
         closed.set()

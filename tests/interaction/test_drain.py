@@ -84,7 +84,7 @@ async def test_nothing_new_is_begun_while_the_server_stops(serve: Serve) -> None
 
     serve.shutdown.set()
     await peer.eventually(lambda: serve.server.supervisor.draining)
-    if not peer.http:
+    if serve.transport not in ("http", "sse"):
         # Over HTTP nobody is let in any more; a channel that is open is answered.
         error = await peer.error("tools/list")
         assert error["code"] == -32603

@@ -1,4 +1,4 @@
-"""How the test client's messages travel: memory, pipes, HTTP.
+"""How the test client's messages travel: memory, pipes, HTTP, HTTP with SSE, WebSocket.
 
 Used by :mod:`tests.interaction.client`. A wire carries JSON values (or raw bytes, where it has any) and hands over
 everything that comes back.
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any, Protocol
 
 import h11
@@ -19,8 +20,9 @@ from mcptrio.errors import ConnectionClosed
 from mcptrio.protocol.jsonrpc import decode, encode
 from mcptrio.protocol.messages import Batch
 from mcptrio.transports.memory import MemoryChannel
+from tests.transports.http.raw_websocket import Socket
 
-__all__ = ["ChannelWire", "Exchange", "HTTPWire", "MemoryWire", "PipeWire"]
+__all__ = ["ChannelWire", "Exchange", "HTTPWire", "MemoryWire", "PipeWire", "SSEWire", "WebSocketWire"]
 
 
 class ChannelWire(Protocol):
@@ -90,6 +92,29 @@ class PipeWire:
     async def aclose(self) -> None:
         await self._writer.aclose()
         await self._reader.aclose()
+
+
+@define
+class WebSocketWire:
+    """A text message each."""
+
+    _socket: Socket
+    _lock: trio.Lock = field(factory=trio.Lock)
+
+    async def send(self, data: bytes) -> None:
+        async with self._lock:
+            await self._socket.text(data.decode())
+
+    async def receive(self) -> list[Any] | None:
+        self._socket.patience = inf
+        try:
+            value = await self._socket.receive()
+        except trio.ClosedResourceError:
+            return None
+        return None if value is None or isinstance(value, int) else [value]
+
+    async def aclose(self) -> None:
+        self._socket.cut()
 
 
 @define(eq=False)
@@ -189,3 +214,110 @@ class HTTPWire:
         exchange.body = text
         if text and not exchange.streamed and "json" in exchange.headers.get("content-type", ""):
             deliver(json.loads(text), exchange)
+
+
+@define(eq=False)
+class SSEWire:
+    """The stream of 2024-11-05, and the POSTs beside it, on a socket each.
+
+    Args:
+        headers: sent with every request.
+    """
+
+    port: int
+    path: str = "/sse"
+    headers: dict[str, str] = field(factory=dict)
+    status: int = 0
+    """Of the stream."""
+    head: dict[str, str] = field(factory=dict)
+    endpoint: str = ""
+    """Where the server wants its messages."""
+    comments: int = 0
+    _lock: trio.Lock = field(factory=trio.Lock)
+    _sockets: list[trio.SocketStream] = field(factory=list)
+    _stream: h11.Connection = field(factory=lambda: h11.Connection(h11.CLIENT))
+    _posts: h11.Connection = field(factory=lambda: h11.Connection(h11.CLIENT))
+    _text: bytearray = field(factory=bytearray)
+    _looked: int = 0
+    """How much of it holds no end of an event."""
+
+    async def open(self) -> None:
+        """Ask for the stream and, where there is one, wait for the endpoint."""
+        for _ in range(2):
+            self._sockets.append(await trio.open_tcp_stream("127.0.0.1", self.port))
+        await self._request(0, "GET", self.path, {"accept": "text/event-stream"})
+        response = await self._next(0)
+        self.status = response.status_code
+        self.head = {name.decode(): value.decode() for name, value in response.headers}
+        if self.status == 200:
+            kind, data = await self._event() or ("", b"")
+            assert kind == "endpoint", kind
+            self.endpoint = data.decode()
+
+    async def send(self, data: bytes) -> None:
+        status, body = await self.post(data)
+        assert (status, body) == (202, b""), (status, body)
+
+    async def post(
+        self, data: bytes, *, to: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> tuple[int, bytes]:
+        """Status and body of the answer; one after the other."""
+        sent = {"content-type": "application/json", "content-length": str(len(data)), **(headers or {})}
+        async with self._lock:
+            await self._request(1, "POST", to or self.endpoint, sent, data)
+            response, body = await self._next(1), b""
+            while isinstance(event := await self._next(1), h11.Data):
+                body += bytes(event.data)
+            self._posts.start_next_cycle()
+        return response.status_code, body
+
+    async def receive(self) -> list[Any] | None:
+        try:
+            event = await self._event()
+        except (trio.ClosedResourceError, trio.BrokenResourceError):
+            return None
+        if event is None:
+            await self._sockets[0].aclose()
+            return None
+        assert event[0] == "message", event
+        return [json.loads(event[1])]
+
+    async def aclose(self) -> None:
+        for socket in self._sockets:
+            await socket.aclose()
+
+    async def _event(self) -> tuple[str, bytes] | None:
+        """The kind and the data of the next event, ``None`` at the end."""
+        while True:
+            end = self._text.find(b"\n\n", self._looked)
+            if end < 0:
+                self._looked = max(0, len(self._text) - 1)
+                event = await self._next(0)
+                if not isinstance(event, h11.Data):
+                    return None
+                self._text += event.data
+                continue
+            block = bytes(self._text[:end])
+            del self._text[: end + 2]
+            self._looked = 0
+            if block.startswith(b":"):
+                self.comments += 1
+                continue
+            fields = dict(line.split(b": ", 1) for line in block.split(b"\n"))
+            return fields[b"event"].decode(), fields[b"data"]
+
+    async def _request(self, place: int, method: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> None:
+        connection = (self._stream, self._posts)[place]
+        sent = {"host": f"127.0.0.1:{self.port}", **self.headers, **headers}
+        events = (
+            h11.Request(method=method, target=path, headers=list(sent.items())),
+            h11.Data(data=body),
+            h11.EndOfMessage(),
+        )
+        await self._sockets[place].send_all(b"".join(connection.send(event) or b"" for event in events))
+
+    async def _next(self, place: int) -> Any:
+        connection = (self._stream, self._posts)[place]
+        while (event := connection.next_event()) is h11.NEED_DATA:
+            connection.receive_data(await self._sockets[place].receive_some(65536))
+        return event

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 import trio
@@ -10,14 +14,19 @@ import trio
 from mcptrio import Server
 from mcptrio.abc import StoredEvent
 from mcptrio.stores.memory import MemoryEventStore, MemorySessionStore
+from mcptrio.stores.sqlite import SQLiteBounds, open_sqlite_stores
 from mcptrio.transports.http.app import HTTPApp
+from mcptrio.transports.http.exchange import HTTPLimits
+from tests.processes import HELLO
 from tests.runtime.asgi import Reply, exchange, post
 
 __all__: list[str] = []
 
 
 class FullStore(MemoryEventStore):
-    async def append(self, session: str, stream: str, data: bytes, *, last: bool = False) -> StoredEvent:
+    async def append(
+        self, session: str, stream: str, data: bytes, *, last: bool = False, will: bytes | None = None
+    ) -> StoredEvent:
         raise OSError("disk full")
 
 
@@ -54,3 +63,59 @@ async def test_a_store_that_cannot_append_ends_its_stream_and_not_the_server(
 
     assert stream.ended.is_set()
     assert [tool["name"] for tool in listed.messages[0]["result"]["tools"]] == ["hold", "other"]
+
+
+async def test_a_file_that_cannot_be_written_fails_what_needs_it_for_as_long_as_that_lasts(tmp_path: Path) -> None:
+    """New sessions are refused for now, a call whose answer is lost ends honestly, and everything else goes on."""
+    file = tmp_path / "kept.db"
+    go = trio.Event()
+
+    async def wait() -> str:
+        """Waits."""
+        await go.wait()
+        return "waited"
+
+    server = Server()
+    server.add_tool(wait)
+    with trio.fail_after(20):
+        async with (
+            open_sqlite_stores(file, SQLiteBounds(busy=0.05)) as stores,
+            server.open(),
+            trio.open_nursery() as nursery,
+        ):
+            limits = HTTPLimits(priming=0.01)
+            app = HTTPApp(server.supervisor, sessions=stores.sessions, events=stores.events, limits=limits)
+            await nursery.start(app.run)
+            hello = {**HELLO, "id": 1}
+            session = (await post(app, hello)).headers["mcp-session-id"]
+            await post(app, {"jsonrpc": "2.0", "method": "notifications/initialized"}, mcp_session_id=session)
+            stream = Reply()
+            call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "wait"}}
+            headers = {"mcp-session-id": session}
+            nursery.start_soon(exchange, app, "POST", headers, json.dumps(call).encode(), stream)
+            await stream.began.wait()
+            with closing(sqlite3.connect(file, isolation_level=None)) as other:
+                primed: list[tuple[str]] = []
+                while not primed:
+                    await trio.sleep(0.01)
+                    primed = other.execute("SELECT name FROM streams WHERE next = 1").fetchall()
+                [[name]] = primed
+                other.execute("BEGIN IMMEDIATE")
+                refused = await post(app, hello)
+                listed = await post(app, {"jsonrpc": "2.0", "id": 3, "method": "tools/list"}, mcp_session_id=session)
+                go.set()
+                await stream.ended.wait()
+                other.execute("ROLLBACK")
+            resumed = Reply()
+            nursery.start_soon(exchange, app, "GET", {**headers, "last-event-id": f"{name}/0"}, b"", resumed)
+            await resumed.ended.wait()
+            again = await post(app, hello)
+            nursery.cancel_scope.cancel()
+
+    assert (refused.status, refused.headers["retry-after"], refused.messages[0]["id"]) == (503, "5", 1)
+    assert str(tmp_path) not in json.dumps(refused.messages)
+    assert listed.messages[0]["result"]["tools"][0]["name"] == "wait"
+    assert stream.messages == []
+    assert [message["id"] for message in resumed.messages] == [2]
+    assert "whether the request was carried out is not known" in resumed.messages[0]["error"]["message"]
+    assert again.status == 200

@@ -52,8 +52,12 @@ async def test_a_call_that_is_given_up_stops_at_the_server(way: Way, target: Any
             await until(lambda: left.exists() and left.read_text() == "begun\n")
         await until(lambda: left.read_text() == "cancelled\n")
 
-        with pytest.raises(RequestTimeout):
-            await client.call_tool("linger", {"file": str(late)}, timeout=1)
+        # Not before it has begun, which takes a machine that is busy longer.
+        for seconds in (0.1, 1, 5):
+            with pytest.raises(RequestTimeout):
+                await client.call_tool("linger", {"file": str(late)}, timeout=seconds)
+            if late.exists():
+                break
         await until(lambda: late.read_text() == "cancelled\n")
 
         assert await text(client, "locate", region="Oslo") == "in Oslo"

@@ -145,7 +145,8 @@ async def test_a_server_that_was_killed(tmp_path: Path) -> None:
             assert channel.returncode == -9
 
 
-async def test_a_server_that_closes_its_output_and_lives_on(tmp_path: Path) -> None:
+async def test_a_server_that_closes_its_output_and_lives_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "EXITING", 0.2)  # in vain, for every reason that is told
     code = """
     say(last=True)
     os.close(1)
@@ -202,7 +203,8 @@ async def test_a_server_that_ends_while_we_send(tmp_path: Path) -> None:
     assert str(caught.value) == "the server ended with exit code 1; it said: out of memory"
 
 
-async def test_a_server_that_closes_its_input_and_lives_on(tmp_path: Path) -> None:
+async def test_a_server_that_closes_its_input_and_lives_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "EXITING", 0.2)  # in vain, for every reason that is told
     code = """
     os.close(0)
     say(closed=True)
@@ -216,7 +218,8 @@ async def test_a_server_that_closes_its_input_and_lives_on(tmp_path: Path) -> No
                     await channel.send([Notification("a")])
 
 
-async def test_a_server_that_does_not_read_counts_as_gone(tmp_path: Path) -> None:
+async def test_a_server_that_does_not_read_counts_as_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "EXITING", 0.2)  # in vain, for every reason that is told
     with trio.fail_after(PATIENCE):
         async with open_child(server(tmp_path, "signal.pause()"), timeouts=IMPATIENT) as channel:
             for _ in range(2):

@@ -5,7 +5,7 @@ request, asks the rules what it is, and hands it to whoever answers it.
 The one rule: nothing reaches the engine that was not let through by host, origin, limits and authentication, in this
 order.
 
-Source: MCP 2026-07-28 and 2025-11-25, basic/transports; ASGI 3.0; Fetch standard, "HTTP extensions" (CORS).
+Source: MCP 2026-07-28, 2025-11-25 and 2024-11-05, basic/transports; ASGI 3.0; Fetch standard, "HTTP extensions" (CORS).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 import trio
+from attrs import frozen
 
 from mcptrio.abc import Bus, Engine, EventStore, Principal, SessionStore
 from mcptrio.errors import AuthorizationError, Code, ConnectionClosed, Overloaded
@@ -23,19 +24,42 @@ from mcptrio.protocol.jsonrpc import Limits, decode
 from mcptrio.protocol.messages import ErrorResponse, Request
 from mcptrio.transports.http.exchange import Exchange, HTTPLimits, Receive, Scope, Send
 from mcptrio.transports.http.headers import Headers
+from mcptrio.transports.http.legacy_sse import LegacyPaths, LegacySSE
 from mcptrio.transports.http.origins import HostPolicy, OriginPolicy
-from mcptrio.transports.http.rules import Answer, Decision, Refusal, judge_bodiless, judge_head, judge_post
+from mcptrio.transports.http.rules import (
+    STREAMABLE,
+    Answer,
+    Decision,
+    Refusal,
+    judge_bodiless,
+    judge_head,
+    judge_post,
+    judge_upgrade,
+)
 from mcptrio.transports.http.sessions import Sessions
+from mcptrio.transports.http.silence import Silence
 from mcptrio.transports.http.stateful import serve_session
 from mcptrio.transports.http.stateless import answer
+from mcptrio.transports.http.websocket import Upgrade, serve_websocket
+from mcptrio.transports.http1.exchange import EXTENSION
 
 __all__ = ["Authenticate", "HTTPApp"]
 
 Authenticate: TypeAlias = "Callable[[Mapping[str, str]], Awaitable[Principal | None]]"
 """Headers (names in lower case) to who sent them. Raises AuthorizationError for who may not."""
 
+_NO_EXTENSIONS: Final[Mapping[str, Any]] = {}
 _EXPOSED: Final = b"Mcp-Session-Id, Mcp-Protocol-Version, WWW-Authenticate"
 _HEADER_LIST: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~, -]{0,2000}")
+
+
+@frozen
+class _Place:
+    """What is served on one path."""
+
+    methods: tuple[str, ...]
+    serve: Callable[[Exchange, Scope, bytes, Principal | None], Awaitable[None]]
+    """Answers what was let through; raises Overloaded before it has sent anything, ConnectionClosed at any time."""
 
 
 class HTTPApp:
@@ -43,6 +67,8 @@ class HTTPApp:
 
     Args:
         path: of the endpoint.
+        legacy: where HTTP with SSE is served, the transport of 2024-11-05; ``None`` for nowhere.
+        websocket: where WebSockets are opened; ``None`` for nowhere.
         hosts: whom ``Host`` may name; without, loopback only.
         origins: which web pages may call; without, those of this machine only.
         bus: reaches the other replicas; ``None`` where this process is the only one.
@@ -57,6 +83,8 @@ class HTTPApp:
         events: EventStore,
         bus: Bus | None = None,
         path: str = "/mcp",
+        legacy: LegacyPaths | None = None,
+        websocket: str | None = "/ws",
         hosts: HostPolicy | None = None,
         origins: OriginPolicy | None = None,
         limits: HTTPLimits | None = None,
@@ -64,8 +92,9 @@ class HTTPApp:
     ) -> None:
         self._engine = engine
         self._limits = limits or HTTPLimits()
-        self._sessions = Sessions(engine, sessions, events, bus, self._limits)
-        self._path = path.rstrip("/")
+        self._silence = Silence(engine, {self._limits.keep_alive, self._limits.priming})
+        self._sessions = Sessions(engine, sessions, events, bus, self._limits, self._silence)
+        self._websocket = None if websocket is None else websocket.rstrip("/")
         self._hosts = hosts or HostPolicy()
         self._origins = origins or OriginPolicy()
         self._authenticate = authenticate
@@ -73,10 +102,17 @@ class HTTPApp:
             message_bytes=self._limits.body_bytes, depth=self._limits.depth, batch=self._limits.batch
         )
         self._open = 0
+        places = [(path, _Place(STREAMABLE, self._answer))]
+        if legacy is not None:
+            sse = LegacySSE(engine, legacy, self._limits, self._json_limits)
+            places += [(legacy.stream, _Place(("GET",), sse.open)), (legacy.messages, _Place(("POST",), sse.post))]
+        self._places = {path.rstrip("/"): place for path, place in places}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Own what outlives a request: streams of sessions, news from other replicas, expiry. Runs until cancelled."""
-        await self._sessions.run(task_status=task_status)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._silence.run)
+            await self._sessions.run(task_status=task_status)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -84,15 +120,17 @@ class HTTPApp:
         elif scope["type"] == "lifespan":
             await _live(receive, send)
         elif scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1000})
+            await self._upgrade(scope, receive, send)
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = Exchange(Headers(scope["headers"]), self._limits, receive, send)
+        connected = scope.get("extensions", _NO_EXTENSIONS).get(EXTENSION)
+        exchange = Exchange(Headers(scope["headers"]), self._limits, receive, send, connected)
         method: str = scope["method"]
-        # Mounted, some servers leave the mount point in the path, as ASGI 3 has it, and some take it away.
-        path = scope["path"].removeprefix(scope.get("root_path", "")).rstrip("/")
-        if path == self._path:
-            await self._admit(exchange, method)
+        path = _path_in(scope)
+        if path in self._places:
+            await self._admit(self._places[path], exchange, scope)
+        elif path == self._websocket:
+            await exchange.respond(426, headers=[(b"upgrade", b"websocket"), (b"connection", b"upgrade")])
         elif method != "GET" or path not in {"/healthz", "/readyz"}:
             await exchange.respond(404)
         elif path == "/healthz":
@@ -102,7 +140,18 @@ class HTTPApp:
             ready = bool(health.get("ready")) and not self._engine.draining
             await exchange.respond(200 if ready else 503, orjson.dumps({**health, "ready": ready}, default=str))
 
-    async def _admit(self, exchange: Exchange, method: str) -> None:
+    async def _upgrade(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A WebSocket, past the same rungs as a request, and refused as one."""
+        upgrade = Upgrade(scope, receive, send)
+        exchange = Exchange(Headers(scope["headers"]), self._limits, receive, upgrade.respond)
+        if (await receive())["type"] != "websocket.connect":
+            return
+        if _path_in(scope) == self._websocket:
+            await self._admit(upgrade, exchange, scope)
+        else:
+            await exchange.respond(404)
+
+    async def _admit(self, wanted: _Place | Upgrade, exchange: Exchange, scope: Scope) -> None:
         headers = exchange.headers
         origin = headers.get("origin")
         if not self._hosts.allows(headers.get("host")):
@@ -116,14 +165,24 @@ class HTTPApp:
                     (b"access-control-expose-headers", _EXPOSED),
                     (b"vary", b"Origin"),
                 ]
-                if method == "OPTIONS" and "access-control-request-method" in headers:
-                    await _preflight(exchange)
+                preflight = scope.get("method") == "OPTIONS" and "access-control-request-method" in headers
+                if preflight and isinstance(wanted, _Place):
+                    await _preflight(exchange, wanted.methods)
                     return
-            await self._limit(exchange, method)
+            await self._limit(wanted, exchange, scope)
 
-    async def _limit(self, exchange: Exchange, method: str) -> None:
-        limits = self._limits
-        refusal = judge_head(method, exchange.headers, header_bytes=limits.header_bytes, body_bytes=limits.body_bytes)
+    async def _limit(self, wanted: _Place | Upgrade, exchange: Exchange, scope: Scope) -> None:
+        limits, headers = self._limits, exchange.headers
+        if isinstance(wanted, Upgrade):
+            refusal = judge_upgrade(headers, wanted.subprotocols, header_bytes=limits.header_bytes)
+        else:
+            refusal = judge_head(
+                scope["method"],
+                headers,
+                methods=wanted.methods,
+                header_bytes=limits.header_bytes,
+                body_bytes=limits.body_bytes,
+            )
         if refusal is not None:
             await exchange.refuse(refusal)
         elif self._open >= limits.streams:
@@ -131,13 +190,13 @@ class HTTPApp:
         else:
             self._open += 1
             try:
-                await self._serve(exchange, method)
+                await self._serve(wanted, exchange, scope)
             except ConnectionClosed:
                 pass  # the client has left; there is nobody to tell
             finally:
                 self._open -= 1
 
-    async def _serve(self, exchange: Exchange, method: str) -> None:
+    async def _serve(self, wanted: _Place | Upgrade, exchange: Exchange, scope: Scope) -> None:
         principal: Principal | None = None
         if self._authenticate is not None:
             try:
@@ -145,10 +204,20 @@ class HTTPApp:
             except AuthorizationError as error:
                 await exchange.refuse(_unauthorized(error))
                 return
+        if isinstance(wanted, Upgrade):
+            await serve_websocket(self._engine, wanted, exchange, self._json_limits, principal)
+            return
         body = await exchange.body()
         if isinstance(body, Refusal):
             await exchange.refuse(body)
             return
+        try:
+            await wanted.serve(exchange, scope, body, principal)
+        except Overloaded as error:
+            await exchange.overloaded(error.message, error.retry_after)
+
+    async def _answer(self, exchange: Exchange, scope: Scope, body: bytes, principal: Principal | None) -> None:
+        method: str = scope["method"]
         decision: Decision
         if method == "POST":
             incoming = decode(body, self._json_limits)
@@ -159,13 +228,19 @@ class HTTPApp:
         if isinstance(decision, Refusal):
             await exchange.refuse(decision)
         elif isinstance(decision, Answer):
-            await answer(self._engine, exchange, decision.message, principal)
+            await answer(self._engine, exchange, decision.message, principal, self._silence)
         else:
             try:
                 await serve_session(self._sessions, exchange, decision, principal)
             except Overloaded as error:
                 id = incoming.id if isinstance(incoming, Request) else None
                 await exchange.overloaded(error.message, error.retry_after, id)
+
+
+def _path_in(scope: Scope) -> str:
+    # Mounted, some servers leave the mount point in the path, as ASGI 3 has it, and some take it away.
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", "")).rstrip("/")
 
 
 def _unauthorized(error: AuthorizationError) -> Refusal:
@@ -176,14 +251,14 @@ def _unauthorized(error: AuthorizationError) -> Refusal:
     return Refusal(status, ErrorResponse(None, int(Code.INVALID_REQUEST), str(error)), headers)
 
 
-async def _preflight(exchange: Exchange) -> None:
+async def _preflight(exchange: Exchange, methods: tuple[str, ...]) -> None:
     """What a browser asks before it sends a request that is not simple. Which headers it may send is no secret."""
     wanted = exchange.headers.get("access-control-request-headers", "")
     allowed = wanted if _HEADER_LIST.fullmatch(wanted) else "content-type"
     await exchange.respond(
         204,
         headers=[
-            (b"access-control-allow-methods", b"POST, GET, DELETE"),
+            (b"access-control-allow-methods", ", ".join(methods).encode("ascii")),
             (b"access-control-allow-headers", allowed.encode("ascii")),
             (b"access-control-max-age", b"600"),
         ],

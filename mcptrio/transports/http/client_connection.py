@@ -24,6 +24,8 @@ __all__ = ["ClientConnection", "HTTPResponse"]
 _CHUNK: Final = 64 * 1024
 _HEAD: Final = 64 * 1024
 """Bytes of a response's head, of a chunk's and of the trailers; what comes with one read may pass."""
+_INTERIM: Final = 100
+"""Responses before the one that counts: 100 Continue, 103 Early Hints; a few are usual."""
 _CLOSED_HERE: Final = "the client has closed the connection"
 
 
@@ -75,13 +77,11 @@ class ClientConnection:
         except trio.ClosedResourceError as error:
             raise ConnectionClosed(_CLOSED_HERE) from error
         try:
-            while not isinstance(event := await self._next(), h11.Response):
-                pass  # 100 Continue, 103 Early Hints
+            return HTTPResponse(self, await self._head(), release)
         except RequestFailed as error:
             if broken is not None:
                 raise broken from error
             raise
-        return HTTPResponse(self, event, release)
 
     async def read(self) -> bytes:
         """The next bytes of the response's body; empty at its end.
@@ -122,6 +122,12 @@ class ClientConnection:
     def close(self) -> None:
         """Close the socket; who waits for it gets ConnectionClosed. TLS is not told goodbye, as with most clients."""
         self._socket.close()
+
+    async def _head(self) -> h11.Response:
+        for _ in range(_INTERIM + 1):
+            if isinstance(event := await self._next(), h11.Response):
+                return event
+        raise RequestFailed(f"more than {_INTERIM} informational responses came, and no answer")
 
     async def _next(self) -> h11.Event | type[h11.PAUSED]:
         while True:

@@ -52,7 +52,7 @@ _OURS: Final = frozenset(
         "upgrade",
     }
 )
-_OURS_PREFIX: Final = "mcp-param-"
+_OURS_PREFIXES: Final = ("mcp-param-", "sec-websocket-")
 _AUTH: Final = "authorization"
 _LARGEST: Final = 2**64
 """Integers beyond are written as null, so no header repeats them."""
@@ -115,6 +115,10 @@ class ClientHeaders:
             headers.append((b"Last-Event-ID", last_event_id.encode()))
         return headers
 
+    def of_upgrade(self) -> RawHeaders:
+        """Of the request that opens a WebSocket, beside the WebSocket's own."""
+        return [*self._every]
+
     def of_delete(self, revision: Revision | None, *, session: str) -> RawHeaders:
         return [*self._every, *_of_session(revision, session)]
 
@@ -125,7 +129,7 @@ def _every(endpoint: Endpoint, headers: Mapping[str, str]) -> RawHeaders:
         lowered = name.lower()
         if _TOKEN.fullmatch(name) is None:
             raise ValueError(f"headers: expected a header's name, got {name[:80]!r}")
-        if lowered in _OURS or lowered.startswith(_OURS_PREFIX):
+        if lowered in _OURS or lowered.startswith(_OURS_PREFIXES):
             raise ValueError(f"headers: {name} is set by the protocol and cannot be given")
         if _VALUE.fullmatch(value) is None:
             # The value may be a secret.

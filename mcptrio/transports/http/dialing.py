@@ -17,9 +17,7 @@ import os
 import re
 import socket
 import ssl
-import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Final
 
 import h11
@@ -27,23 +25,12 @@ import trio
 from attrs import frozen
 
 from mcptrio.errors import ConfigError, RequestFailed
+from mcptrio.transports.http.client_tls import system_trust
 from mcptrio.transports.http.endpoint import Endpoint, shown_url
-
-if sys.platform == "win32" or sys.platform == "darwin":  # spelled so that type checkers see it
-    # There the certificates are in the system's own store, which OpenSSL does not read.
-    import truststore
 
 __all__ = ["DEFAULT_DIALING", "Dialer", "Dialing", "find_proxy"]
 
 _LOOPBACK: Final = "localhost"
-_BUNDLES: Final = (
-    "/etc/ssl/certs/ca-certificates.crt",  # Debian, Alpine
-    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",  # Fedora, RHEL
-    "/etc/pki/tls/certs/ca-bundle.crt",  # the same, older
-    "/etc/ssl/ca-bundle.pem",  # SUSE
-    "/etc/ssl/cert.pem",  # Arch, BSD
-)
-"""Where distributions keep certificates. A Python that was built elsewhere looks where its builder kept them."""
 _CHUNK: Final = 16 * 1024
 _HEAD: Final = 64 * 1024
 """Bytes of a proxy's answer."""
@@ -69,20 +56,24 @@ DEFAULT_DIALING: Final = Dialing()
 class Dialer:
     """Connects to one endpoint's host.
 
+    Args:
+        tunnels: whether a proxy is asked for a tunnel without TLS too, since what is spoken is not just HTTP.
+
     Raises:
         ConfigError: the environment names a proxy that cannot be used.
     """
 
-    def __init__(self, endpoint: Endpoint, dialing: Dialing) -> None:
+    def __init__(self, endpoint: Endpoint, dialing: Dialing, *, tunnels: bool = False) -> None:
         self._endpoint = endpoint
         self._dialing = dialing
+        self._tunnels = tunnels or endpoint.scheme == "https"
         self._tls = dialing.tls
         self._proxy = find_proxy(endpoint, os.environ) if dialing.trust_env else None
 
     @property
     def forwarded(self) -> Endpoint | None:
         """The proxy that wants to see whole requests; with TLS it sees only a tunnel."""
-        return self._proxy if self._endpoint.scheme == "http" else None
+        return None if self._tunnels else self._proxy
 
     async def dial(self) -> tuple[trio.abc.Stream, trio.SocketStream]:
         """A new connection, ready for HTTP, and the socket below all layers.
@@ -120,7 +111,7 @@ class Dialer:
         if self._proxy is not None:
             if self._proxy.scheme == "https":
                 stream = await self._secure(stream, self._proxy)
-            if self._endpoint.scheme == "https":
+            if self._tunnels:
                 await _tunnel(stream, self._proxy, self._endpoint)
         if self._endpoint.scheme == "https":
             stream = await self._secure(stream, self._endpoint)
@@ -128,7 +119,7 @@ class Dialer:
 
     async def _secure(self, stream: trio.abc.Stream, peer: Endpoint) -> trio.abc.Stream:
         if self._tls is None:
-            self._tls = _system_trust(trust_env=self._dialing.trust_env)
+            self._tls = system_trust(trust_env=self._dialing.trust_env)
         # https_compatible: most servers close without TLS's own goodbye; HTTP says itself where a message ends.
         secured = trio.SSLStream(stream, self._tls, server_hostname=peer.host, https_compatible=True)
         try:
@@ -233,27 +224,6 @@ async def _tunnel(stream: trio.abc.Stream, proxy: Endpoint, endpoint: Endpoint) 
         raise _failed(f"the proxy {proxy.authority} gave no answer that can be read: {_reason(error)}") from error
     if not 200 <= event.status_code < 300:
         raise _failed(f"the proxy {proxy.authority} refused to connect to {there}: HTTP {event.status_code}")
-
-
-def _system_trust(*, trust_env: bool) -> ssl.SSLContext:
-    """A context for what the system, or the environment instead of it, trusts."""
-    file = os.environ.get("SSL_CERT_FILE") if trust_env else None
-    folder = os.environ.get("SSL_CERT_DIR") if trust_env else None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    if not (file or folder):
-        if sys.platform == "win32" or sys.platform == "darwin":
-            context = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        else:
-            paths = ssl.get_default_verify_paths()
-            file = next((each for each in (paths.openssl_cafile, *_BUNDLES) if Path(each).is_file()), None)
-            folder = paths.openssl_capath if Path(paths.openssl_capath).is_dir() else None
-    if file or folder:
-        try:
-            context.load_verify_locations(file, folder)
-        except OSError as error:  # ssl.SSLError is one
-            raise _failed(f"no certificates can be read from {file or folder}: {_reason(error)}") from error
-    context.set_alpn_protocols(["http/1.1"])
-    return context
 
 
 def _failed(message: str) -> RequestFailed:

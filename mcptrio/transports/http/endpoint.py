@@ -18,7 +18,8 @@ from attrs import field, frozen
 
 __all__ = ["Endpoint", "shown_url"]
 
-_PORTS: Final = {"http": 80, "https": 443}
+_PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443}
+_HTTP: Final = ("http", "https")
 _LONGEST: Final = 8192
 """Characters of a URL."""
 _UNSAFE: Final = re.compile(r"[\x00-\x20\x7f-\x9f\ud800-\udfff\\]")
@@ -34,7 +35,7 @@ class Endpoint:
     """Where requests go. Made by :meth:`parse`."""
 
     scheme: str
-    """``http`` or ``https``."""
+    """``http`` or ``https``; of a WebSocket ``ws`` or ``wss``."""
     host: str
     """In ASCII and lower case; an IPv6 address without brackets."""
     port: int
@@ -44,11 +45,15 @@ class Endpoint:
     """The value of ``Authorization`` that the URL's userinfo stands for."""
 
     @classmethod
-    def parse(cls, url: str) -> Endpoint:
+    def parse(cls, url: str, schemes: tuple[str, str] = _HTTP) -> Endpoint:
         """
+        Args:
+            schemes: one of which is expected: ``("ws", "wss")`` for a WebSocket.
+
         Raises:
-            ValueError: not an http or https URL with a host; the message does not repeat credentials or the query.
+            ValueError: not a URL of such a scheme with a host; the message does not repeat credentials or the query.
         """
+        expected = " or ".join(f"{scheme}://host/path" for scheme in schemes)
         if len(url) > _LONGEST:
             raise ValueError(f"url: expected at most {_LONGEST} characters, got {len(url)}")
         if _UNSAFE.search(url):
@@ -58,9 +63,9 @@ class Endpoint:
             port = parts.port
             host = _ascii_host(parts.hostname or "")
         except ValueError as error:  # UnicodeError is one
-            raise ValueError(f"url: expected http://host/path or https://host/path, got {_mangled(url)}") from error
-        if parts.scheme not in _PORTS or not host or port == 0:
-            raise ValueError(f"url: expected http://host/path or https://host/path, got {_mangled(url)}")
+            raise ValueError(f"url: expected {expected}, got {_mangled(url)}") from error
+        if parts.scheme not in schemes or not host or port == 0:
+            raise ValueError(f"url: expected {expected}, got {_mangled(url)}")
         query = f"?{quote(parts.query, safe=_AS_IS)}" if parts.query else ""
         return cls(
             scheme=parts.scheme,

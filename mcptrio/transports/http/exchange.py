@@ -10,12 +10,13 @@ Source: ASGI 3.0, HTTP and WebSocket message format; WHATWG HTML 9.2 (event stre
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import trio
 from attrs import define, field, frozen
 
 from mcptrio.errors import Code, ConnectionClosed
+from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.protocol import sse
 from mcptrio.protocol.jsonrpc import encode
 from mcptrio.protocol.messages import ErrorResponse, Message
@@ -48,6 +49,7 @@ class HTTPLimits:
         body_timeout: seconds for a body to arrive.
         write_timeout: seconds one write may wait for the client to read.
         streams: exchanges open at the same time on the endpoint; more are answered with 503.
+        connections: open at the same time on the server of :func:`mcptrio.serve_http`; more are answered with 503.
         keep_alive: seconds of silence after which a response becomes a stream, and a stream gets a comment.
         priming: seconds after which a call of a session becomes a stream that can be resumed, where its revision
             primes streams: long enough that quick answers stay plain JSON, short enough to survive a broken line.
@@ -64,6 +66,7 @@ class HTTPLimits:
     body_timeout: float = 30.0
     write_timeout: float = 30.0
     streams: int = 1000
+    connections: int = 10_000
     keep_alive: float = 15.0
     priming: float = 1.0
     retry: int = 1000
@@ -72,12 +75,29 @@ class HTTPLimits:
     window: int = 256
 
 
+class Connected(Protocol):
+    """What our own server knows of a request beside what ASGI says; see :mod:`mcptrio.transports.http1.exchange`.
+
+    Where it is there, writes are bounded by the server, and nobody has to wait for the client to leave.
+    """
+
+    def body_now(self) -> bytes | None:
+        """The whole body if it is here."""
+        ...
+
+    def on_disconnect(self, callback: Callable[[], None]) -> None:
+        """Call it once when the client leaves before the response is complete; replaces the one given before."""
+        ...
+
+
 @define(eq=False)
 class Exchange:
     headers: Headers
     limits: HTTPLimits
     _receive: Receive
     _send: Send
+    _connected: Connected | None = None
+    """``None`` on somebody else's server."""
     common: list[tuple[bytes, bytes]] = field(factory=list)
     """Headers of every response to this request: CORS, the session."""
     streaming: bool = False
@@ -99,6 +119,9 @@ class Exchange:
         Raises:
             ConnectionClosed: the client left.
         """
+        whole = self._connected.body_now() if self._connected is not None else None
+        if whole is not None:
+            return whole if len(whole) <= self.limits.body_bytes else self._too_large(len(whole))
         parts: list[bytes] = []
         size = 0
         with trio.move_on_after(self.limits.body_timeout) as scope:
@@ -109,14 +132,36 @@ class Exchange:
                 part = event.get("body", b"")
                 size += len(part)
                 if size > self.limits.body_bytes:
-                    limit = self.limits.body_bytes
-                    return Refusal.because(413, f"body of at least {size} bytes: the limit is {limit} bytes")
+                    return self._too_large(size)
                 parts.append(part)
                 if not event.get("more_body"):
                     return parts[0] if len(parts) == 1 else b"".join(parts)
         if scope.cancelled_caught:
             return Refusal.because(408, f"expected the body within {self.limits.body_timeout:g} s, got {size} bytes")
         raise ConnectionClosed("the client has left")
+
+    async def while_connected(self, work: Callable[[], Awaitable[object]], leave: Callable[[], None]) -> None:
+        """Do it, and call ``leave`` if the client leaves meanwhile. Only after :meth:`body`.
+
+        What ``work`` raises comes out as it is.
+        """
+
+        def left() -> None:
+            self.gone = True
+            leave()
+
+        if self._connected is not None:
+            self._connected.on_disconnect(left)
+            await work()
+            return
+
+        async def watch() -> None:
+            await self.disconnected()
+            left()
+
+        async with open_hidden_nursery() as nursery:
+            nursery.start_soon(watch)
+            await work()
 
     async def disconnected(self) -> None:
         """Wait until the client leaves. Only after :meth:`body`."""
@@ -131,8 +176,13 @@ class Exchange:
         head = [*self.common, *headers, (b"content-length", b"%d" % len(body))]
         if body:
             head.append((b"content-type", media.encode()))
+        start = {"type": "http.response.start", "status": status, "headers": head}
+        if self._connected is not None:
+            await self._send(start)
+            await self._send({"type": "http.response.body", "body": body})
+            return
         with trio.move_on_after(self.limits.write_timeout) as scope:
-            await self._send({"type": "http.response.start", "status": status, "headers": head})
+            await self._send(start)
             await self._send({"type": "http.response.body", "body": body})
         if scope.cancelled_caught:
             self.gone = True
@@ -179,6 +229,10 @@ class Exchange:
     async def end(self) -> None:
         """The end of the stream of events."""
         await self._write({"type": "http.response.body", "body": b""})
+
+    def _too_large(self, size: int) -> Refusal:
+        limit = self.limits.body_bytes
+        return Refusal.because(413, f"body of at least {size} bytes: the limit is {limit} bytes")
 
     async def _write(self, event: MutableMapping[str, Any]) -> None:
         with trio.move_on_after(self.limits.write_timeout) as scope:

@@ -9,12 +9,14 @@ Source: RFC 9110 sections 5.3, 8.3, 12.4.2, 12.5.1; MCP 2026-07-28, basic/transp
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar, overload
 
 from mcptrio.errors import HeaderMismatch, InvalidRequest
 
 __all__ = ["EVENT_STREAM", "JSON", "Headers", "accepts", "is_json"]
+
+_T = TypeVar("_T")
 
 JSON: Final = "application/json"
 EVENT_STREAM: Final = "text/event-stream"
@@ -32,21 +34,36 @@ class Headers(Mapping[str, str]):
         raw: as ASGI has them: pairs of bytes.
     """
 
-    __slots__ = ("_values", "size")
+    __slots__ = ("_raw", "_repeated", "_values")
 
-    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
-        values: dict[str, list[str]] = {}
-        size = 0
-        for name, value in raw:
-            # 4: the colon, the space and the line's end, so that many empty headers count too.
-            size += len(name) + len(value) + 4
-            values.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1").strip(" \t"))
-        self._values = values
-        self.size = size
+    def __init__(self, raw: Sequence[tuple[bytes, bytes]]) -> None:
+        self._raw = raw
+        self._values = {str(name, "latin-1").lower(): str(value, "latin-1").strip(" \t") for name, value in raw}
+        self._repeated: dict[str, list[str]] = {}
+        if len(self._values) < len(raw):
+            for name, value in raw:
+                self._repeated.setdefault(str(name, "latin-1").lower(), []).append(str(value, "latin-1").strip(" \t"))
+            for each, values in self._repeated.items():
+                self._values[each] = ", ".join(values)
+
+    @property
+    def size(self) -> int:
         """Bytes on the wire, about."""
+        # 4: the colon, the space and the line's end, so that many empty headers count too.
+        return sum([len(name) + len(value) + 4 for name, value in self._raw])
 
     def __getitem__(self, name: str) -> str:
-        return ", ".join(self._values[name])
+        return self._values[name]
+
+    @overload
+    def get(self, key: str, /) -> str | None: ...
+    @overload
+    def get(self, key: str, /, default: str) -> str: ...
+    @overload
+    def get(self, key: str, /, default: _T) -> str | _T: ...
+    def get(self, key: str, /, default: Any = None) -> Any:
+        # Mapping's own asks by raising and catching, a dozen times a request.
+        return self._values.get(key, default)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
@@ -63,19 +80,16 @@ class Headers(Mapping[str, str]):
         Raises:
             HeaderMismatch: it came more than once.
         """
-        values = self._values.get(name)
-        if values is None:
-            return None
-        if len(values) > 1:
-            raise HeaderMismatch(f"expected one {name} header, got {len(values)}")
-        return values[0]
+        if self._repeated and len(self._repeated.get(name, ())) > 1:
+            raise HeaderMismatch(f"expected one {name} header, got {len(self._repeated[name])}")
+        return self._values.get(name)
 
     def check_singular(self) -> None:
         """
         Raises:
             InvalidRequest: a header that may come once came more than once.
         """
-        for name, values in self._values.items():
+        for name, values in self._repeated.items():
             if len(values) > 1 and name in _SINGULAR:
                 raise InvalidRequest(f"expected one {name} header, got {len(values)}")
 

@@ -25,8 +25,9 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper, ASGIFramework, LifespanState
 from hypercorn.utils import repr_socket_addr
 
-from mcptrio.transports.http.hypercorn_config import LOG, ConnectionLimits, ServerConfig
+from mcptrio.transports.http.hypercorn_config import ServerConfig
 from mcptrio.transports.http.hypercorn_connection import Connection
+from mcptrio.transports.http1.limits import LOG, ConnectionLimits
 
 __all__ = ["ASGIApp", "ConnectionLimits", "serve"]
 
@@ -45,6 +46,7 @@ async def serve(
     *,
     bind: str | Sequence[str] = "127.0.0.1:8000",
     tls: ssl.SSLContext | None = None,
+    leaving: trio.Event | None = None,
     shutdown: trio.Event | None = None,
     shutdown_timeout: float = 3.0,
     limits: ConnectionLimits | None = None,
@@ -54,6 +56,8 @@ async def serve(
 
     Args:
         bind: ``host:port`` (port 0 takes a free one), ``[v6]:port``, ``unix:/path`` or ``fd://N``; several for several.
+        leaving: set it some time before ``shutdown``: nothing more is accepted, and connections end with their next
+            response.
         shutdown: set it for an orderly end. Cancelling this call ends it at once, without the lifespan's shutdown.
         shutdown_timeout: seconds that running requests get after ``shutdown``; then their connections are cut.
         task_status: started with the URLs, in the order of ``bind``.
@@ -65,6 +69,7 @@ async def serve(
     config = ServerConfig(limits)
     config.bind = [bind] if isinstance(bind, str) else list(bind)
     server = _Server(cast(AppWrapper, ASGIWrapper(cast(ASGIFramework, app))), config, limits, tls)
+    server.leaving = leaving
     await server.run(trio.Event() if shutdown is None else shutdown, shutdown_timeout, task_status)
 
 
@@ -91,6 +96,7 @@ class _Server:
         self._connections: set[Connection] = set()
         self._draining = False
         self._empty = trio.Event()
+        self.leaving: trio.Event | None = None
 
     async def run(self, shutdown: trio.Event, timeout: float, task_status: trio.TaskStatus[list[str]]) -> None:
         lifespan = _Lifespan(self._app, self._config, self._state)
@@ -113,8 +119,10 @@ class _Server:
                         for url in urls:
                             LOG.info("serving on %s", url)
                         task_status.started(urls)
-                        await shutdown.wait()
+                        await self._until(shutdown)
                         accepting.cancel_scope.cancel()
+                    await self._context.terminated.set()
+                    await shutdown.wait()
                 finally:
                     if not shutdown.is_set():
                         # Cancelled from outside. Cancellation does not reach a write in its shield; this does.
@@ -124,6 +132,20 @@ class _Server:
         finally:
             for path in self._unix_paths():
                 path.unlink(missing_ok=True)
+
+    async def _until(self, shutdown: trio.Event) -> None:
+        """Wait until no more is to be accepted."""
+        if self.leaving is None:
+            await shutdown.wait()
+            return
+        async with trio.open_nursery() as nursery:
+
+            async def watch(event: trio.Event) -> None:
+                await event.wait()
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(watch, shutdown)
+            nursery.start_soon(watch, self.leaving)
 
     async def _drain(self, timeout: float) -> None:
         """Wait until the last connection has closed, at most ``timeout`` seconds; then cut what is left."""

@@ -5,13 +5,12 @@ Made by :mod:`mcptrio.transports.http.hypercorn` for every accepted socket. Diff
 - whatever goes wrong inside ends this connection only, and is logged;
 - a write is shielded (half a chunk would garble the response) but bounded: a peer that stops reading is cut off;
 - idle connections and slow request heads have a deadline on the reader instead of a task for each request;
-- head and body leave in one write, and nothing is written for an empty end: 1.5 to 1.9 times the requests per second;
-- HTTP/2 on a plain connection is refused unless asked for;
+- HTTP/1.1 is :mod:`mcptrio.transports.http.hypercorn_http1`'s, 1.5 to 1.9 times the requests per second;
 - the end lingers for a moment, so that a peer which is still uploading reads why it was refused.
 
 The one rule: ``run`` never raises but for cancellation, and has closed the socket when it returns.
 
-Source: hypercorn 0.18 ``trio/tcp_server.py``, ``protocol/h11.py``; RFC 9112 sections 6.3 and 9.6.
+Source: hypercorn 0.18 ``trio/tcp_server.py``; RFC 9112 sections 6.3 and 9.6.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
+from collections.abc import Awaitable, Callable
 from math import inf
 from typing import Any, Final
 
@@ -27,103 +27,50 @@ import trio
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData, Updated
 from hypercorn.protocol import ProtocolWrapper
-from hypercorn.protocol.events import Body, EndBody, Response
-from hypercorn.protocol.events import Event as StreamEvent
-from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.trio.task_group import TaskGroup, _handle
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper, ConnectionState, LifespanState
 from hypercorn.utils import parse_socket_addr
 
-from mcptrio.transports.http.hypercorn_config import LOG, ConnectionLimits
+from mcptrio.transports.http.hypercorn_http1 import HTTP1
+from mcptrio.transports.http.tls import tls_extension
+from mcptrio.transports.http1.limits import LOG, ConnectionLimits
 
 __all__ = ["Connection"]
 
 _CHUNK: Final = 64 * 1024
+_LAST: Final = ("http.disconnect", "websocket.disconnect")
 _LINGER: Final = 0.5
 """Seconds of reading away an upload that was refused, before the socket is closed."""
-
-
-class _H11(H11Protocol):
-    """HTTP/1.1 that writes once per response, and refuses what should not have come."""
-
-    _held: bytes = b""
-    limits: ConnectionLimits
-
-    async def stream_send(self, event: StreamEvent) -> None:
-        # ASGI starts a response with its first body message, so holding the head back until then loses nothing.
-        if isinstance(event, Response) and event.status_code >= 200:
-            headers = [*event.headers, *self.config.response_headers("h11")]
-            if self.context.terminated.is_set():
-                headers.append((b"connection", b"close"))
-            self._held = self._encode(h11.Response(headers=headers, status_code=event.status_code))
-        elif isinstance(event, Body):
-            await self._write(self._encode(h11.Data(data=event.data)))
-        elif isinstance(event, EndBody):
-            await self._write(self._encode(h11.EndOfMessage()))
-        else:
-            await super().stream_send(event)
-
-    async def _write(self, data: bytes) -> None:
-        data, self._held = self._held + data, b""
-        if data:
-            await self.send(RawData(data=data))
-
-    def _encode(self, event: Any) -> bytes:
-        try:
-            return self.connection.send(event) or b""
-        except h11.LocalProtocolError:
-            if self.connection.their_state != h11.ERROR:
-                raise
-            return b""
-
-    async def _check_protocol(self, event: h11.Request) -> None:
-        if self.limits.http2:
-            await super()._check_protocol(event)
-
-    async def _create_stream(self, request: h11.Request) -> None:
-        size = (
-            len(request.method)
-            + len(request.target)
-            + sum([len(n) + len(v) + 4 for n, v in request.headers.raw_items()])
-        )
-        if request.method == b"PRI" or request.http_version == b"2.0":
-            await self._refuse(505)
-        elif size > self.limits.header_bytes:
-            # h11 bounds only a head that is incomplete; one that came in a single read passes it.
-            await self._refuse(431)
-        elif request.method == b"CONNECT" or not request.target.isascii():
-            await self._refuse(400)
-        else:
-            await super()._create_stream(request)
-
-    async def _refuse(self, status: int) -> None:
-        await self._send_error_response(status)
-        await self.send(Closed())
 
 
 class _Inbox:
     """What an application receives. No checkpoint while there is room or something to take, unlike a memory channel.
 
     Args:
-        max_events: how many may be queued; then the reader of the socket waits.
+        max_events: how many may be queued; then the reader of the socket waits. The disconnect, after which nothing
+            comes, has always room.
+        before_waiting: awaited when the application is about to wait.
     """
 
-    def __init__(self, max_events: int) -> None:
+    def __init__(self, max_events: int, before_waiting: Callable[[], Awaitable[None]] | None) -> None:
         self._max = max(1, max_events)
+        self._before_waiting = before_waiting
         self._events: deque[Any] = deque()
         self._takers = trio.lowlevel.ParkingLot()
         self._room = trio.lowlevel.ParkingLot()
 
     async def send(self, event: Any) -> None:
         """Queue an event; waits while the queue is full."""
-        while len(self._events) >= self._max:
+        while len(self._events) >= self._max and event["type"] not in _LAST:
             await self._room.park()
         self._events.append(event)
         self._takers.unpark()
 
     async def receive(self) -> Any:
         """The next event; waits while there is none."""
+        if not self._events and self._before_waiting is not None:
+            await self._before_waiting()
         while not self._events:
             await self._takers.park()
         self._room.unpark()
@@ -133,10 +80,24 @@ class _Inbox:
 class _Tasks(TaskGroup):
     """Hypercorn's, with our queue to the application."""
 
+    before_waiting: Callable[[], Awaitable[None]] | None = None
+
     async def spawn_app(self, app: AppWrapper, config: Config, scope: Any, send: Any) -> Any:
-        inbox = _Inbox(config.max_app_queue_size)
+        inbox = _Inbox(config.max_app_queue_size, self.before_waiting)
         self.spawn(_handle, app, config, scope, inbox.receive, send, trio.to_thread.run_sync, trio.from_thread.run)
         return inbox.send
+
+
+class _Told:
+    """An application that is told of the TLS below the connection."""
+
+    def __init__(self, app: AppWrapper, tls: dict[str, Any]) -> None:
+        self._app = app
+        self._tls = tls
+
+    async def __call__(self, scope: Any, receive: Any, send: Any, sync_spawn: Any, call_soon: Any) -> None:
+        scope.setdefault("extensions", {})["tls"] = self._tls
+        await self._app(scope, receive, send, sync_spawn, call_soon)
 
 
 class Connection:
@@ -198,9 +159,11 @@ class Connection:
             if handshake.cancelled_caught:
                 return
             alpn = transport.selected_alpn_protocol()
+            self._app = _Told(self._app, tls_extension(transport))
             transport = transport.transport_stream
         sock = transport.socket
-        async with _Tasks() as task_group:
+        tasks = _Tasks()
+        async with tasks as task_group:
             self._protocol = ProtocolWrapper(
                 self._app,
                 self._config,
@@ -215,7 +178,7 @@ class Connection:
             )
             if alpn != "h2":
                 inner = self._protocol.protocol
-                protocol = _H11(
+                protocol = HTTP1(
                     self._app,
                     self._config,
                     self._context,
@@ -226,7 +189,8 @@ class Connection:
                     self._protocol.server,
                     self._send,
                 )
-                protocol.limits = self._limits
+                protocol.begin(self._limits)
+                tasks.before_waiting = protocol.ask_to_continue
                 self._protocol.protocol = protocol
             await self._protocol.initiate()
             await self._read()
@@ -307,18 +271,14 @@ class Connection:
             return data
 
     async def _tell_application(self) -> None:
-        """Queue the disconnect, before the reader is cancelled: it may be the one who queues it.
-
-        An application that reads nothing while its queue is full does not learn of it; its next read blocks, its next
-        write goes nowhere.
-        """
+        """Queue the disconnect, before the reader is cancelled: it may be the one who queues it."""
         with trio.move_on_after(_LINGER):
             await self._protocol.handle(Closed())
 
     def _is_uploading(self) -> bool:
         """Whether the peer is still sending a request that is refused or answered already."""
         protocol = self._protocol.protocol
-        return isinstance(protocol, _H11) and protocol.connection.their_state in (h11.SEND_BODY, h11.ERROR)
+        return isinstance(protocol, HTTP1) and protocol.connection.their_state in (h11.SEND_BODY, h11.ERROR)
 
     def _half_close(self) -> None:
         """Tell the peer that the response has ended, even while the application is still tidying up."""

@@ -11,6 +11,7 @@ basic/transports/streamable-http, "Receiving Responses".
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 import trio
@@ -34,7 +35,7 @@ from mcptrio.transports.http.endpoint import shown_url
 from mcptrio.transports.http.event_stream import Bookmark, EventStream
 from mcptrio.transports.http.headers import EVENT_STREAM, JSON
 
-__all__ = ["Answer", "AnswerReader", "finish", "read_refusal"]
+__all__ = ["EXPLAINED", "Answer", "AnswerReader", "finish", "read_refusal", "refusal"]
 
 _log = logging.getLogger("mcptrio.http.client")
 
@@ -179,9 +180,18 @@ async def read_refusal(response: HTTPResponse) -> RequestFailed:
         pass  # it broke off; the status says enough
     finally:
         response.close()
-    status = response.status
+    return refusal(response.status, response.headers, body)
+
+
+def refusal(status: int, headers: Mapping[str, str], body: bytes | bytearray) -> RequestFailed:
+    """What a refusal says.
+
+    Args:
+        headers: names in lower case.
+        body: or the beginning of it.
+    """
     if status in (301, 302, 303, 307, 308):
-        there = shown_url(response.headers.get("location", ""))
+        there = shown_url(headers.get("location", ""))
         return RequestFailed(f"HTTP {status}: the server redirects to {there}; use that URL", status=status)
     if status < 300:
         return RequestFailed(f"HTTP {status}: expected an answer, got none", status=status)

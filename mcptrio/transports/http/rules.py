@@ -1,7 +1,7 @@
 """What is to be done with an HTTP request, decided without doing it.
 
 Called by the ASGI entry: :func:`judge_head` before the body is read, then :func:`judge_post` with the decoded body or
-:func:`judge_bodiless` for GET and DELETE. No clock, no I/O, no engine.
+:func:`judge_bodiless` for GET and DELETE; :func:`judge_upgrade` for a WebSocket. No clock, no I/O, no engine.
 The one rule: the first rung that fails decides, and the rungs stand in this order: head, parse, envelope, headers
 against body, mirrored parameters. Version, method and client capability come between the last two and belong to the
 engine; they cannot be confused with ours, because a tool whose method is not served mirrors nothing.
@@ -11,7 +11,7 @@ Source: MCP 2026-07-28, basic/transports/streamable-http; MCP 2025-11-25, basic/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from attrs import frozen
@@ -34,6 +34,8 @@ from mcptrio.transports.http.mirror import check_method, check_parameters
 
 __all__ = [
     "SESSION_ID",
+    "STREAMABLE",
+    "SUBPROTOCOL",
     "VERSION",
     "Answer",
     "Decision",
@@ -46,11 +48,16 @@ __all__ = [
     "judge_bodiless",
     "judge_head",
     "judge_post",
+    "judge_upgrade",
     "status_of",
 ]
 
 VERSION: Final = "mcp-protocol-version"
 SESSION_ID: Final = "mcp-session-id"
+SUBPROTOCOL: Final = "mcp"
+"""Of a WebSocket."""
+STREAMABLE: Final = ("POST", "GET", "DELETE")
+"""The methods of the endpoint of Streamable HTTP."""
 _LAST_EVENT_ID: Final = "last-event-id"
 
 _STATUSES: Final[Mapping[int, int]] = {
@@ -130,22 +137,21 @@ def status_of(error: ErrorResponse) -> int:
     return _STATUSES.get(error.code, 200)
 
 
-def judge_head(method: str, headers: Headers, *, header_bytes: int, body_bytes: int) -> Refusal | None:
-    """What can be refused before the body is read; ``None`` lets it pass."""
-    if headers.size > header_bytes:
-        return Refusal.because(431, f"headers of {headers.size} bytes: the limit is {header_bytes} bytes")
-    try:
-        headers.check_singular()
-    except InvalidRequest as error:
-        return Refusal(400, ErrorResponse.of(None, error))
+def judge_head(
+    method: str, headers: Headers, *, methods: tuple[str, ...] = STREAMABLE, header_bytes: int, body_bytes: int
+) -> Refusal | None:
+    """What can be refused before the body is read; ``None`` lets it pass.
+
+    Args:
+        methods: those of the path.
+    """
+    refusal = _judge_headers(headers, header_bytes)
+    if refusal is not None:
+        return refusal
     length = headers.get("content-length")
-    if "transfer-encoding" in headers and length is not None:
-        # RFC 9112 section 6.3: "ought to be handled as an error"; it is how requests are smuggled.
-        return Refusal.because(400, "expected Transfer-Encoding or Content-Length, got both", (b"connection", b"close"))
-    if method not in {"POST", "GET", "DELETE"}:
-        return Refusal.because(
-            405, f"expected POST, GET or DELETE, got {method[:20]}", (b"allow", b"POST, GET, DELETE")
-        )
+    if method not in methods:
+        allowed = ", ".join(methods)
+        return Refusal.because(405, f"expected {allowed}, got {method[:20]}", (b"allow", allowed.encode("ascii")))
     accept = headers.get("accept")
     if method == "POST":
         if length is not None and not (length.isascii() and length.isdigit() and len(length) < 19):
@@ -159,6 +165,19 @@ def judge_head(method: str, headers: Headers, *, header_bytes: int, body_bytes: 
     elif method == "GET" and not (accept and accepts(accept, EVENT_STREAM)):
         return Refusal.because(406, f"Accept: expected {EVENT_STREAM}")
     return None
+
+
+def judge_upgrade(headers: Headers, subprotocols: Sequence[str], *, header_bytes: int) -> Refusal | None:
+    """Why a WebSocket may not be opened; ``None`` lets it pass.
+
+    Args:
+        subprotocols: that the client offers.
+    """
+    refusal = _judge_headers(headers, header_bytes)
+    if refusal is None and SUBPROTOCOL not in subprotocols:
+        got = ", ".join(subprotocols)[:80] or "none"
+        return Refusal.because(400, f"Sec-WebSocket-Protocol: expected {SUBPROTOCOL}, got {got}")
+    return refusal
 
 
 def judge_post(
@@ -199,6 +218,19 @@ def judge_bodiless(method: str, headers: Headers) -> Decision:
         return End(session)
     event_id = headers.get(_LAST_EVENT_ID)
     return Resume(session, event_id) if event_id else Listen(session)
+
+
+def _judge_headers(headers: Headers, header_bytes: int) -> Refusal | None:
+    if headers.size > header_bytes:
+        return Refusal.because(431, f"headers of {headers.size} bytes: the limit is {header_bytes} bytes")
+    try:
+        headers.check_singular()
+    except InvalidRequest as error:
+        return Refusal(400, ErrorResponse.of(None, error))
+    if "transfer-encoding" in headers and "content-length" in headers:
+        # RFC 9112 section 6.3: "ought to be handled as an error"; it is how requests are smuggled.
+        return Refusal.because(400, "expected Transfer-Encoding or Content-Length, got both", (b"connection", b"close"))
+    return None
 
 
 def _judge_request(

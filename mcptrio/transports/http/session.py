@@ -8,6 +8,7 @@ Source: MCP 2025-11-25, basic/transports, "Streamable HTTP".
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -16,7 +17,7 @@ import trio
 from attrs import frozen
 
 from mcptrio.abc import EventStore, Outlet, PeerSession, Principal, SessionRecord, SessionStore
-from mcptrio.errors import ConnectionClosed
+from mcptrio.errors import ConnectionClosed, StoreFailed
 from mcptrio.outbox import Item
 from mcptrio.protocol.jsonrpc import decode
 from mcptrio.protocol.messages import Batch, Message, Notification
@@ -24,6 +25,7 @@ from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.protocol.revisions.revision import HTTPTraits
 from mcptrio.transports.http.exchange import HTTPLimits
 from mcptrio.transports.http.replicas import Replicas
+from mcptrio.transports.http.silence import Silence
 from mcptrio.transports.http.streams import Stream, Wakes
 
 __all__ = ["NOWHERE", "POST", "STANDING", "Session", "Shared"]
@@ -32,6 +34,8 @@ STANDING: Final = "g"
 """How the ids of sessions' own streams begin."""
 POST: Final = "p"
 """How the ids of the streams of requests begin."""
+
+_log = logging.getLogger("mcptrio.http.sessions")
 
 
 @frozen(kw_only=True)
@@ -42,6 +46,7 @@ class Shared:
     events: EventStore
     replicas: Replicas
     limits: HTTPLimits
+    silence: Silence
     start_soon: Callable[..., None]
     """Starts a task in the application's nursery."""
 
@@ -84,6 +89,7 @@ class Session:
         """When the store last learned that it is used."""
         self.ended = False
         self.scope = trio.CancelScope()
+        self.silence = shared.silence
         self._shared = shared
         self._saved = saved
 
@@ -97,8 +103,12 @@ class Session:
         record = self.peer.record
         return REVISIONS[record.revision].http if record else None
 
-    def open_stream(self, kind: str, expected: int | None) -> Stream:
-        """A stream of this session; it is kept in no list until :meth:`start`."""
+    def open_stream(self, kind: str, *, asked: Message | Batch | None = None, expected: int | None = None) -> Stream:
+        """A stream of this session; it is kept in no list until :meth:`start`.
+
+        Args:
+            asked: what it answers, with so many responses.
+        """
         traits = self.traits
         return Stream(
             f"{kind}{secrets.token_urlsafe(6)}",
@@ -106,6 +116,7 @@ class Session:
             self._shared.events,
             self.wakes,
             self._announce,
+            asked=asked,
             expected=expected,
             primes=traits is not None and traits.priming,
             window=self._shared.limits.window,
@@ -115,7 +126,7 @@ class Session:
         """The stream with this id: ours, or what we can see of another replica's."""
         if id in self.streams:
             return self.streams[id]
-        stream = self.open_stream("", None)
+        stream = self.open_stream("")
         stream.id = id
         return stream
 
@@ -127,7 +138,7 @@ class Session:
     def listen(self) -> Stream:
         """The session's own stream, attached to the engine."""
         if self.standing is None:
-            self.standing = self.open_stream(STANDING, None)
+            self.standing = self.open_stream(STANDING)
             self.start(self.standing)
             self.peer.attach(self.standing)
         return self.standing
@@ -143,16 +154,34 @@ class Session:
         self.used = trio.current_time()
         self.peer.principal = principal
         known = self.peer.receive(incoming, outlet)
-        await self.save()
+        await self.try_to_save()
         if not known or isinstance(incoming, Batch):
             await self._shared.replicas.pass_on(self.id, incoming)
 
     async def save(self) -> None:
-        """Store the record if the engine has replaced it."""
+        """Store the record if the engine has replaced it.
+
+        Raises:
+            StoreFailed: it could not be stored, and will be tried again.
+            Overloaded: it is new, and the store has too many.
+        """
         record = self.peer.record
         if record is not None and record is not self._saved and not self.ended:
-            self._saved = record
-            await self._shared.store.save(record)
+            before, self._saved = self._saved, record
+            saved = False
+            try:
+                await self._shared.store.save(record)
+                saved = True
+            finally:
+                if not saved and self._saved is record:
+                    self._saved = before
+
+    async def try_to_save(self) -> None:
+        """The same where what changed the record is done already and must not fail for it; the sweep tries again."""
+        try:
+            await self.save()
+        except StoreFailed as error:
+            _log.error("a session could not be saved: %s", error)
 
     async def repeat(self, served: Message | Batch) -> None:
         """Let the other replicas do to their records what this message has done to ours."""
@@ -187,11 +216,15 @@ class Session:
 
     async def _pump(self, stream: Stream, items: Sequence[Item]) -> None:
         try:
-            await stream.pump(items)
+            await stream.pump(items, ended=lambda: self.ended or self.peer.ended)
+        except StoreFailed as error:
+            _log.error("a stream of a session ends early: %s", error)
         finally:
             del self.streams[stream.id]
             if self.standing is stream:
+                self.peer.detach(stream)
                 self.standing = None
+        await stream.settle()
 
     async def _announce(self, stream: str) -> None:
         await self._shared.replicas.tell(self.id, {"wake": stream})

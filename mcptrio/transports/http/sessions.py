@@ -17,9 +17,11 @@ from typing import Any, Final
 import trio
 
 from mcptrio.abc import Bus, Engine, EventStore, Principal, SessionStore
+from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.transports.http.exchange import HTTPLimits
 from mcptrio.transports.http.replicas import Replicas
 from mcptrio.transports.http.session import Session, Shared
+from mcptrio.transports.http.silence import Silence
 
 __all__ = ["Sessions"]
 
@@ -39,7 +41,13 @@ class Sessions:
     """
 
     def __init__(
-        self, engine: Engine, store: SessionStore, events: EventStore, bus: Bus | None, limits: HTTPLimits
+        self,
+        engine: Engine,
+        store: SessionStore,
+        events: EventStore,
+        bus: Bus | None,
+        limits: HTTPLimits,
+        silence: Silence,
     ) -> None:
         self.events = events
         self._store = store
@@ -47,7 +55,12 @@ class Sessions:
         self._engine = engine
         self._replicas = Replicas(bus)
         self._shared = Shared(
-            store=store, events=events, replicas=self._replicas, limits=limits, start_soon=self._start_soon
+            store=store,
+            events=events,
+            replicas=self._replicas,
+            limits=limits,
+            silence=silence,
+            start_soon=self._start_soon,
         )
         self._here: dict[str, Session] = {}
         self._nursery: trio.Nursery | None = None
@@ -56,6 +69,8 @@ class Sessions:
         """Own the tasks of all sessions, and drop those that are idle for too long. Runs until cancelled."""
         try:
             async with trio.open_nursery() as self._nursery:
+                nursery = self._nursery
+                nursery.start_soon(self._engine.contained, self._listen, "hearing of other processes' events")
                 task_status.started()
                 while True:
                     await trio.sleep(_SWEEP)
@@ -80,6 +95,7 @@ class Sessions:
 
         Raises:
             Overloaded: the store has too many.
+            StoreFailed: it could not be stored.
         """
         await session.save()
         self._enter(session)
@@ -89,9 +105,13 @@ class Sessions:
 
         Raises:
             Overloaded: it has no local part yet, and the engine has too many.
+            StoreFailed: whether there is one cannot be read.
         """
         self._check_running()
         record = await self._store.load(id)
+        if record is not None and record.revision not in REVISIONS:
+            # Kept by a newer version, before this one was put back: the client begins anew with what we speak.
+            record = None
         session = self._here.get(id)
         if record is None:
             if session is not None:
@@ -123,6 +143,14 @@ class Sessions:
             raise RuntimeError("HTTPApp.run() is not running: start it in the nursery that serves the application")
         return self._nursery
 
+    async def _listen(self) -> None:
+        def wake(id: str, stream: str) -> None:
+            session = self._here.get(id)
+            if session is not None:
+                session.wakes.wake(stream)
+
+        await self.events.listen(wake)
+
     def _enter(self, session: Session) -> None:
         self._here[session.id] = session
         if self._replicas.exist:
@@ -142,7 +170,7 @@ class Sessions:
     async def _sweep(self) -> None:
         now = trio.current_time()
         for session in tuple(self._here.values()):
-            await session.save()
+            await session.try_to_save()
             standing = session.standing
             if standing is not None and not standing.readers and now - standing.unread_since > self._limits.linger:
                 session.stop_listening()

@@ -10,13 +10,14 @@ Source: MCP 2025-11-25, basic/transports, "Streamable HTTP".
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 import trio
 
 from mcptrio.abc import Principal
-from mcptrio.errors import ConnectionClosed, MCPError, Overloaded
+from mcptrio.errors import ConnectionClosed, Overloaded, StoreFailed
 from mcptrio.outbox import Item, Outbox
 from mcptrio.protocol.messages import Batch, ErrorResponse, Malformed, Message, Request, Response
 from mcptrio.transports.http.exchange import Exchange
@@ -29,6 +30,10 @@ __all__ = ["serve_session"]
 
 _BATCH_PATIENCE: Final = 5.0
 """Seconds in which the engine says whether a batch of notifications or responses is legal."""
+_MEND: Final = 5.0
+"""Seconds after which to try again what the store could not do."""
+
+_log = logging.getLogger("mcptrio.http.sessions")
 
 
 async def serve_session(
@@ -37,8 +42,23 @@ async def serve_session(
     """Answer an exchange about a session.
 
     Raises:
-        Overloaded: a limit is reached, and nothing has been sent.
+        Overloaded: a limit is reached, or the store does not work, and nothing has been sent.
     """
+    failed: StoreFailed | None = None
+    try:
+        await _serve(sessions, exchange, decision, principal)
+    except StoreFailed as error:
+        failed = error
+    if failed is None:
+        return
+    _log.error("%s", failed)
+    if not exchange.streaming:
+        raise Overloaded("sessions cannot be kept at the moment", retry_after=_MEND) from failed
+    # The client comes back for the rest, and again later if that does not work.
+    await exchange.end()
+
+
+async def _serve(sessions: Sessions, exchange: Exchange, decision: Decision, principal: Principal | None) -> None:
     match decision:
         case Initialize(request):
             await _initialize(sessions, exchange, request, principal)
@@ -49,12 +69,12 @@ async def serve_session(
                 return
             session.exchanges += 1
             try:
-                await _serve(sessions, session, exchange, decision, principal)
+                await _serve_found(sessions, session, exchange, decision, principal)
             finally:
                 session.exchanges -= 1
 
 
-async def _serve(
+async def _serve_found(
     sessions: Sessions, session: Session, exchange: Exchange, decision: Decision, principal: Principal | None
 ) -> None:
     match decision:
@@ -114,12 +134,12 @@ async def _deliver(
         await session.repeat(incoming)
         await exchange.respond(202)
         return
-    stream = session.open_stream(POST, expected)
+    stream = session.open_stream(POST, asked=incoming, expected=expected)
     session.waiting.add(stream)
     try:
         await session.receive(incoming, stream, principal)
         if expected:
-            await _while_connected(exchange, lambda: _answer(session, exchange, incoming, stream))
+            await _answer(session, exchange, incoming, stream)
         else:
             await session.repeat(incoming)
             await _accept(exchange, stream)
@@ -143,30 +163,40 @@ async def _accept(exchange: Exchange, stream: Stream) -> None:
 
 async def _answer(session: Session, exchange: Exchange, incoming: Message | Batch, stream: Stream) -> None:
     """Plain JSON or a stream, whichever the first messages make it."""
-    items: list[Item] = []
-    stream.patience.deadline = trio.current_time() + (
-        exchange.limits.priming if stream.primes and exchange.takes_events else exchange.limits.keep_alive
-    )
-    with stream.patience:
+    limits = exchange.limits
+    patience = limits.priming if stream.primes and exchange.takes_events else limits.keep_alive
+    items: list[Item] | None = None
+
+    async def wait() -> None:
+        nonlocal items
+        session.silence.begin(stream, patience)
         try:
-            items = await stream.outbox.take()
+            items = await stream.outbox.take(unless_poked=True)
         except (trio.EndOfChannel, ConnectionClosed):
-            await _say_nothing(session, exchange)
-            return
-    await session.save()
+            pass
+        finally:
+            session.silence.end(stream, patience)
+
+    await exchange.while_connected(wait, stream.outbox.poke)
+    if exchange.gone:
+        return
+    if items is None:
+        await _say_nothing(session, exchange)
+        return
+    await session.try_to_save()
     await session.repeat(incoming)
     if not exchange.takes_events:
-        await _answer_plainly(session, exchange, stream, items)
+        first = items
+        await _while_connected(exchange, lambda: _answer_plainly(session, exchange, stream, first))
     elif stream.is_final(items) and exchange.takes_json:
         await _reply(exchange, items[0])
     else:
         reader = Reader(stream, exchange)
-        if stream.primes:
-            await stream.prime()
         session.waiting.discard(stream)
         session.start(stream, items)
         # Whatever the form, there is a first event already.
-        await _read(reader, exchange, primed=stream.primes or bool(items))
+        primed = stream.primes or bool(items)
+        await _while_connected(exchange, lambda: _read(reader, exchange, primed=primed))
 
 
 async def _answer_plainly(session: Session, exchange: Exchange, stream: Stream, items: list[Item]) -> None:
@@ -193,9 +223,9 @@ async def _reply(exchange: Exchange, item: Item) -> None:
     await exchange.reply(400 if refused else 200, item)
 
 
-async def _listen(session: Session, exchange: Exchange) -> None:
+async def _listen(session: Session, exchange: Exchange, *, anew: bool = False) -> None:
     stream = session.listen()
-    reader = Reader(stream, exchange)
+    reader = Reader(stream, exchange, anew=anew)
     if stream.primes:
         await stream.prime()
     await _read(reader, exchange, primed=stream.primes)
@@ -210,47 +240,44 @@ async def _resume(sessions: Sessions, session: Session, exchange: Exchange, even
     standing = stream.id.startswith(STANDING)
 
     async def follow() -> None:
-        await _read(Reader(stream, exchange, event_id), exchange, end=not standing)
-        if standing and not (session.ended or exchange.gone):
-            # That one has ended, here or on the replica it began on; the session's own stream never does.
-            await _read(Reader(session.listen(), exchange), exchange)
+        if not standing:
+            await _read(Reader(stream, exchange, event_id), exchange)
+            return
+        # When that one has ended, here or with the process it began in, the response goes on: with those that came
+        # after it, of which the client has nothing, and with the present one, since there always is one.
+        complete = await _read(Reader(stream, exchange, event_id), exchange, end=False)
+        for id in await sessions.events.completed_after(session.id, stream.id) if complete else ():
+            if complete and id.startswith(STANDING):
+                complete = await _read(Reader(session.find_stream(id), exchange, anew=True), exchange, end=False)
+        if complete and not session.ended:
+            await _listen(session, exchange, anew=True)
+        elif not exchange.gone:
+            await exchange.end()
 
     await _while_connected(exchange, follow)
 
 
-async def _read(reader: Reader, exchange: Exchange, *, primed: bool = False, end: bool = True) -> None:
+async def _read(reader: Reader, exchange: Exchange, *, primed: bool = False, end: bool = True) -> bool:
+    """Whether the whole stream was written."""
     try:
         await exchange.stream()
         if not primed:
             # A server sends the head of a response with its first bytes, and the client waits for it.
             await exchange.write()
-        await reader.run()
+        complete = await reader.run()
         if end:
             await exchange.end()
+        return complete
     except ConnectionClosed:
-        pass
+        return False
     finally:
         reader.leave()
 
 
-async def _while_connected(exchange: Exchange, function: Callable[[], Awaitable[None]]) -> None:
+async def _while_connected(exchange: Exchange, function: Callable[[], Awaitable[object]]) -> None:
     """Run it until it ends or the client leaves."""
-    ended: list[BaseException] = []
-    async with trio.open_nursery() as nursery:
-
-        async def watch() -> None:
-            await exchange.disconnected()
-            nursery.cancel_scope.cancel(reason="the client has left")
-
-        nursery.start_soon(watch)
-        try:
-            await function()
-        except (trio.EndOfChannel, MCPError) as error:
-            # Out of the nursery, which would wrap it into a group.
-            ended.append(error)
-        nursery.cancel_scope.cancel()
-    if ended:
-        raise ended[0]
+    with trio.CancelScope() as scope:
+        await exchange.while_connected(function, lambda: scope.cancel(reason="the client has left"))
 
 
 def _expected(incoming: Message | Batch) -> int:

@@ -9,7 +9,7 @@ Source: MCP 2026-07-28, basic/transports/streamable-http, "Sending Messages"; ba
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import trio
@@ -22,6 +22,7 @@ from mcptrio.protocol.jsonrpc import encode
 from mcptrio.protocol.messages import ErrorResponse, Message, Notification, Request, Response
 from mcptrio.transports.http.exchange import Exchange
 from mcptrio.transports.http.rules import status_of
+from mcptrio.transports.http.silence import Silence
 
 __all__ = ["answer"]
 
@@ -30,23 +31,31 @@ _OUTBOX: Final = 256
 
 
 async def answer(
-    engine: Engine, exchange: Exchange, message: Request | Notification, principal: Principal | None
+    engine: Engine,
+    exchange: Exchange,
+    message: Request | Notification,
+    principal: Principal | None,
+    silence: Silence,
 ) -> None:
     """Have the engine answer one message, and write what it says."""
-    reply = _Reply(exchange)
+    reply = _Reply(exchange, silence)
     overloaded: Overloaded | None = None
-    async with trio.open_nursery() as nursery:
-        reply.nursery = nursery
-        nursery.start_soon(reply.watch)
+
+    async def work() -> None:
+        nonlocal overloaded
+        silence.begin(reply, exchange.limits.keep_alive)
         try:
-            await engine.answer(message, reply, principal=principal)
+            await engine.answer(message, reply, principal=principal, opened=reply.opened)
         except Overloaded as error:
             overloaded = error
-        reply.close()
-        if reply.streaming:
+        finally:
+            silence.end(reply, exchange.limits.keep_alive)
+            reply.close()
+        if reply.written is not None:
             await reply.written.wait()
-        nursery.cancel_scope.cancel()
-    if exchange.gone or reply.streaming:
+
+    await exchange.while_connected(work, reply.leave)
+    if exchange.gone or reply.written is not None:
         return
     id = message.id if isinstance(message, Request) else None
     if overloaded is not None:
@@ -63,18 +72,26 @@ async def answer(
 class _Reply:
     """The outlet of one request: holds the answer back until the form of the response is known."""
 
-    nursery: trio.Nursery
-
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Exchange, silence: Silence) -> None:
         self._exchange = exchange
+        self._silence = silence
         self._outbox: Outbox | None = None
         self._closed = False
+        self._cancel: Callable[[str], None] | None = None
         self.final: Response | ErrorResponse | None = None
-        self.written = trio.Event()
+        self.written: trio.Event | None = None
+        """Set when the stream has been written; ``None`` while there is none."""
 
-    @property
-    def streaming(self) -> bool:
-        return self._outbox is not None
+    def opened(self, cancel: Callable[[str], None]) -> None:
+        """See :meth:`mcptrio.abc.Engine.answer`."""
+        self._cancel = cancel
+        if self._exchange.gone:
+            self.leave()
+
+    def leave(self) -> None:
+        """The client has left."""
+        if self._cancel is not None:
+            self._cancel("the client closed the response")
 
     async def send(self, message: Message | Sequence[Message]) -> None:
         if self._closed or self.final is not None:
@@ -106,23 +123,21 @@ class _Reply:
         """Never: a stream of a per-request revision cannot be resumed."""
         return False
 
-    async def watch(self) -> None:
-        """Notice the client leaving; after a while of silence, show it that somebody is working."""
-        if self._closed:
-            return  # answered before this task began, as most calls are
-        with trio.move_on_after(self._exchange.limits.keep_alive) as silence:
-            await self._exchange.disconnected()
-        if silence.cancelled_caught:
-            if self._outbox is None and self._exchange.takes_events and not self._closed and self.final is None:
-                self._begin()
-            await self._exchange.disconnected()
-        self.nursery.cancel_scope.cancel(reason="the client closed the response")
+    def break_silence(self) -> None:
+        """Nothing has been said for a while: become a stream, which shows that somebody is working."""
+        if self._outbox is None and self._exchange.takes_events and not self._closed and self.final is None:
+            self._begin()
 
     def _begin(self) -> None:
+        self._silence.end(self, self._exchange.limits.keep_alive)
         self._outbox = Outbox(_OUTBOX)
-        self.nursery.start_soon(self._write, self._outbox)
+        self.written = trio.Event()
+        self._silence.start_soon(self._write)
 
-    async def _write(self, outbox: Outbox) -> None:
+    async def _write(self) -> None:
+        assert self._outbox is not None
+        assert self.written is not None
+        outbox = self._outbox
         try:
             await self._exchange.stream()
             if not len(outbox):
@@ -137,9 +152,11 @@ class _Reply:
                 else:
                     await self._exchange.write()
         except ConnectionClosed:
-            self.nursery.cancel_scope.cancel(reason="the client does not read")
+            self._exchange.gone = True
+            self.leave()
         except trio.EndOfChannel:
             await self._end()
+        finally:
             self.written.set()
 
     async def _end(self) -> None:

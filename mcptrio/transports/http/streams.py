@@ -6,6 +6,9 @@ the event store; readers, each the response of one HTTP exchange, write what the
 changes nothing: another one, here or on another replica, goes on after the last event it has seen.
 The one rule: the store is the truth. A wake-up only says "look again", so a lost one costs a delay, not a message.
 
+Whoever waits for an answer gets one, whatever happens to the handler: the store is told with the first event what to
+append in the end if nobody else does, a stream's *will*.
+
 Source: MCP 2025-11-25, basic/transports, "Resumability and Redelivery"; SEP-1699.
 """
 
@@ -17,17 +20,22 @@ from typing import Final
 import trio
 
 from mcptrio.abc import EventStore, StoredEvent
-from mcptrio.errors import ConnectionClosed
+from mcptrio.errors import Code, ConnectionClosed
 from mcptrio.outbox import Item, Outbox
 from mcptrio.protocol import sse
 from mcptrio.protocol.jsonrpc import encode
-from mcptrio.protocol.messages import ErrorResponse, Message, Notification, Response
+from mcptrio.protocol.messages import Batch, ErrorResponse, Message, Notification, Request, RequestId, Response
 from mcptrio.transports.http.exchange import Exchange
 
 __all__ = ["Reader", "Stream", "Wakes"]
 
 _OUTBOX: Final = 256
 """Messages that may wait for the pump; then the handler waits."""
+_LOST: Final = (
+    "the server stopped, was started again, or could not keep the answer;"
+    " whether the request was carried out is not known"
+)
+"""The answer to a request that has none."""
 
 
 class Wakes:
@@ -57,7 +65,8 @@ class Stream:
     """One stream of one session. The engine's outlet, and what readers here have in common.
 
     Args:
-        expected: responses after which the stream is complete; ``None`` where only :meth:`close` says so.
+        asked: what the stream answers; ``None`` where only :meth:`close` says that it is complete.
+        expected: responses after which it is.
         primes: whether readers get an event without data first, which gives them an id to resume from.
         announce: tells the other replicas to look into the store.
     """
@@ -70,7 +79,8 @@ class Stream:
         wakes: Wakes,
         announce: Callable[[str], Awaitable[None]],
         *,
-        expected: int | None,
+        asked: Message | Batch | None = None,
+        expected: int | None = None,
         primes: bool,
         window: int,
     ) -> None:
@@ -82,8 +92,6 @@ class Stream:
         self.cursor: str | None = None
         """The last event that was written to any reader."""
         self.unread_since = trio.current_time()
-        self.patience = trio.CancelScope()
-        """Around the wait for a first message, which decides between a plain answer and a stream."""
         self.released = False
         self.broken = False
         """The store has failed: what is missing will never come."""
@@ -92,6 +100,11 @@ class Stream:
         self._store = store
         self._wakes = wakes
         self._announce = announce
+        self._owed = _requests(asked)
+        """The requests that have no response yet; what is appended for them if they get none, the store has to know."""
+        self._willed = False
+        """Whether it does."""
+        self._batched = isinstance(asked, Batch)
         self._expected = expected
         self._window = window
 
@@ -114,9 +127,13 @@ class Stream:
             return False
         self.retry = retry_ms
         self.released = True
-        self.patience.cancel()
+        self.outbox.poke()
         self.wake()
         return True
+
+    def break_silence(self) -> None:
+        """Whoever waits for the first message shall not: the answer becomes a stream without it."""
+        self.outbox.poke()
 
     def is_final(self, items: Sequence[Item]) -> bool:
         """Whether these, the first items of the stream, are all there will be, in one message."""
@@ -125,25 +142,40 @@ class Stream:
         item = items[0]
         if isinstance(item, ErrorResponse) and item.id is None:
             return True
-        return self._expected is not None and _responses(item) >= self._expected
+        return self._expected is not None and len(_responses(item)) >= self._expected
 
     async def prime(self) -> None:
+        """Store an event without data, which gives whoever reads an id.
+
+        Raises:
+            ConnectionClosed: the stream is complete.
+            StoreFailed: it could not be stored.
+        """
         await self._append(b"", last=False)
 
-    async def pump(self, items: Sequence[Item] = ()) -> None:
+    async def pump(self, items: Sequence[Item] = (), *, ended: Callable[[], bool]) -> None:
         """Move messages to the store until the stream is complete. Runs in the application's nursery.
 
         Args:
-            items: what was taken from the outbox before.
+            items: what was taken from the outbox before; the stream is primed first, if there was something to be
+                answered.
+            ended: whether the session has ended here, which is why nothing more comes.
+
+        Raises:
+            StoreFailed: something could not be stored.
         """
         left = self._expected
         orderly = False
         try:
+            if self.primes and self._owed:
+                await self.prime()
             while True:
                 for item in items:
                     await self._wait_for_reader()
+                    if self._wakes.over:
+                        return
                     if left is not None:
-                        left -= _responses(item)
+                        left -= self._settled_by(item)
                     await self._append(encode(item), last=left is not None and left <= 0)
                     if left is not None and left <= 0:
                         orderly = True
@@ -151,7 +183,7 @@ class Stream:
                 items = await self.outbox.take()
         except trio.EndOfChannel:
             # Cancelled requests end without a response; an event without data marks the end for whoever resumes.
-            await self._append(b"", last=True)
+            await self._append(self._will() if ended() else b"", last=True)
             orderly = True
         except ConnectionClosed:
             pass  # the session has ended
@@ -162,12 +194,41 @@ class Stream:
                 self.broken = True
                 self.wake()
 
+    async def settle(self) -> None:
+        """End what the pump has not ended, as the will says.
+
+        Raises:
+            StoreFailed: it cannot be done now. The store does it later.
+        """
+        if self.broken:
+            await self._store.settle(self._session, self.id)
+            self.wake()
+            await self._announce(self.id)
+
     async def _append(self, data: bytes, *, last: bool) -> None:
-        await self._store.append(self._session, self.id, data, last=last)
+        will = None if self._willed or last else self._will()
+        self._willed = True
+        await self._store.append(self._session, self.id, data, last=last, will=will)
         for reader in self.readers[-1:]:
             reader.behind += 1
         self._wakes.wake(self.id)
         await self._announce(self.id)
+
+    def _settled_by(self, item: Item) -> int:
+        """How many responses it is."""
+        responses = _responses(item)
+        for response in responses:
+            if response.id in self._owed:
+                self._owed.remove(response.id)
+                self._willed = False
+        return len(responses)
+
+    def _will(self) -> bytes:
+        """An error for each request that has no response yet, as it came: alone, or in a batch."""
+        lost = [ErrorResponse(id, int(Code.INTERNAL_ERROR), _LOST) for id in self._owed]
+        if not lost:
+            return b""
+        return encode(lost if self._batched else lost[0])
 
     async def _wait_for_reader(self) -> None:
         """Back-pressure: a slow reader is not outrun; one that has stopped is closed by its deadline."""
@@ -199,15 +260,16 @@ class Reader:
         cursor: the last event the client has, which ends the readers that were here before (a client that resumes has
             lost them). ``None`` starts where the stream's last reader stopped, and leaves the others open as spares
             that take over when this one leaves.
+        anew: the client has none of the stream's events: start with the first one, and end the readers before.
     """
 
-    def __init__(self, stream: Stream, exchange: Exchange, cursor: str | None = None) -> None:
+    def __init__(self, stream: Stream, exchange: Exchange, cursor: str | None = None, *, anew: bool = False) -> None:
         self.stream = stream
         self.behind = 0
         self.moved = trio.Event()
         self._exchange = exchange
         self._superseded = False
-        if cursor is not None:
+        if cursor is not None or anew:
             stream.cursor = cursor
             for other in stream.readers:
                 other._superseded = True
@@ -220,8 +282,11 @@ class Reader:
         self._move(self.behind)
         self.stream.wake()
 
-    async def run(self) -> None:
+    async def run(self) -> bool:
         """Write events until the stream is complete, is released, is over, or another reader has replaced this one.
+
+        Returns:
+            Whether it is complete, and all of it is written.
 
         Raises:
             ConnectionClosed: the client does not read.
@@ -233,24 +298,34 @@ class Reader:
             if stream.readers[-1] is self:
                 found = await stream.after(stream.cursor)
                 if found is None:
-                    return
+                    return False
                 events, complete = found
+                if stream.released and (events or stream.cursor is not None):
+                    await self._release(events)
+                    return False
                 if events:
                     self.behind = len(events)
                     await self._exchange.write(self._encode(events, complete))
                     stream.cursor = events[-1].id
                     self._move(len(events))
                 if complete:
-                    return
-                if stream.released:
-                    stream.released = False
-                    await self._exchange.write(b"retry: %d\n\n" % (stream.retry or 0))
-                    return
+                    return True
             if not events:
                 with trio.move_on_after(self._exchange.limits.keep_alive) as silence:
                     await news.wait()
                 if silence.cancelled_caught:
                     await self._exchange.write()
+        return False
+
+    async def _release(self, events: Sequence[StoredEvent]) -> None:
+        """Let the client go, with an id at least: it could not come back without. The rest it gets then."""
+        stream = self.stream
+        stream.released = False
+        first = events[:1] if stream.cursor is None else ()
+        data = self._encode(first, False) if first else b""
+        await self._exchange.write(data + b"retry: %d\n\n" % (stream.retry or 0))
+        if first:
+            stream.cursor = first[0].id
 
     def _encode(self, events: Sequence[StoredEvent], complete: bool) -> bytes:
         parts = []
@@ -268,9 +343,11 @@ class Reader:
         self.moved = trio.Event()
 
 
-def _responses(item: Item) -> int:
-    if isinstance(item, (Response, ErrorResponse)):
-        return 1
-    if isinstance(item, Sequence):
-        return sum(isinstance(each, (Response, ErrorResponse)) for each in item)
-    return 0
+def _requests(asked: Message | Batch | None) -> list[RequestId]:
+    messages = asked.messages if isinstance(asked, Batch) else (asked,)
+    return [message.id for message in messages if isinstance(message, Request)]
+
+
+def _responses(item: Item) -> list[Response | ErrorResponse]:
+    items = item if isinstance(item, Sequence) else (item,)
+    return [each for each in items if isinstance(each, (Response, ErrorResponse))]

@@ -75,6 +75,7 @@ class Peer {
     }
 
     transport(options = {}) {
+        if (this.target.sse !== undefined) return this.sdk.sse(new URL(this.target.sse));
         if (this.target.url !== undefined) return this.sdk.http(new URL(this.target.url), options);
         const [command, ...args] = this.target.command;
         return this.sdk.stdio({ command, args, stderr: 'inherit' });
@@ -491,11 +492,12 @@ async function look(sdk, { target, revision, behaviours: names }) {
     return report;
 }
 
-/** The runs of a plan: one revision after the other, its transports at the same time. */
+/** The runs of a plan: one revision after the other, at the same time those that do not share a server. */
 export async function carryOut(sdk, plan) {
     const reports = Object.fromEntries(plan.map(({ name }) => [name, null]));
-    for (const revision of new Set(plan.map(run => run.revision))) {
-        const runs = plan.filter(run => run.revision === revision);
+    const together = ({ revision, target }) => `${revision} ${target.sse !== undefined}`;
+    for (const key of new Set(plan.map(together))) {
+        const runs = plan.filter(run => together(run) === key);
         await Promise.all(runs.map(async run => (reports[run.name] = await look(sdk, run))));
     }
     console.log(JSON.stringify(reports));

@@ -11,6 +11,7 @@ const [packages, plan] = process.argv.slice(2);
 const require = createRequire(join(packages, 'package.json'));
 const { Client } = require('@modelcontextprotocol/sdk/client/index.js');
 const { StdioClientTransport } = require('@modelcontextprotocol/sdk/client/stdio.js');
+const { SSEClientTransport } = require('@modelcontextprotocol/sdk/client/sse.js');
 const { StreamableHTTPClientTransport } = require('@modelcontextprotocol/sdk/client/streamableHttp.js');
 const types = require('@modelcontextprotocol/sdk/types.js');
 
@@ -45,6 +46,7 @@ await carryOut(
             return negotiated;
         },
         stdio: parameters => new StdioClientTransport(parameters),
+        sse: url => new SSEClientTransport(url),
         http: (url, options) => new StreamableHTTPClientTransport(url, options),
         handle: (client, method, handler) =>
             client.setRequestHandler(SCHEMAS[method], async request => handler(request)),

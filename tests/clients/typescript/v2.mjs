@@ -9,7 +9,7 @@ import { carryOut } from './behaviours.mjs';
 
 const [packages, plan] = process.argv.slice(2);
 const require = createRequire(join(packages, 'package.json'));
-const { Client, StreamableHTTPClientTransport } = require('@modelcontextprotocol/client');
+const { Client, SSEClientTransport, StreamableHTTPClientTransport } = require('@modelcontextprotocol/client');
 const { StdioClientTransport } = require('@modelcontextprotocol/client/stdio');
 
 await carryOut(
@@ -26,6 +26,7 @@ await carryOut(
             return client.getNegotiatedProtocolVersion();
         },
         stdio: parameters => new StdioClientTransport(parameters),
+        sse: url => new SSEClientTransport(url),
         http: (url, options) => new StreamableHTTPClientTransport(url, options),
         handle: (client, method, handler) => client.setRequestHandler(method, async request => handler(request)),
         hear: (client, method, handler) => client.setNotificationHandler(method, handler),

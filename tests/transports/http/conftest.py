@@ -22,8 +22,10 @@ from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, PROTOCOL_VERSION, Env
 from mcptrio.protocol.messages import Batch, ErrorResponse, Incoming, Malformed, Notification, Request, Response
 from mcptrio.protocol.revisions.registry import MODERN_VERSIONS, REVISIONS, negotiate
 from mcptrio.stores.memory import MemoryEventStore, MemorySessionStore
+from mcptrio.transports.http import hypercorn
 from mcptrio.transports.http.app import HTTPApp
-from mcptrio.transports.http.hypercorn import ConnectionLimits, serve
+from mcptrio.transports.http1 import server as http1
+from mcptrio.transports.http1.limits import ConnectionLimits
 
 MODERN = MODERN_VERSIONS[-1]
 ACCEPT = "application/json, text/event-stream"
@@ -165,7 +167,14 @@ class EchoEngine:
     async def contained(self, task: Any, what: str) -> None:
         await task()
 
-    async def answer(self, message: Any, outlet: Outlet, *, principal: Principal | None = None) -> None:
+    async def answer(
+        self,
+        message: Any,
+        outlet: Outlet,
+        *,
+        principal: Principal | None = None,
+        opened: Callable[[Callable[[str], None]], None] | None = None,
+    ) -> None:
         if self.limit == 0:
             raise Overloaded("too much", retry_after=7)
         try:
@@ -177,9 +186,12 @@ class EchoEngine:
                 error = UnsupportedProtocolVersion(envelope.version, list(MODERN_VERSIONS))
                 await outlet.send(ErrorResponse.of(message.id, error))
                 return
-            reply = await self.reply(message, outlet, None)
-            if reply is not None:
-                await outlet.send(reply)
+            with trio.CancelScope() as scope:
+                if opened is not None:
+                    opened(lambda reason: scope.cancel(reason=reason))
+                reply = await self.reply(message, outlet, None)
+                if reply is not None:
+                    await outlet.send(reply)
         finally:
             outlet.close()
 
@@ -382,6 +394,7 @@ class Server:
 class Starter:
     nursery: trio.Nursery
     stack: AsyncExitStack
+    serve: Callable[..., Awaitable[None]]
     servers: list[Server] = field(factory=list)
 
     async def __call__(
@@ -399,7 +412,7 @@ class Starter:
         await self.nursery.start(engine.run)
         await self.nursery.start(app.run)
         urls = await self.nursery.start(
-            partial(serve, app, bind="127.0.0.1:0", shutdown=shutdown, shutdown_timeout=0.5, limits=connection)
+            partial(self.serve, app, bind="127.0.0.1:0", shutdown=shutdown, shutdown_timeout=0.5, limits=connection)
         )
         http = await self.stack.enter_async_context(httpx2.AsyncClient(base_url=urls[0], timeout=5))
         port = int(urls[0].rpartition(":")[2])
@@ -408,12 +421,12 @@ class Starter:
         return server
 
 
-@pytest.fixture
-async def start() -> AsyncIterator[Starter]:
+@pytest.fixture(params=[http1.serve, hypercorn.serve], ids=["http1", "hypercorn"])
+async def start(request: pytest.FixtureRequest) -> AsyncIterator[Starter]:
     """Start servers; at the end of the test nothing of theirs may be left."""
     async with trio.open_nursery() as nursery:
         async with AsyncExitStack() as stack:
-            starter = Starter(nursery, stack)
+            starter = Starter(nursery, stack, request.param)
             yield starter
         for server in starter.servers:
             server.shutdown.set()

@@ -147,7 +147,7 @@ async def test_sessions_need_the_application_to_run(start: Starter, caplog: pyte
         app._sessions.open(None)
 
 
-async def test_lifespan_is_accepted_and_a_websocket_closed() -> None:
+async def test_lifespan_is_accepted() -> None:
     """Driven as an ASGI server does."""
     app = HTTPApp(EchoEngine(), sessions=None, events=None)  # type: ignore[arg-type]
     events = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
@@ -160,8 +160,7 @@ async def test_lifespan_is_accepted_and_a_websocket_closed() -> None:
         sent.append(event["type"])
 
     await app({"type": "lifespan"}, receive, send)
-    await app({"type": "websocket"}, receive, send)
-    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete", "websocket.close"]
+    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
 
 
 async def test_mounted_application_finds_its_path(start: Starter) -> None:

@@ -150,12 +150,49 @@ async def test_get_stream_stops_collecting_when_nobody_comes_back(start: Starter
     assert session.outlets == []
     session.attached = trio.Event()
     async with server.client.stream("GET", last_event_id=priming["id"]) as events:
-        # The old stream has ended; the response goes on with a new one.
+        # The old stream has ended; the response goes on with a new one, which begins with an id of its own.
         await session.attached.wait()
+        primed = await events.next()
+        assert primed is not None
+        assert primed["data"] is None
+        assert primed["id"].split("/")[0] != priming["id"].split("/")[0]
         await session.outlets[0].send(Notification("notifications/new"))
         event = await events.next()
         assert event is not None
         assert event["data"]["method"] == "notifications/new"
+
+
+async def test_later_streams_are_not_lost_for_who_comes_back_to_an_earlier_one(start: Starter) -> None:
+    """The response that went on with them may not have reached the client."""
+    server = await start(limits=HTTPLimits(linger=0))
+    await server.client.initialize()
+    async with server.client.stream("GET") as events:
+        first = await events.next()
+    assert first is not None
+    (session,) = server.engine.sessions
+    await session.outlets[0].send(Notification("notifications/first"))
+    for _ in range(2):
+        await trio.sleep(0.05)
+        await server.app._sessions._sweep()
+        session.attached = trio.Event()
+        async with server.client.stream("GET", last_event_id=first["id"]):
+            await session.attached.wait()
+            await session.outlets[0].send(Notification("notifications/later"))
+    async with server.client.stream("GET", last_event_id=first["id"]) as events:
+        came: list[Any] = []
+        while len(came) < 3:
+            event = await events.next()
+            assert event is not None
+            if event["data"] is not None:
+                came.append(event["data"]["method"])
+        await session.outlets[0].send(Notification("notifications/now"))
+        event = await events.next()
+        while event is not None and event["data"] is None:
+            event = await events.next()
+        assert event is not None
+        came.append(event["data"]["method"])
+
+    assert came == [f"notifications/{name}" for name in ("first", "later", "later", "now")]
 
 
 async def test_reader_that_fell_behind_is_waited_for(start: Starter) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,9 @@ import h2.events
 import pytest
 import trio
 
-from mcptrio.transports.http.hypercorn import ConnectionLimits, serve
+from mcptrio.transports.http import hypercorn
+from mcptrio.transports.http1 import server as http1
+from mcptrio.transports.http1.limits import ConnectionLimits
 
 Send = Callable[[Any], Awaitable[None]]
 Receive = Callable[[], Awaitable[Any]]
@@ -68,9 +70,32 @@ class App:
         await send({"type": "http.response.body", "body": b"ok"})
 
 
+Serving = Callable[..., AbstractAsyncContextManager[int]]
+
+
+Serve = Callable[..., Awaitable[None]]
+
+
+@pytest.fixture(params=[http1.serve, hypercorn.serve], ids=["http1", "hypercorn"])
+def serve(request: pytest.FixtureRequest) -> Serve:
+    chosen: Serve = request.param
+    return chosen
+
+
+@pytest.fixture
+def serving(serve: Serve) -> Serving:
+    """Serves an application; gives the port."""
+    return partial(_serving, serve)
+
+
 @asynccontextmanager
-async def serving(
-    app: Any, *, limits: ConnectionLimits | None = None, shutdown: trio.Event | None = None, timeout: float = 1.0
+async def _serving(
+    serve: Callable[..., Awaitable[None]],
+    app: Any,
+    *,
+    limits: ConnectionLimits | None = None,
+    shutdown: trio.Event | None = None,
+    timeout: float = 1.0,
 ) -> AsyncIterator[int]:
     shutdown = trio.Event() if shutdown is None else shutdown
     async with trio.open_nursery() as nursery:
@@ -176,7 +201,9 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("http2", [False, True])
-async def test_hostile_input_ends_one_connection_only(http2: bool, caplog: pytest.LogCaptureFixture) -> None:
+async def test_hostile_input_ends_one_connection_only(
+    serving: Serving, http2: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     """Five of these end stock Hypercorn; a neighbour on an open connection is served all the while."""
     caplog.set_level(logging.CRITICAL, "mcptrio.http.server")
     async with serving(App(), limits=ConnectionLimits(http2=http2)) as port:
@@ -201,14 +228,14 @@ async def test_hostile_input_ends_one_connection_only(http2: bool, caplog: pytes
                         got += chunk
 
 
-async def test_http2_is_refused_on_a_plain_connection() -> None:
+async def test_http2_is_refused_on_a_plain_connection(serving: Serving) -> None:
     async with serving(App()) as port:
         assert (await ask(port, HOSTILE["h2 preface only"])).startswith(b"HTTP/1.1 505 ")
         # An upgrade that is not taken up is answered in HTTP/1.1 (RFC 9110 section 7.8).
         assert (await ask(port, HOSTILE["h2c upgrade"])).startswith(b"HTTP/1.1 200 ")
 
 
-async def test_head_over_the_limit_is_refused_even_in_one_packet() -> None:
+async def test_head_over_the_limit_is_refused_even_in_one_packet(serving: Serving) -> None:
     async with serving(App(), limits=ConnectionLimits(header_bytes=4096)) as port:
         big = b"GET / HTTP/1.1\r\nhost: a\r\nx: " + b"y" * 5000 + b"\r\n\r\n"
 
@@ -216,7 +243,7 @@ async def test_head_over_the_limit_is_refused_even_in_one_packet() -> None:
         assert (await ask(port)).startswith(b"HTTP/1.1 200 ")
 
 
-async def test_slow_head_and_idle_connection_are_closed() -> None:
+async def test_slow_head_and_idle_connection_are_closed(serving: Serving) -> None:
     limits = ConnectionLimits(header_timeout=0.1, keep_alive=0.3)
     async with serving(App(), limits=limits) as port:
         for first, expected in ((b"GET / HT", 0.1), (b"", 0.3)):
@@ -226,11 +253,13 @@ async def test_slow_head_and_idle_connection_are_closed() -> None:
                 if first:
                     await stream.send_all(first)
                 with trio.fail_after(2):
-                    assert await stream.receive_some() == b""
+                    said = b"".join([chunk async for chunk in stream])
+                # One of the servers says why.
+                assert said == b"" or said.startswith(b"HTTP/1.1 408 ")
                 assert expected <= trio.current_time() - start + 0.01 < expected + 0.2
 
 
-async def test_refused_upload_still_reads_why() -> None:
+async def test_refused_upload_still_reads_why(serving: Serving) -> None:
     """Closing a socket with unread data resets it, and with it the response on its way."""
     async with serving(App()) as port:
         request = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3000000\r\n\r\n"
@@ -245,7 +274,7 @@ async def test_refused_upload_still_reads_why() -> None:
             assert (await stream.receive_some()).startswith(b"HTTP/1.1 200 ")
 
 
-async def test_peer_that_stops_reading_is_cut_off() -> None:
+async def test_peer_that_stops_reading_is_cut_off(serving: Serving) -> None:
     app = App()
     async with serving(app, limits=ConnectionLimits(write_timeout=0.2)) as port:
         stream = await trio.open_tcp_stream("127.0.0.1", port)
@@ -259,7 +288,7 @@ async def test_peer_that_stops_reading_is_cut_off() -> None:
             assert await ask(port)
 
 
-async def test_stalled_reader_does_not_hold_up_the_shutdown() -> None:
+async def test_stalled_reader_does_not_hold_up_the_shutdown(serving: Serving) -> None:
     shutdown = trio.Event()
     app = App()
     with trio.fail_after(2):
@@ -276,7 +305,7 @@ async def test_stalled_reader_does_not_hold_up_the_shutdown() -> None:
     assert app.running == 0
 
 
-async def test_stalled_reader_does_not_hold_up_a_cancellation() -> None:
+async def test_stalled_reader_does_not_hold_up_a_cancellation(serve: Serve) -> None:
     start = 0.0
     async with trio.open_nursery() as nursery:
         urls = await nursery.start(partial(serve, App(), bind="127.0.0.1:0"))
@@ -290,7 +319,7 @@ async def test_stalled_reader_does_not_hold_up_a_cancellation() -> None:
     assert trio.current_time() - start < 0.3
 
 
-async def test_idle_connections_do_not_hold_up_the_shutdown() -> None:
+async def test_idle_connections_do_not_hold_up_the_shutdown(serving: Serving) -> None:
     shutdown = trio.Event()
     async with serving(App(), shutdown=shutdown, timeout=5) as port:
         stream = await trio.open_tcp_stream("127.0.0.1", port)
@@ -304,7 +333,7 @@ async def test_idle_connections_do_not_hold_up_the_shutdown() -> None:
     assert trio.current_time() - start < 0.3
 
 
-async def test_request_in_flight_finishes_during_the_shutdown() -> None:
+async def test_request_in_flight_finishes_during_the_shutdown(serving: Serving) -> None:
     shutdown = trio.Event()
     async with serving(App(), shutdown=shutdown, timeout=5) as port:
         stream = await trio.open_tcp_stream("127.0.0.1", port)
@@ -319,7 +348,7 @@ async def test_request_in_flight_finishes_during_the_shutdown() -> None:
     await stream.aclose()
 
 
-async def test_disconnect_is_told_at_once() -> None:
+async def test_disconnect_is_told_at_once(serving: Serving) -> None:
     app = App()
     async with serving(app) as port:
         stream = await trio.open_tcp_stream("127.0.0.1", port)
@@ -330,7 +359,7 @@ async def test_disconnect_is_told_at_once() -> None:
             await app.disconnected.wait()
 
 
-async def test_connections_past_the_limit_are_turned_away() -> None:
+async def test_connections_past_the_limit_are_turned_away(serving: Serving) -> None:
     async with serving(App(), limits=ConnectionLimits(connections=1)) as port:
         stream = await trio.open_tcp_stream("127.0.0.1", port)
         async with stream:
@@ -341,7 +370,7 @@ async def test_connections_past_the_limit_are_turned_away() -> None:
         assert (await ask(port)).endswith(b"ok")
 
 
-async def test_unix_socket_is_removed_at_the_end(tmp_path: Path) -> None:
+async def test_unix_socket_is_removed_at_the_end(serve: Serve, tmp_path: Path) -> None:
     path = tmp_path / "s"
     shutdown = trio.Event()
     async with trio.open_nursery() as nursery:
@@ -356,7 +385,7 @@ async def test_unix_socket_is_removed_at_the_end(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-async def test_response_leaves_in_one_packet() -> None:
+async def test_response_leaves_in_one_packet(serving: Serving) -> None:
     """Head and body in one write: the receiver's first read has both."""
     async with serving(App()) as port:
         stream = await trio.open_tcp_stream("127.0.0.1", port)

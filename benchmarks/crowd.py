@@ -1,0 +1,82 @@
+"""Many clients at once: handshake sessions that stay, and streams that are listened to.
+
+The one rule: a crowd costs its process next to nothing while it waits, so that thousands can be held beside the server.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from calls import MEMO, MODERN, Peer
+from connections import Connection, open_session, unexpected
+
+__all__ = ["allow", "open_sessions", "open_streams"]
+
+_ACKNOWLEDGED = b"notifications/subscriptions/acknowledged"
+"""The method; the event is small enough to come in one piece."""
+_AT_ONCE = 32
+"""Requests that are sent before their answers are read. Less than any listener's backlog."""
+_SPARE = 200
+"""Descriptors for everything else."""
+
+
+def allow(count: int) -> None:
+    """Let this process, and those that it starts, have as many connections.
+
+    Raises:
+        RuntimeError: the system forbids it.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = count + _SPARE
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise RuntimeError(f"expected {needed} descriptors for a process, the limit is {hard} (ulimit -Hn)")
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
+def open_sessions(port: int, count: int, opened: Callable[[int], None] | None = None) -> list[Peer]:
+    """Sessions that have shaken hands and then do nothing. They share a connection.
+
+    Args:
+        opened: called with the number of sessions after each.
+    """
+    connection = Connection(port)
+    sessions = []
+    try:
+        for number in range(1, count + 1):
+            sessions.append(open_session(connection, port))
+            if opened is not None:
+                opened(number)
+    finally:
+        connection.close()
+    return sessions
+
+
+@contextmanager
+def open_streams(port: int, count: int, opened: Callable[[int], None] | None = None) -> Iterator[list[Connection]]:
+    """Streams of ``subscriptions/listen`` on connections of their own, all acknowledged.
+
+    Args:
+        opened: called with the number of streams after each.
+    """
+    request = Peer(port, MODERN).listen()
+    streams: list[Connection] = []
+    try:
+        while len(streams) < count:
+            asked = []
+            for _ in range(min(_AT_ONCE, count - len(streams))):
+                asked.append(Connection(port, (request,)))
+                streams.append(asked[-1])
+                asked[-1].send()
+            for number, stream in enumerate(asked, len(streams) - len(asked) + 1):
+                answer = stream.read_until(_ACKNOWLEDGED)
+                if MEMO.encode() not in answer:
+                    raise unexpected(f"a stream of changes of {MEMO}", answer)
+                if opened is not None:
+                    opened(number)
+        yield streams
+    finally:
+        for stream in streams:
+            stream.close()

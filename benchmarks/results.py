@@ -1,0 +1,55 @@
+"""What was measured: by group, server and row, one figure or more for each round.
+
+The one rule: what could not be measured is kept too, with the reason, and never fills a place in a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import TypeAlias
+
+__all__ = ["KIB", "MIB", "Figures", "Results", "digits"]
+
+KIB = 1 << 10
+MIB = 1 << 20
+
+Figures: TypeAlias = dict[str, list[float]]
+"""Row to figures. The name of a row ends with its unit."""
+
+
+@dataclass
+class Results:
+    groups: dict[str, dict[str, Figures]] = field(default_factory=dict)
+    """Group to server to row to figures."""
+    failures: list[tuple[str, str, str]] = field(default_factory=list)
+    """Group, server, and why it could not be measured."""
+
+    def add(self, group: str, server: str, figures: Figures) -> None:
+        kept = self.groups.setdefault(group, {}).setdefault(server, {})
+        for row, values in figures.items():
+            kept.setdefault(row, []).extend(values)
+
+    def rows(self, group: str) -> list[str]:
+        """The names, in the order in which they were measured."""
+        return list(dict.fromkeys(row for figures in self.groups.get(group, {}).values() for row in figures))
+
+    def values(self, server: str, row: str) -> Sequence[float]:
+        """All figures of a row, which has the same name in no two groups."""
+        for servers in self.groups.values():
+            if row in servers.get(server, {}):
+                return servers[server][row]
+        return ()
+
+    def figure(self, server: str, row: str) -> float | None:
+        """The median of a row, where it was measured."""
+        values = self.values(server, row)
+        return median(values) if values else None
+
+
+def digits(value: float) -> str:
+    """A figure with as many digits as mean something."""
+    if value < 0.1:
+        return f"{value:.3f}"
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"

@@ -1,0 +1,83 @@
+"""The figures as tables, for a terminal and for a page.
+
+The one rule: a cell is a median with its spread, and beside it how many times ours is that; an empty cell was not
+measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from expectations import EXPECTATIONS
+from results import Results, digits
+from servers import OURS, SERVERS
+
+__all__ = ["Table", "group_table", "judged", "markdown", "terminal", "verdicts_table"]
+
+Table = Sequence[Sequence[str]]
+"""The head, and the rows."""
+
+_MET = {True: "met", False: "MISSED", None: "not measured"}
+
+
+def group_table(results: Results, group: str, *, spread: bool = True) -> Table:
+    """One group's figures: a row each, a column for each server that has any.
+
+    Args:
+        spread: whether the lowest and highest figures are told, for others than us.
+    """
+    measured = results.groups.get(group, {})
+    names = [server.name for server in SERVERS if server.name in measured]
+    table = [("", *names)]
+    for row in results.rows(group):
+        cells = [_cell(results, name, row, spread or name == OURS.name) for name in names]
+        table.append((row, *cells))
+    return table
+
+
+def verdicts_table(results: Results, groups: Sequence[str]) -> Table:
+    """Every expectation, met or not; those of groups that were not asked for are left out."""
+    rows = [
+        (each.row, str(each), (verdict := each.judge(results)).figure, _MET[verdict.met])
+        for each in EXPECTATIONS
+        if each.group in groups
+    ]
+    return [("", "expected", "measured", ""), *rows]
+
+
+def judged(results: Results, groups: Sequence[str]) -> bool:
+    """Whether every expectation of these groups is met."""
+    return all(each.judge(results).met for each in EXPECTATIONS if each.group in groups)
+
+
+def terminal(table: Table) -> str:
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
+    return "\n".join(lines)
+
+
+def markdown(table: Table, *, right: bool = True) -> str:
+    """
+    Args:
+        right: whether all columns but the first hold figures.
+    """
+    head, *body = table
+    lines = [
+        "| " + " | ".join(head) + " |",
+        "| --- |" + (" ---: |" if right else " --- |") * (len(head) - 1),
+        *("| " + " | ".join(row) + " |" for row in body),
+    ]
+    return "\n".join(lines)
+
+
+def _cell(results: Results, server: str, row: str, spread: bool) -> str:
+    median, ours = results.figure(server, row), results.figure(OURS.name, row)
+    if median is None:
+        return ""
+    values = results.values(server, row)
+    cell = digits(median)
+    if spread and len(values) > 1:
+        cell += f" ({digits(min(values))} – {digits(max(values))})"
+    if server != OURS.name and ours is not None and median:
+        cell += f", {ours / median:.2f}×"
+    return cell

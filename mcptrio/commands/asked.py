@@ -1,0 +1,83 @@
+"""What the command line and the configuration ask of a server that is to be served, together.
+
+Made by ``mcptrio serve``, read by whatever serves.
+The one rule: an option wins over the file, and the file over the default.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+from attrs import frozen
+
+from mcptrio.config import Config
+from mcptrio.serve.process import Ready
+
+if TYPE_CHECKING:
+    from mcptrio.server import Server
+
+__all__ = ["Asked", "given", "names"]
+
+_log = logging.getLogger("mcptrio.cli")
+
+
+@frozen(kw_only=True)
+class Asked:
+    """
+    Args:
+        make: makes the server.
+        options: of the command line, by name; ``None`` where one was not given.
+        addresses: as :func:`mcptrio.transports.sockets.listen` has them.
+    """
+
+    make: Callable[[], Server]
+    read: Config
+    options: Mapping[str, Any]
+    addresses: list[str]
+    as_json: bool
+    """Whether the log is one of JSON lines."""
+
+    def bounds(self, size: str, filed: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The bounds of one message.
+
+        Args:
+            size: what the transport calls its bytes.
+            filed: what the transport's own table says of them; wins over ``[server]``.
+        """
+        read, options = self.read, self.options
+        of_file = {size: read.message_bytes, "depth": read.message_depth, "batch": read.message_batch}
+        wanted = {
+            size: options["max_message_bytes"],
+            "depth": options["max_message_depth"],
+            "batch": options["max_batch"],
+        }
+        return {**given(of_file), **(filed or {}), **given(wanted)}
+
+    def ready(self) -> Ready:
+        """Says where we serve, once we do."""
+        return Ready(_announce_in_json if self.as_json else _announce)
+
+
+def names(cls: type) -> set[str]:
+    """The names of a value's fields."""
+    return set(cls.__annotations__)
+
+
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that were given."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _announce(urls: list[str]) -> None:
+    for url in urls:
+        click.echo(f"serving {url}", err=True)
+
+
+def _announce_in_json(urls: list[str]) -> None:
+    # Whatever level was asked for: a process that starts this one waits for the line.
+    _log.setLevel(logging.INFO)
+    for url in urls:
+        _log.info("serving %s", url)

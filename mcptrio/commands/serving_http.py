@@ -1,0 +1,70 @@
+"""``mcptrio serve --http``: one process, or one of several workers.
+
+Called by :mod:`mcptrio.commands.serving`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import click
+
+from mcptrio.commands.asked import Asked, given, names
+from mcptrio.commands.serving_tls import certificates_of
+from mcptrio.config import SQLITE_STORE, Config
+from mcptrio.serve.http import serve_http
+from mcptrio.serve.http_options import HTTPOptions
+from mcptrio.serve.http_process import HTTPProcess
+from mcptrio.serve.worker import Worker
+from mcptrio.transports.http.exchange import HTTPLimits
+
+__all__ = ["over_http"]
+
+
+def over_http(asked: Asked, worker: Worker | None) -> None:
+    """Serve until a signal or the parent ends it.
+
+    Args:
+        worker: this process as one of several; ``None`` where it is alone.
+    """
+    read, options = asked.read, asked.options
+    filed = {name: value for name, value in read.http.items() if name in names(HTTPLimits)}
+    wanted = {
+        **read.http,
+        **given({name: options[name] for name in _OPTIONS}),
+        **given({name: options[name] or None for name in ("allow_hosts", "allow_origins")}),
+        "store": options["store"] or _filed_store(read),
+    }
+    if worker is not None:
+        if worker.beginning.folder is not None:
+            wanted["store"] = f"{SQLITE_STORE}{Path(worker.beginning.folder) / 'sessions.sqlite'}"
+        # What a client posts has to reach the process that has its stream, and nothing sees to that.
+        wanted["legacy_sse"] = False
+    if not wanted.get("legacy_sse", True):
+        wanted |= {"sse_path": None, "messages_path": None}
+    if not wanted.get("websocket", True):
+        wanted["websocket_path"] = None
+    try:
+        http = HTTPOptions(
+            **{name: value for name, value in wanted.items() if name in names(HTTPOptions)},
+            limits=HTTPLimits(**asked.bounds("body_bytes", filed)),
+        )
+    except ValueError as error:
+        raise click.UsageError(f"{error}; --no-legacy-sse leaves the last two out") from error
+    certificates = certificates_of(read, options, http2=http.http2)
+    process = HTTPProcess(worker=worker, addresses=tuple(asked.addresses), certificates=certificates, http2=http.http2)
+    address = {name: wanted[name] for name in ("host", "port") if name in wanted}
+    ready = asked.ready() if worker is None else process.ready
+    process.run(partial(serve_http, asked.make(), **address, options=http, task_status=ready))
+
+
+_OPTIONS = ("host", "port", "path", "legacy_sse", "websocket", "http2", "access_log")
+
+
+def _filed_store(read: Config) -> str:
+    """What the file says; a path in it is one from its own folder."""
+    store: str = read.http.get("store", "memory")
+    if not store.startswith(SQLITE_STORE):
+        return store
+    return f"{SQLITE_STORE}{read.beside(store.removeprefix(SQLITE_STORE))}"

@@ -1,0 +1,66 @@
+"""The options of ``mcptrio serve`` for TLS, made into certificates.
+
+Called by :mod:`mcptrio.commands.serving` where HTTP is served.
+The one rule: a passphrase comes from a file or the environment, never from the command line, which ``ps`` shows to all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from mcptrio.config import Config
+from mcptrio.errors import ConfigError
+from mcptrio.serve.tls import Certificates, TLSFiles
+
+__all__ = ["PASSPHRASE", "certificates_of"]
+
+PASSPHRASE: Final = "MCPTRIO_TLS_PASSPHRASE"
+"""The variable that holds the passphrase of the key."""
+_PASSPHRASE_BYTES: Final = 1024
+"""What OpenSSL takes of one."""
+
+
+def certificates_of(read: Config, options: Mapping[str, Any], *, http2: bool) -> Certificates | None:
+    """What the command line, or else the file, says of TLS; ``None`` where neither says anything.
+
+    Raises:
+        ConfigError: a file is missing from what is said, or cannot be used.
+    """
+    certificate, key = _path(read, options, "tls_cert"), _path(read, options, "tls_key")
+    client_ca, passphrase = _path(read, options, "tls_client_ca"), _path(read, options, "tls_passphrase_file")
+    if certificate is None and key is None:
+        for name, given in (("--tls-client-ca", client_ca), ("--tls-passphrase-file", passphrase)):
+            if given is not None:
+                raise ConfigError(f"{name}: there is no TLS without --tls-cert and --tls-key")
+        return None
+    if certificate is None or key is None:
+        raise ConfigError("--tls-cert, --tls-key: expected both or none")
+    files = TLSFiles(certificate=certificate, key=key, client_ca=client_ca, passphrase=_passphrase(passphrase))
+    return Certificates(files, http2=http2)
+
+
+def _path(read: Config, options: Mapping[str, Any], name: str) -> Path | None:
+    given: Path | None = options[name]
+    if given is not None:
+        return given
+    filed = read.http.get(name)
+    return read.beside(filed) if filed is not None else None
+
+
+def _passphrase(path: Path | None) -> Callable[[], bytes] | None:
+    if path is None:
+        said = os.environ.pop(PASSPHRASE, None)
+        return None if said is None else said.encode
+    path_there = path
+
+    def read() -> bytes:
+        try:
+            with path_there.open("rb") as file:
+                return file.read(_PASSPHRASE_BYTES).rstrip(b"\r\n")
+        except OSError as error:
+            raise ConfigError(f"{path_there}: the passphrase cannot be read: {error.strerror}") from error
+
+    return read

@@ -1,0 +1,76 @@
+"""``mcptrio serve --http`` with more than one worker: the parent's part of the command.
+
+Called by :mod:`mcptrio.commands.serving` instead of serving itself.
+The one rule: it reads of the configuration what concerns itself; the workers read all of it, anew at each reload.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import trio
+
+from mcptrio.commands.asked import Asked
+from mcptrio.errors import ConfigError
+from mcptrio.runtime.timeouts import Timeouts
+from mcptrio.serve.process import Hangups, run
+from mcptrio.serve.workers import Plan, Pool
+from mcptrio.transports.sockets import listen
+
+__all__ = ["supervise", "worker_count"]
+
+
+def worker_count(asked: Asked) -> int:
+    """How many processes are to serve."""
+    wanted: int | str = asked.options["workers"] or asked.read.http.get("workers", 1)
+    if isinstance(wanted, int):
+        return wanted
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def supervise(asked: Asked, count: int) -> None:
+    """Keep so many workers running until a signal ends it.
+
+    Raises:
+        ConfigError: workers are not to be had here, or one of them says so.
+        ChildProcessError: none of them could be got to serve.
+        OSError: the address cannot be bound.
+    """
+    read, options = asked.read, asked.options
+    if sys.platform == "win32":
+        raise ConfigError("--workers: Windows has no sockets that processes can inherit; serve with one")
+    store = options["store"] or read.http.get("store")
+    if store == "memory":
+        raise ConfigError("--store: expected sqlite:PATH or nothing with --workers: memory is one process's own")
+    if options["legacy_sse"] or (options["legacy_sse"] is None and read.http.get("legacy_sse", False)):
+        raise ConfigError("--legacy-sse: expected nothing with --workers: HTTP with SSE needs one process for a client")
+    host = options["host"] or read.http.get("host", "127.0.0.1")
+    port = options["port"] if options["port"] is not None else read.http.get("port", 8000)
+    shutdown = options["shutdown_timeout"] or read.timeouts.get("shutdown", Timeouts().shutdown)
+    addresses = asked.addresses or [f"[{host}]:{port}" if ":" in host else f"{host}:{port}"]
+    pool = Pool(
+        Plan(
+            command=_command(),
+            count=count,
+            listening=[listen(address) for address in addresses],
+            shutdown=shutdown,
+            as_json=asked.as_json,
+            folder=store is None,
+        )
+    )
+    hangups = Hangups()
+
+    async def keep(stop: trio.Event) -> None:
+        await pool.run(stop, hangups, task_status=asked.ready())
+
+    run(keep, hangups=hangups, at_once=pool.kill)
+
+
+def _command() -> list[str]:
+    """This one again, in a fresh interpreter.
+
+    With ``-P`` unless the folder we are in counts here too: ``-m`` alone would import what happens to lie there.
+    """
+    from_here = {"", os.getcwd()} & set(sys.path[:1])
+    return [sys.executable, *([] if from_here else ["-P"]), "-m", "mcptrio", *sys.argv[1:]]

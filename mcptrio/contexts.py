@@ -1,0 +1,32 @@
+"""A context of its own for a piece of work, in a task that does one piece after another.
+
+Used by whoever keeps tasks and gives them requests: a variable that one request sets is not there for the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Generator
+from contextvars import Context
+from typing import Any
+
+__all__ = ["Within"]
+
+
+class Within(Generator[Any, Any, None]):
+    """Awaited, it runs a coroutine in a context of its own, in the task that runs now."""
+
+    def __init__(self, context: Context, work: Coroutine[Any, Any, None]) -> None:
+        self._context = context
+        self._work = work
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self
+
+    def send(self, value: Any) -> Any:
+        return self._context.run(self._work.send, value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._context.run(self._work.throw, *error)
+
+    def close(self) -> None:
+        self._context.run(self._work.close)

@@ -1,0 +1,87 @@
+"""A server that is open for as long as a transport runs, and ends in order.
+
+Called by :mod:`mcptrio.serve.stream` and, for the transports of plugins, by the command line.
+The one rule: whatever happens, the end takes no longer than the server's shutdown timeout and :data:`GRACE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Protocol
+
+import trio
+
+from mcptrio.abc import Engine
+from mcptrio.nurseries import open_hidden_nursery
+from mcptrio.server import Server
+
+__all__ = ["GRACE", "Transport", "serve_transport"]
+
+GRACE = 1.0
+"""Seconds a transport gets after the requests have ended, for closing its connections."""
+
+
+class Transport(Protocol):
+    """Brings peers to a server. What :func:`serve_transport` and the hook ``register_transports`` take."""
+
+    def __call__(
+        self, engine: Engine, *, stopping: trio.Event, task_status: trio.TaskStatus[list[str]]
+    ) -> Awaitable[None]:
+        """Run until cancelled; returning ends the server, and so does raising.
+
+        Args:
+            engine: of the open server. ``await engine.serve(channel)`` serves one peer until either side ends it, and
+                closes the channel; in ``await engine.contained(partial(engine.serve, channel), "a peer")`` what goes
+                wrong with one is logged and ends nothing else.
+            stopping: once it is set, no more peers are wanted. Those that are served get the server's shutdown timeout,
+                and :data:`GRACE` seconds later the transport is cancelled.
+            task_status: started with where it serves, in words for the log, when peers can come.
+        """
+        ...
+
+
+async def serve_transport(
+    server: Server,
+    transport: Transport,
+    *,
+    shutdown: trio.Event | None = None,
+    task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve over a transport until ``shutdown`` is set, the caller is cancelled, or it returns. Opens the server.
+
+    Args:
+        task_status: started with what the transport is started with.
+
+    Raises:
+        OSError: an address cannot be bound, say: what the transport raises comes out here.
+    """
+    shutdown = trio.Event() if shutdown is None else shutdown
+    stopping = trio.Event()
+    async with open_hidden_nursery() as nursery:
+        nursery.start_soon(_stop_after, shutdown, server, stopping, nursery.cancel_scope)
+        async with server.open(), trio.open_nursery() as serving:
+            serving.start_soon(_drain_after, stopping, server, serving.cancel_scope)
+            task_status.started(await _started(serving, transport, server, stopping))
+
+
+async def _started(serving: trio.Nursery, transport: Transport, server: Server, stopping: trio.Event) -> list[str]:
+    async def run(*, task_status: trio.TaskStatus[list[str]]) -> None:
+        await transport(server.supervisor, stopping=stopping, task_status=task_status)
+        serving.cancel_scope.cancel()
+
+    where: list[str] = await serving.start(run)
+    return where
+
+
+async def _stop_after(shutdown: trio.Event, server: Server, stopping: trio.Event, scope: trio.CancelScope) -> None:
+    await shutdown.wait()
+    stopping.set()
+    if not server.is_open:
+        # A lifespan that is still being entered may take its time; those that are open are left in their order.
+        scope.cancel()
+
+
+async def _drain_after(stopping: trio.Event, server: Server, scope: trio.CancelScope) -> None:
+    await stopping.wait()
+    await server.supervisor.drain()
+    scope.deadline = trio.current_time() + GRACE

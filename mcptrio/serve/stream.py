@@ -1,0 +1,228 @@
+"""A server on sockets, each connection a session of its own: one message a line, as over stdio.
+
+Called by the command line and by embedders.
+The one rule: a connection can only harm itself. There are at most so many of them, each has to begin with a message,
+what one of them raises is logged, and one that is not read is closed.
+
+There is no authentication: who can connect can use the server. A Unix socket is as open as its permissions, which are
+the owner's alone by default; an address of a network is as open as the network, and that is said in the log.
+
+Source: MCP 2026-07-28, basic/transports, "Custom Transports"; basic/transports/stdio (the framing).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import socket
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from functools import partial
+
+import trio
+from attrs import field, frozen
+from attrs.validators import ge, gt
+
+from mcptrio.abc import Engine
+from mcptrio.errors import ConnectionClosed, Overloaded
+from mcptrio.protocol.jsonrpc import DEFAULT, Limits
+from mcptrio.protocol.messages import Batch, ErrorResponse, Incoming, Request
+from mcptrio.serve.opened import serve_transport
+from mcptrio.server import Server
+from mcptrio.transports.sockets import Listening, keep_alive, listen
+from mcptrio.transports.stream import StreamChannel
+
+__all__ = ["StreamOptions", "serve_stream"]
+
+_log = logging.getLogger("mcptrio.serve")
+
+REFUSALS = 64
+"""Connections over the limit that are told so at the same time; the next one is closed without a word."""
+_PATIENCE = 1.0
+"""Seconds for telling it."""
+
+
+@frozen(kw_only=True)
+class StreamOptions:
+    """Bounds of :func:`serve_stream`.
+
+    Args:
+        limits: of one message.
+        connections: how many at the same time, at least 1; one more is refused in words. Each may hold as much memory
+            as one message may have bytes.
+        write_timeout: seconds without any progress after which a peer that does not read counts as gone.
+        first_within: seconds in which a peer has to send its first message.
+        unix_mode: permissions of a Unix socket; who may write to it may connect.
+    """
+
+    limits: Limits = DEFAULT
+    connections: int = field(default=1000, validator=ge(1))
+    write_timeout: float = field(default=30.0, validator=gt(0))
+    first_within: float = field(default=60.0, validator=gt(0))
+    unix_mode: int = 0o600
+
+
+async def serve_stream(
+    server: Server,
+    addresses: str | Sequence[str],
+    *,
+    options: StreamOptions | None = None,
+    shutdown: trio.Event | None = None,
+    task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve connections until ``shutdown`` is set or the caller is cancelled. Opens the server.
+
+    At the end nobody is accepted any more; what is in flight has the server's shutdown timeout.
+
+    Args:
+        addresses: one or several: ``host:port`` (port 0 takes a free one), ``[v6]:port``, ``unix:/path``, ``fd:N`` for
+            a listening socket that was inherited, ``fd:systemd`` for those of socket activation.
+        task_status: started with the addresses, as a client names them: ``tcp://127.0.0.1:9000``, ``unix:/path``.
+
+    Raises:
+        OSError: an address cannot be bound; it says which and why.
+    """
+    serve = partial(
+        _serve,
+        addresses=[addresses] if isinstance(addresses, str) else list(addresses),
+        options=options or StreamOptions(),
+    )
+    await serve_transport(server, serve, shutdown=shutdown, task_status=task_status)
+
+
+async def _serve(
+    engine: Engine,
+    *,
+    addresses: Sequence[str],
+    options: StreamOptions,
+    stopping: trio.Event,
+    task_status: trio.TaskStatus[list[str]],
+) -> None:
+    with ExitStack() as stack:
+        bound = [stack.enter_context(closing(listen(address, unix_mode=options.unix_mode))) for address in addresses]
+        for listening in bound:
+            _warn(listening)
+        # Duplicates, since Trio closes them as soon as it is cancelled, and a Unix socket is removed before that.
+        listeners = [
+            trio.SocketListener(trio.socket.from_stdlib_socket(each.dup()))
+            for listening in bound
+            for each in listening.sockets
+        ]
+        connections = _Connections(engine, options)
+        async with trio.open_nursery() as nursery:
+            async with trio.open_nursery() as accepting:
+                accepting.start_soon(
+                    partial(trio.serve_listeners, connections.handle, listeners, handler_nursery=nursery)
+                )
+                task_status.started([_shown(name) for listening in bound for name in listening.names])
+                await stopping.wait()
+                accepting.cancel_scope.cancel()
+            # Who connects from now on is refused by the system, and not left waiting.
+            stack.close()
+
+
+class _Connections:
+    """The connections of one server.
+
+    Args:
+        options: say how many there may be.
+    """
+
+    def __init__(self, engine: Engine, options: StreamOptions) -> None:
+        self._engine = engine
+        self._options = options
+        self._open = 0
+        self._refusals = 0
+        self._is_full = False
+        """Whether it has been said in the log."""
+
+    async def handle(self, stream: trio.SocketStream) -> None:
+        """Serve a connection until it ends. Raises nothing."""
+        name = _named(stream)
+        channel = StreamChannel(
+            stream,
+            name=name,
+            limits=self._options.limits,
+            write_timeout=self._options.write_timeout,
+            first_within=self._options.first_within,
+        )
+        try:
+            if self._open >= self._options.connections:
+                await self._refuse(channel, Overloaded(f"the server has its {self._options.connections} connections"))
+                return
+            self._open += 1
+            try:
+                await self._engine.contained(partial(self._talk, channel), f"connection {name}")
+            finally:
+                self._open -= 1
+                self._is_full = False
+        finally:
+            with trio.move_on_after(_PATIENCE, shield=True):
+                await channel.aclose()
+
+    async def _talk(self, channel: StreamChannel) -> None:
+        try:
+            await self._engine.serve(channel)
+        except Overloaded as error:
+            await self._refuse(channel, error)
+
+    async def _refuse(self, channel: StreamChannel, error: Overloaded) -> None:
+        """Tell a peer that there is no room, as the answer to what it asks first."""
+        _log.log(logging.DEBUG if self._is_full else logging.WARNING, "%s: refused: %s", channel.name, error.message)
+        self._is_full = True
+        if self._refusals >= REFUSALS:
+            return
+        self._refusals += 1
+        try:
+            with trio.move_on_after(_PATIENCE):
+                await _answer_first(channel, error)
+        except ConnectionClosed:
+            pass  # it did not wait for it
+        finally:
+            self._refusals -= 1
+
+
+async def _answer_first(channel: StreamChannel, error: Overloaded) -> None:
+    """Answer the first request; a peer that asks nothing in time is told all the same."""
+    id = None
+    with trio.move_on_after(_PATIENCE / 2):
+        try:
+            id = next((item.id for item in _flat(await channel.receive()) if isinstance(item, Request)), None)
+        except trio.EndOfChannel:
+            pass
+    await channel.send([ErrorResponse.of(id, error)])
+    await channel.send_eof()
+    # A socket that is closed while there is something to read is reset, and what was just written may get lost.
+    try:
+        while True:
+            await channel.receive()
+    except trio.EndOfChannel:
+        pass
+
+
+def _flat(received: Sequence[Incoming]) -> list[Incoming]:
+    return [message for item in received for message in (item.messages if isinstance(item, Batch) else (item,))]
+
+
+def _named(stream: trio.SocketStream) -> str:
+    """Have the system look after a connection. Returns what to call it."""
+    if stream.socket.family not in (socket.AF_INET, socket.AF_INET6):
+        return "unix"
+    try:
+        host, port = stream.socket.getpeername()[:2]
+        keep_alive(stream)
+    except OSError:
+        return "tcp"  # it has gone already, as the first read will tell
+    return f"tcp [{host}]:{port}" if ":" in host else f"tcp {host}:{port}"
+
+
+def _shown(name: str) -> str:
+    return name if name.startswith("unix:") else f"tcp://{name}"
+
+
+def _warn(listening: Listening) -> None:
+    for each, name in zip(listening.sockets, listening.names, strict=True):
+        if each.family in (socket.AF_INET, socket.AF_INET6):
+            host = each.getsockname()[0]
+            if not ipaddress.ip_address(host.partition("%")[0]).is_loopback:
+                _log.warning("%s: whoever can reach this address can use the server: there is no authentication", name)

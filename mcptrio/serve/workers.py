@@ -1,0 +1,423 @@
+"""The parent of worker processes: it owns the sockets they accept from, and sees to it that they are there.
+
+Run by the command line for ``serve --http --workers N``. It imports no plugin and no HTTP stack; each worker is a fresh
+interpreter that runs the same command and inherits the sockets (:mod:`mcptrio.serve.worker`). All accept from the same
+queue of the kernel: with SO_REUSEPORT each would have a queue of its own, which is lost with it.
+The one rule: nothing outlives it. What it starts it ends, within the shutdown timeout; if it is killed itself, the
+workers see the end of their link and go.
+
+Source: socket(7) "SO_REUSEPORT"; signal(7).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from typing import Final
+
+import trio
+from attrs import define, field, frozen
+
+from mcptrio.errors import ConfigError
+from mcptrio.serve.process import Hangups
+from mcptrio.serve.worker import VARIABLE, Beginning
+from mcptrio.serve.worker_balance import Board
+from mcptrio.serve.worker_bus import Relay
+from mcptrio.serve.worker_link import Kind, WorkerLink
+from mcptrio.serve.worker_output import Output, WorkerStderr
+from mcptrio.transports.child_process import ChildProcess
+from mcptrio.transports.sockets import Listening
+
+__all__ = ["Plan", "Pool"]
+
+_log = logging.getLogger("mcptrio.workers")
+
+_FIRST: Final = 0.2
+_LONGEST: Final = 30.0
+"""Seconds before a worker that has died is started again: doubled from the first to the longest, and up to half less at
+random; one that served for the longest is started anew like the first."""
+_ATTEMPTS: Final = 3
+"""Of each worker to serve at all, before the parent gives up if none ever did."""
+_WRONG: Final = 2
+"""The exit code that says the command or the configuration is wrong. Trying again would not help."""
+_GOODBYE: Final = 3.0
+"""Seconds beyond the shutdown timeout for connections, lifespans and the interpreter's end."""
+_GROUP: Final = 1.0
+"""Seconds for what a worker has started and left behind, after SIGTERM."""
+_LAST_WORDS: Final = 1.0
+"""Seconds for the rest of a standard error, which a process that was left behind may hold open."""
+_CLOSED: Final = 1.0
+"""Seconds between the end of a link and that of its worker."""
+
+
+@frozen(kw_only=True)
+class Plan:
+    """What is to be kept running.
+
+    Args:
+        command: starts a worker; what makes it one is in its environment.
+        count: workers.
+        listening: what they accept from; owned, and closed at the end.
+        shutdown: seconds that requests in flight get when a worker ends.
+        as_json: whether the log of the workers is one JSON object a line.
+        folder: whether they share a folder for files, which is private and removed at the end.
+        ready: seconds from a worker's start until it has to serve.
+        farewell: seconds in which connections to a worker that is replaced can send one more request. Who is silent
+            for that long and then sends finds its connection closed, as at the end of any keep-alive.
+    """
+
+    command: Sequence[str]
+    count: int
+    listening: Sequence[Listening]
+    shutdown: float
+    as_json: bool = False
+    folder: bool = False
+    ready: float = 60.0
+    farewell: float = 1.0
+
+
+@define(eq=False, kw_only=True)
+class _Worker:
+    """One process."""
+
+    number: int
+    place: int
+    child: ChildProcess
+    link: WorkerLink
+    stderr: WorkerStderr
+    scope: trio.CancelScope = field(factory=trio.CancelScope)
+    """Cancelled, the process is ended."""
+    began: float = field(factory=trio.current_time)
+    is_ready: bool = False
+    late: bool = False
+    """Whether it is ended since it was not ready in time."""
+    settled: trio.Event = field(factory=trio.Event)
+    """It is ready, or has ended."""
+    left: trio.Event = field(factory=trio.Event)
+    """It has ended, or another one has taken its place."""
+    ended: trio.Event = field(factory=trio.Event)
+
+    def why(self) -> str:
+        """How it ended, and, where it never served, its last line."""
+        code = self.child.returncode
+        if code is not None and code < 0:
+            told = f"was killed by {signal.Signals(-code).name}"
+        else:
+            told = f"ended with {code}"
+        if self.late:
+            told = "was not ready in time"
+        if self.is_ready:
+            return f"worker {self.number} {told}"
+        last = self.stderr.last[-1].decode("utf-8", "replace") if self.stderr.last else "it said nothing"
+        return f"worker {self.number} {told} before it served: {last}"
+
+
+@define(eq=False)
+class _Slot:
+    """A place for a worker; each has at most one, and while it is replaced two."""
+
+    worker: _Worker | None = None
+    changed: trio.Event = field(factory=trio.Event)
+    """Set when another task has put a worker there."""
+
+    def put(self, worker: _Worker) -> None:
+        old, self.worker = self.worker, worker
+        if old is not None:
+            old.left.set()
+        self.changed.set()
+        self.changed = trio.Event()
+
+
+class _Pauses:
+    """The seconds between a worker's end and the start of the next one."""
+
+    def __init__(self) -> None:
+        self._longest = _FIRST
+        self.next = self._draw()
+
+    async def rest(self, slot: _Slot) -> None:
+        """Wait, unless another task puts a worker there."""
+        with trio.move_on_after(self.next):
+            await slot.changed.wait()
+        self._longest = min(2 * self._longest, _LONGEST)
+        self.next = self._draw()
+
+    def _draw(self) -> float:
+        return self._longest * random.uniform(0.5, 1)
+
+
+class Pool:
+    """The workers of one plan. Run once."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._key = secrets.token_bytes(32)
+        self._relay = Relay()
+        self._output = Output()
+        self._folder: str | None = None
+        self._board: Board
+        self._live: set[_Worker] = set()
+        self._slots = [_Slot() for _ in range(plan.count)]
+        self._started = 0
+        self._served = False
+        """Whether any worker ever did."""
+        self._nursery: trio.Nursery
+        self._status: trio.TaskStatus[list[str]]
+
+    async def run(
+        self,
+        shutdown: trio.Event,
+        hangups: Hangups,
+        *,
+        task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Keep them running until ``shutdown`` is set or the caller is cancelled; then end all of them, together.
+
+        Args:
+            hangups: at each one all workers are replaced, one after another.
+            task_status: started with the URLs when the first one serves.
+
+        Raises:
+            ChildProcessError: none could be got to serve; the message says what the last one said.
+            ConfigError: the same, and it said that the command or the configuration is wrong.
+        """
+        self._status = task_status
+        with ExitStack() as stack:
+            stack.callback(self._stop_listening)
+            # While they are replaced there is one more, and in each place one may be ending while the next one starts.
+            self._board = Board(2 * self._plan.count + 1)
+            stack.callback(self._board.close)
+            if self._plan.folder:
+                self._folder = tempfile.mkdtemp(prefix="mcptrio-")
+                stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
+            async with trio.open_nursery() as outputs:
+                outputs.start_soon(self._output.run)
+                async with trio.open_nursery() as self._nursery:
+                    for slot in self._slots:
+                        self._nursery.start_soon(self._keep, slot)
+                    self._nursery.start_soon(self._reload_when_asked, hangups)
+                    await shutdown.wait()
+                    self._stop_listening()
+                    self._nursery.cancel_scope.cancel()
+                outputs.cancel_scope.cancel()
+
+    def kill(self) -> None:
+        """End all workers at once, for a process that will be gone in a moment. May be called by a signal handler."""
+        for worker in tuple(self._live):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(worker.child.pid, signal.SIGKILL)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _stop_listening(self) -> None:
+        for listening in self._plan.listening:
+            listening.close()
+
+    # Keeping them
+
+    async def _keep(self, slot: _Slot) -> None:
+        """Have a worker in the slot, always."""
+        pauses, failures = _Pauses(), 0
+        worker: _Worker | None = None
+        while True:
+            if slot.worker is worker:
+                try:
+                    slot.put(self._start())
+                except OSError as error:
+                    failures += 1
+                    self._give_up_after(failures, f"no process can be started: {error.strerror}")
+                    _log.error("no process can be started: %s", error.strerror)
+                    await pauses.rest(slot)
+                    continue
+            worker = slot.worker
+            assert worker is not None, "one has just been put there, here or by a reload"
+            await worker.left.wait()
+            if slot.worker is not worker:
+                pauses, failures = _Pauses(), 0
+                continue
+            if worker.is_ready and trio.current_time() - worker.began > _LONGEST:
+                pauses = _Pauses()
+            failures = 0 if worker.is_ready else failures + 1
+            if worker.child.returncode == _WRONG and not self._served:
+                raise ConfigError(f"no worker serves: {worker.why()}")
+            self._give_up_after(failures, worker.why())
+            _log.error("%s; another one is started in %.1f s", worker.why(), pauses.next)
+            await pauses.rest(slot)
+
+    def _give_up_after(self, failures: int, why: str) -> None:
+        """
+        Raises:
+            ChildProcessError: it has failed too often, and nothing ever served.
+        """
+        if failures >= _ATTEMPTS and not self._served:
+            raise ChildProcessError(f"no worker serves: {why}")
+
+    async def _reload_when_asked(self, hangups: Hangups) -> None:
+        while True:
+            await hangups.wait()
+            _log.info("SIGHUP: replacing %d workers", len(self._slots))
+            if await self._reload():
+                _log.info("all workers are replaced")
+
+    async def _reload(self) -> bool:
+        """Replace them one after another; whether all are."""
+        for slot in self._slots:
+            try:
+                new = self._start()
+            except OSError as error:
+                _log.error("no process can be started: %s; the others stay as they are", error.strerror)
+                return False
+            await new.settled.wait()
+            if not new.is_ready:
+                await new.ended.wait()
+                _log.error("%s; the others stay as they are", new.why())
+                return False
+            old = slot.worker
+            slot.put(new)
+            if old is not None:
+                await self._retire(old)
+        return True
+
+    async def _retire(self, worker: _Worker) -> None:
+        """Let a worker finish, within bounds."""
+        worker.link.order(Kind.LEAVE)
+        with trio.move_on_after(self._plan.farewell + self._plan.shutdown + _GOODBYE) as patience:
+            await worker.ended.wait()
+        if patience.cancelled_caught:
+            _log.warning("worker %d does not end", worker.number)
+            worker.scope.cancel()
+            await worker.ended.wait()
+
+    # One of them
+
+    def _start(self) -> _Worker:
+        """Start a process, with the task that owns it.
+
+        Raises:
+            OSError: the system has no room for one.
+        """
+        self._started += 1
+        with ExitStack() as theirs, ExitStack() as ours:
+            link, there = socket.socketpair()
+            ours.callback(link.close)
+            theirs.callback(there.close)
+            read, write = os.pipe()
+            ours.callback(os.close, read)
+            theirs.callback(os.close, write)
+            sockets = tuple(each.fileno() for listening in self._plan.listening for each in listening.sockets)
+            popen = subprocess.Popen(
+                self._plan.command,
+                stdin=subprocess.DEVNULL,
+                stderr=write,
+                env={**os.environ, VARIABLE: str(there.fileno())},
+                pass_fds=(there.fileno(), self._board.fd, *sockets),
+                # Ctrl-C in our terminal is ours to pass on; and what a worker leaves behind can be signalled with it.
+                start_new_session=True,
+            )
+            ours.pop_all()
+        worker = _Worker(
+            number=self._started,
+            place=self._board.take(),
+            child=ChildProcess(popen, stdin=-1, stdout=-1, stderr=read),
+            link=WorkerLink(link),
+            stderr=WorkerStderr(read, self._output, number=self._started, as_json=self._plan.as_json),
+        )
+        beginning = Beginning(
+            number=worker.number,
+            sockets=sockets,
+            board=self._board.fd,
+            place=worker.place,
+            key=self._key,
+            folder=self._folder,
+            farewell=self._plan.farewell,
+            shutdown=self._plan.shutdown,
+        )
+        worker.link.order(Kind.BEGIN, beginning.encode())
+        self._live.add(worker)
+        self._nursery.start_soon(self._own, worker)
+        return worker
+
+    async def _own(self, worker: _Worker) -> None:
+        """Be there from its start to its end, and end it when cancelled."""
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(worker.stderr.listen)
+                nursery.start_soon(worker.link.send)
+                nursery.start_soon(self._hear, worker)
+                nursery.start_soon(self._expect, worker)
+                try:
+                    with worker.scope:
+                        await worker.child.wait()
+                finally:
+                    with trio.CancelScope(shield=True):
+                        # Bounded by the seconds of each step.
+                        await self._end(worker)
+                nursery.cancel_scope.cancel()
+        finally:
+            self._live.discard(worker)
+            self._board.give_back(worker.place)
+            self._relay.remove(worker.link)
+            worker.link.close()
+            worker.ended.set()
+            worker.settled.set()
+            worker.left.set()
+
+    async def _end(self, worker: _Worker) -> None:
+        try:
+            if worker.child.returncode is None:
+                # To itself only: what it has started may be needed to the end, and is its own to end.
+                with suppress(ProcessLookupError):
+                    os.kill(worker.child.pid, signal.SIGTERM)
+            if not await worker.child.end(exit=self._plan.shutdown + _GOODBYE, terminate=_GROUP):
+                _log.warning("something of worker %d is left", worker.number)
+            with trio.move_on_after(_LAST_WORDS):
+                await worker.stderr.ended.wait()
+        finally:
+            worker.stderr.close()
+
+    async def _hear(self, worker: _Worker) -> None:
+        link = worker.link
+        try:
+            while True:
+                for kind, body in await link.receive():
+                    if kind is Kind.NEWS:
+                        self._relay.pass_on(link, body)
+                    elif kind is Kind.FOLLOW:
+                        self._relay.follow(link, body)
+                    elif kind is Kind.UNFOLLOW:
+                        self._relay.unfollow(link, body)
+                    elif kind is Kind.READY:
+                        self._is_ready(worker, body)
+        except trio.EndOfChannel:
+            # It is ending; or it has closed what it has to keep open, and nobody would hear of it any more.
+            with trio.move_on_after(_CLOSED):
+                await worker.child.wait()
+            worker.scope.cancel()
+
+    def _is_ready(self, worker: _Worker, body: bytes) -> None:
+        worker.is_ready = True
+        worker.settled.set()
+        _log.info("worker %d serves", worker.number)
+        if not self._served:
+            self._served = True
+            self._status.started(_urls(body))
+
+    async def _expect(self, worker: _Worker) -> None:
+        with trio.move_on_after(self._plan.ready):
+            await worker.settled.wait()
+            return
+        worker.late = True
+        worker.scope.cancel()
+
+
+def _urls(body: bytes) -> list[str]:
+    return body.decode("utf-8", "replace").split("\n")

@@ -1,0 +1,107 @@
+"""Which processes use a file together: each holds a lock, which the system takes away when it ends, however it ends.
+
+Used by the SQLite stores, to know whose streams nobody will go on writing. A lock says more than a process id, which
+means nothing in another container and is soon somebody else's, and says it at once, where a heartbeat has to be missed
+first.
+The one rule: a lock file belongs to one opening of the store; whoever gets the lock of another one knows that it is
+gone, and removes the file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import sys
+from pathlib import Path
+from typing import Final
+
+from mcptrio.errors import StoreFailed
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+__all__ = ["Presence"]
+
+_NAME: Final = re.compile(r"[0-9a-f]{16}")
+_ATTEMPTS: Final = 10
+"""Names to try; each fails only where somebody takes the new file for one that was left behind."""
+
+
+class Presence:
+    """This opening of a file among others. Every method may wait for the disk.
+
+    Args:
+        path: of the file that is used together; the lock files stand beside it.
+
+    Raises:
+        StoreFailed: no lock file can be made there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.id, self._descriptor = self._enter()
+
+    def lives(self, id: str) -> bool:
+        """Whether that opening still is one. Removes its lock file if not."""
+        if id == self.id:
+            return True
+        if not _NAME.fullmatch(id):
+            return False
+        path = self._lock_file(id)
+        try:
+            descriptor = os.open(path, os.O_RDWR)
+        except OSError:
+            return False
+        try:
+            gone = _lock(descriptor)
+        finally:
+            os.close(descriptor)
+        if gone:
+            path.unlink(missing_ok=True)
+        return not gone
+
+    def sweep(self) -> None:
+        """Remove the lock files of those that are gone."""
+        prefix = f"{self._path.name}-"
+        for path in self._path.parent.glob(f"{_escaped(prefix)}*.lock"):
+            self.lives(path.name.removeprefix(prefix).removesuffix(".lock"))
+
+    def leave(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+            self._lock_file(self.id).unlink(missing_ok=True)
+
+    def _enter(self) -> tuple[str, int]:
+        for _ in range(_ATTEMPTS):
+            id = secrets.token_hex(8)
+            try:
+                descriptor = os.open(self._lock_file(id), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            except OSError as error:
+                raise StoreFailed(f"{self._lock_file(id)}: cannot be made: {error.strerror}") from error
+            if _lock(descriptor):
+                return id, descriptor
+            os.close(descriptor)
+        raise StoreFailed(f"{self._path}: lock files beside it cannot be locked")
+
+    def _lock_file(self, id: str) -> Path:
+        return self._path.with_name(f"{self._path.name}-{id}.lock")
+
+
+def _lock(descriptor: int) -> bool:
+    """Whether nobody else holds it; then we do, until the descriptor is closed."""
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _escaped(name: str) -> str:
+    return re.sub(r"([*?[])", r"[\1]", name)

@@ -1,0 +1,367 @@
+"""Events of resumable streams in a SQLite file.
+
+The same contract and the same bounds as :class:`mcptrio.stores.memory.MemoryEventStore`; and the streams of processes
+that are gone end here, by their wills.
+The one rule: an event, the position it takes, the sums and whatever is dropped for it are one transaction.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import trio
+from attrs import define, frozen
+
+from mcptrio.abc import StoredEvent
+from mcptrio.errors import ConnectionClosed, StoreFailed
+from mcptrio.stores.event_ids import event_id as id_of
+from mcptrio.stores.event_ids import read_event_id
+from mcptrio.stores.presence import Presence
+from mcptrio.stores.sqlite_database import Database
+from mcptrio.stores.wall_clock import WallClock
+
+__all__ = ["SQLiteEventStore"]
+
+_EVENT_COST: Final = 160
+"""Bytes that an event costs besides its data, as in memory; in the file it is less."""
+_PAGE_EVENTS: Final = 256
+_PAGE_BYTES: Final = 4 * 1024 * 1024
+"""What is read at once; one event is, however large."""
+_AGED: Final = 4
+"""Streams that each append looks at for their age."""
+_SETTLED: Final = 200
+"""Wills in one transaction."""
+_OWED: Final = 10_000
+"""Streams given up while the store could not write; more wait for the end of this process."""
+_LOOK: Final = 0.25
+"""Seconds between two looks at what other processes have stored."""
+_LOOK_AROUND: Final = 2.0
+"""Seconds between two looks at whether there are others, and whether they still live."""
+_NEWS: Final = 10_000
+
+_log = logging.getLogger("mcptrio.stores")
+
+
+@frozen(kw_only=True)
+class _Append:
+    session: str
+    stream: str
+    data: bytes
+    last: bool
+    will: bytes | None
+    now: float
+
+
+@define
+class _Line:
+    """A row of the streams."""
+
+    key: int
+    first: int
+    next: int
+    complete: int
+    will: bytes
+    writer: str
+
+
+class SQLiteEventStore:
+    """Made by :func:`mcptrio.stores.sqlite.open_sqlite_stores`.
+
+    Args:
+        presence: says which writers still live.
+        stream_events: events kept for one stream.
+        session_bytes: bytes kept for one session.
+        total_bytes: bytes kept for all; the session that was quiet longest pays.
+        age: seconds without a new event after which the events of a stream are dropped.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: WallClock,
+        presence: Presence,
+        *,
+        stream_events: int,
+        session_bytes: int,
+        total_bytes: int,
+        age: float,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._presence = presence
+        self._stream_events = stream_events
+        self._session_bytes = session_bytes
+        self._total_bytes = total_bytes
+        self._age = age
+        self._owed: dict[tuple[str, str], None] = {}
+        """Streams to settle as soon as it can be done."""
+        self._looking = trio.CapacityLimiter(1)
+        self._alone = True
+        """Whether no other process has the file open, as far as is known."""
+        self._seen = 0
+        """The newest event that is known here, or was stored here."""
+
+    async def append(
+        self, session: str, stream: str, data: bytes, *, last: bool = False, will: bytes | None = None
+    ) -> StoredEvent:
+        wanted = _Append(session=session, stream=stream, data=data, last=last, will=will, now=self._clock.now())
+        return StoredEvent(id_of(stream, await self._database.write(partial(self._append, wanted=wanted))), data)
+
+    async def settle(self, session: str, stream: str) -> None:
+        settled = False
+        try:
+            await self._database.write(partial(self._settle, session=session, stream=stream, now=self._clock.now()))
+            settled = True
+        finally:
+            if not settled and len(self._owed) < _OWED:
+                self._owed[session, stream] = None
+
+    async def after(self, session: str, event_id: str) -> tuple[str, list[StoredEvent], bool] | None:
+        found = read_event_id(event_id)
+        if found is None:
+            return None
+        stream, position = found
+        page = await self._database.read(
+            partial(_page, session=session, stream=stream, position=position + 1, known=True)
+        )
+        return None if page is None else (stream, *page)
+
+    async def read(self, session: str, stream: str, position: int) -> tuple[list[StoredEvent], bool]:
+        page = await self._database.read(partial(_page, session=session, stream=stream, position=position, known=False))
+        return page if page is not None else ([], False)
+
+    async def completed_after(self, session: str, stream: str) -> list[str]:
+        return await self._database.read(partial(_completed_after, session=session, stream=stream))
+
+    async def listen(self, wake: Callable[[str, str], None]) -> None:
+        while True:
+            await trio.sleep(_LOOK)
+            if self._alone:
+                continue
+            try:
+                self._seen, news = await self._database.read(partial(_news, seen=self._seen))
+            except StoreFailed as error:
+                _log.error("%s", error)
+                await trio.sleep(_LOOK_AROUND)
+            else:
+                for session, stream in news:
+                    wake(session, stream)
+
+    async def drop(self, session: str) -> None:
+        await self._database.write(partial(_drop, session=session))
+
+    async def look_around(self) -> None:
+        """End the streams of writers that are gone, and those that could not be ended before. Runs until cancelled."""
+        while True:
+            try:
+                await self._look_around_once()
+            except StoreFailed as error:
+                _log.error("%s", error)
+            await trio.sleep(_LOOK_AROUND)
+
+    async def _look_around_once(self) -> None:
+        # In this order: who is not there yet has stored nothing of what is there.
+        newest = await self._database.read(_newest)
+        writers = await self._database.read(_writers)
+        gone = await trio.to_thread.run_sync(self._gone, writers, limiter=self._looking)
+        for id in gone:
+            while await self._database.write(partial(self.settle_writer, writer=id, now=self._clock.now())):
+                pass
+        self._alone = len(writers) - len(gone) <= 1
+        if self._alone:
+            self._seen = newest
+        while self._owed:
+            session, stream = next(iter(self._owed))
+            await self._database.write(partial(self._settle, session=session, stream=stream, now=self._clock.now()))
+            self._owed.pop((session, stream), None)
+
+    # In a thread
+
+    def _gone(self, writers: list[str]) -> list[str]:
+        return [id for id in writers if not self._presence.lives(id)]
+
+    def settle_writer(self, connection: sqlite3.Connection, *, writer: str, now: float) -> bool:
+        """End streams of a writer that is gone, and forget it with the last one. Whether there may be more."""
+        rows = connection.execute(
+            "SELECT session, name FROM streams WHERE writer = ? AND NOT complete LIMIT ?", (writer, _SETTLED)
+        ).fetchall()
+        for session, stream in rows:
+            self._settle(connection, session=session, stream=stream, now=now)
+        if len(rows) < _SETTLED:
+            connection.execute("DELETE FROM writers WHERE id = ?", (writer,))
+            return False
+        return True
+
+    def _settle(self, connection: sqlite3.Connection, *, session: str, stream: str, now: float) -> None:
+        line = _line(connection, session, stream)
+        if line is not None and not line.complete:
+            last = _Append(session=session, stream=stream, data=line.will, last=True, will=None, now=now)
+            self._append(connection, wanted=last)
+
+    def _append(self, connection: sqlite3.Connection, *, wanted: _Append) -> int:
+        """The position of the event."""
+        session, now, size = wanted.session, wanted.now, len(wanted.data) + _EVENT_COST
+        line = _line(connection, session, wanted.stream)
+        if line is None:
+            key = connection.execute(
+                "INSERT INTO streams (session, name, first, next, complete, touched, will, writer)"
+                " VALUES (?, ?, 0, 0, 0, ?, x'', ?)",
+                (session, wanted.stream, now, self._presence.id),
+            ).lastrowid
+            assert key is not None
+            line = _Line(key, 0, 0, 0, b"", self._presence.id)
+        elif line.complete:
+            raise ConnectionClosed("the stream is complete")
+        position = line.next
+        connection.execute(
+            "INSERT INTO events (stream, position, data) VALUES (?, ?, ?)", (line.key, position, wanted.data)
+        )
+        will = b"" if wanted.last else line.will if wanted.will is None else wanted.will
+        connection.execute(
+            "UPDATE streams SET next = ?, complete = ?, touched = ?, will = ?, writer = ? WHERE key = ?",
+            (position + 1, wanted.last, now, will, self._presence.id, line.key),
+        )
+        kept = connection.execute(
+            "INSERT INTO kept VALUES (?, ?, ?)"
+            " ON CONFLICT (session) DO UPDATE SET bytes = bytes + excluded.bytes, touched = excluded.touched"
+            " RETURNING bytes",
+            (session, size, now),
+        ).fetchone()[0]
+        total = connection.execute(
+            "UPDATE sums SET value = value + ? WHERE name = 'event_bytes' RETURNING value", (size,)
+        ).fetchone()[0]
+        newest = (line.key, position)
+        if position + 1 - line.first > self._stream_events:
+            freed = _drop_before(connection, session, line.key, line.first + 1)
+            kept, total = kept - freed, total - freed
+        while kept > self._session_bytes and (freed := _drop_oldest(connection, session, newest)):
+            kept, total = kept - freed, total - freed
+        while total > self._total_bytes and (freed := _drop_of_others(connection, session, newest)):
+            total -= freed
+        self._drop_aged(connection, now)
+        return position
+
+    def _drop_aged(self, connection: sqlite3.Connection, now: float) -> None:
+        """Each append looks at the streams that were quiet longest: age needs no task."""
+        rows = connection.execute(
+            "SELECT key, session, next, complete FROM streams WHERE next > first AND touched <= ?"
+            " ORDER BY touched LIMIT ?",
+            (now - self._age, _AGED),
+        ).fetchall()
+        for key, session, following, complete in rows:
+            _drop_before(connection, session, key, following)
+            if not complete:
+                connection.execute("UPDATE streams SET touched = ? WHERE key = ?", (now, key))
+
+
+def _line(connection: sqlite3.Connection, session: str, stream: str) -> _Line | None:
+    row = connection.execute(
+        "SELECT key, first, next, complete, will, writer FROM streams WHERE session = ? AND name = ?",
+        (session, stream),
+    ).fetchone()
+    return _Line(*row) if row is not None else None
+
+
+def _page(
+    connection: sqlite3.Connection, *, session: str, stream: str, position: int, known: bool
+) -> tuple[list[StoredEvent], bool] | None:
+    """The events from a position, as many as are read at once, and whether they are the last.
+
+    Args:
+        known: whether it has to be one that the stream has come to, and of which nothing is missing.
+    """
+    line = _line(connection, session, stream)
+    if line is None or (known and not line.first <= position <= line.next):
+        return None
+    events: list[StoredEvent] = []
+    size, following = 0, max(position, line.first)
+    rows = connection.execute(
+        "SELECT position, data FROM events WHERE stream = ? AND position >= ? ORDER BY position LIMIT ?",
+        (line.key, following, _PAGE_EVENTS),
+    )
+    for at, data in rows:
+        if events and size + len(data) > _PAGE_BYTES:
+            break
+        events.append(StoredEvent(id_of(stream, at), data))
+        size += len(data)
+        following = at + 1
+    return events, bool(line.complete) and following >= line.next
+
+
+def _completed_after(connection: sqlite3.Connection, *, session: str, stream: str) -> list[str]:
+    rows = connection.execute(
+        "SELECT later.name FROM streams AS one JOIN streams AS later USING (session)"
+        " WHERE session = ? AND one.name = ? AND later.key > one.key AND later.complete ORDER BY later.key",
+        (session, stream),
+    )
+    return [name for (name,) in rows]
+
+
+def _drop_oldest(connection: sqlite3.Connection, session: str, newest: tuple[int, int]) -> int:
+    """Drop one event of the session, but not the newest. The bytes that are free now; 0 where there was none."""
+    row = connection.execute(
+        "SELECT key, first + 1 FROM streams WHERE session = ? AND next > first AND NOT (key = ? AND first = ?)"
+        " ORDER BY complete DESC, touched, key LIMIT 1",
+        (session, *newest),
+    ).fetchone()
+    return _drop_before(connection, session, *row) if row is not None else 0
+
+
+def _drop_of_others(connection: sqlite3.Connection, session: str, newest: tuple[int, int]) -> int:
+    """The same of the session that was quiet longest; of this one only where no other has any."""
+    row = connection.execute(
+        "SELECT session FROM kept WHERE bytes > 0 AND session != ? ORDER BY touched LIMIT 1", (session,)
+    ).fetchone()
+    return _drop_oldest(connection, row[0] if row is not None else session, newest)
+
+
+def _drop_before(connection: sqlite3.Connection, session: str, key: int, position: int) -> int:
+    """Drop the events of a stream before a position; a complete one goes with its last. The bytes that are free now."""
+    freed = int(
+        connection.execute(
+            "SELECT coalesce(sum(length(data) + ?), 0) FROM events WHERE stream = ? AND position < ?",
+            (_EVENT_COST, key, position),
+        ).fetchone()[0]
+    )
+    connection.execute("DELETE FROM events WHERE stream = ? AND position < ?", (key, position))
+    connection.execute("UPDATE streams SET first = ? WHERE key = ?", (position, key))
+    connection.execute("DELETE FROM streams WHERE key = ? AND complete AND first >= next", (key,))
+    connection.execute("UPDATE kept SET bytes = bytes - ? WHERE session = ?", (freed, session))
+    connection.execute(
+        "DELETE FROM kept WHERE session = ? AND bytes = 0 AND NOT EXISTS (SELECT 1 FROM streams WHERE session = ?)",
+        (session, session),
+    )
+    connection.execute("UPDATE sums SET value = value - ? WHERE name = 'event_bytes'", (freed,))
+    return freed
+
+
+def _drop(connection: sqlite3.Connection, *, session: str) -> None:
+    connection.execute("DELETE FROM events WHERE stream IN (SELECT key FROM streams WHERE session = ?)", (session,))
+    connection.execute("DELETE FROM streams WHERE session = ?", (session,))
+    row = connection.execute("DELETE FROM kept WHERE session = ? RETURNING bytes", (session,)).fetchone()
+    if row is not None:
+        connection.execute("UPDATE sums SET value = value - ? WHERE name = 'event_bytes'", row)
+
+
+def _writers(connection: sqlite3.Connection) -> list[str]:
+    return [id for (id,) in connection.execute("SELECT id FROM writers")]
+
+
+def _newest(connection: sqlite3.Connection) -> int:
+    return int(
+        connection.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'events'").fetchone()[0]
+    )
+
+
+def _news(connection: sqlite3.Connection, *, seen: int) -> tuple[int, list[tuple[str, str]]]:
+    newest = _newest(connection)
+    rows = connection.execute(
+        "SELECT DISTINCT session, name FROM streams JOIN events ON events.stream = streams.key"
+        " WHERE events.id > ? LIMIT ?",
+        (seen, _NEWS),
+    ).fetchall()
+    return newest, rows

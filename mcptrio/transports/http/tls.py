@@ -1,0 +1,81 @@
+"""What an ASGI scope says of the TLS below it.
+
+Called by the HTTP servers once for each connection, after its handshake.
+The one rule: nothing here is secret, and a certificate is only told of that has been verified.
+
+Left out of what the extension has: the server's own certificate, which Python does not give back, and those between the
+client's and its authority, which Trio does not pass on.
+
+Source: ASGI, "TLS extension" 0.2; RFC 4514 (distinguished names as text).
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+import trio
+
+__all__ = ["tls_extension"]
+
+_VERSIONS: Final[Mapping[str, int]] = {"TLSv1": 0x0301, "TLSv1.1": 0x0302, "TLSv1.2": 0x0303, "TLSv1.3": 0x0304}
+_SHORT: Final[Mapping[str, str]] = {
+    "commonName": "CN",
+    "localityName": "L",
+    "stateOrProvinceName": "ST",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "countryName": "C",
+    "streetAddress": "STREET",
+    "domainComponent": "DC",
+    "userId": "UID",
+}
+"""The attributes that RFC 4514 section 3 abbreviates; others keep the name that OpenSSL has for them."""
+_SPECIAL: Final = re.compile(r'[,+"\\<>;\x00]|^[ #]| $')
+
+
+def tls_extension(stream: trio.SSLStream[Any]) -> dict[str, Any]:
+    """The value of ``scope["extensions"]["tls"]``.
+
+    Args:
+        stream: after its handshake.
+
+    Returns:
+        ``tls_version`` and ``cipher_suite`` as the numbers of the protocol, ``None`` where they are not known; of a
+        client that has shown a certificate, ``client_cert_name``, its subject, and ``client_cert_chain``, the
+        certificate in PEM; else ``None`` and an empty list.
+    """
+    encoded: bytes | None = stream.getpeercert(binary_form=True)
+    subject = (stream.getpeercert() or {}).get("subject", ()) if encoded else ()
+    cipher = stream.cipher()
+    return {
+        "server_cert": None,
+        "client_cert_chain": [ssl.DER_cert_to_PEM_cert(encoded)] if encoded else [],
+        "client_cert_name": _name(subject) if encoded else None,
+        "client_cert_error": None,
+        "tls_version": _VERSIONS.get(stream.version() or ""),
+        "cipher_suite": _suites().get(cipher[0]) if cipher else None,
+    }
+
+
+def _name(subject: tuple[tuple[tuple[str, str], ...], ...]) -> str:
+    """The last part first, as the RFC has it."""
+    return ",".join(
+        "+".join(f"{_SHORT.get(attribute, attribute)}={_SPECIAL.sub(_escape, value)}" for attribute, value in part)
+        for part in reversed(subject)
+    )
+
+
+def _escape(found: re.Match[str]) -> str:
+    return "\\00" if found[0] == "\x00" else "\\" + found[0]
+
+
+@lru_cache(maxsize=1)
+def _suites() -> dict[str, int]:
+    """The numbers of the cipher suites by OpenSSL's names."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    return {suite["name"]: suite["id"] & 0xFFFF for suite in context.get_ciphers()}

@@ -1,0 +1,5 @@
+"""HTTP/1.1 and WebSocket on Trio: serves any ASGI application on sockets. Knows nothing of MCP."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

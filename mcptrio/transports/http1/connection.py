@@ -1,0 +1,292 @@
+"""One accepted socket: requests off it, one response after another onto it.
+
+Made by the server. Two tasks: this one reads for as long as the connection lives, so that the client leaving is noticed
+while the application works; a worker of the server runs the application.
+The one rule: :meth:`Connection.run` ends when the client, the application, a deadline or the server wants it, and has
+closed the socket when it returns.
+
+Source: RFC 9112 sections 9.3 (persistence, pipelining) and 9.6 (tear-down).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from mcptrio.transports.http1.exchange import BUFFER, Exchange
+from mcptrio.transports.http1.request_parser import End, Head, Refused, RequestParser, Upgraded
+from mcptrio.transports.http1.websocket import WebSocketExchange
+from mcptrio.transports.http1.wire import GOODBYE, Wire
+
+if TYPE_CHECKING:
+    from mcptrio.transports.http1.server import Owner
+
+__all__ = ["Connection"]
+
+_LINGER: Final = 0.5
+"""Seconds of reading away what a client still sends, so that it reads the last response before the socket is closed."""
+_PIPELINED: Final = 16
+"""Requests that wait behind the one that is served; then no more are read."""
+
+
+class Connection:
+    """
+    Attributes:
+        deadline: trio time at which it is given up, as things are now; watched by the server.
+    """
+
+    __slots__ = (
+        "_current",
+        "_filling",
+        "_idle",
+        "_lingering",
+        "_owner",
+        "_parser",
+        "_pending",
+        "_reading",
+        "_refused",
+        "_room",
+        "_websocket",
+        "_wire",
+        "_writing_until",
+        "client",
+        "deadline",
+        "extensions",
+        "server",
+    )
+
+    def __init__(self, owner: Owner, wire: Wire, client: Any, server: Any) -> None:
+        self.client = client
+        self.server = server
+        self.extensions: dict[str, Any] = {}
+        self.deadline = inf
+        self._owner = owner
+        self._wire = wire
+        self._parser = RequestParser(owner.limits.header_bytes)
+        self._reading = trio.CancelScope()
+        self._pending: deque[Exchange | WebSocketExchange] = deque()
+        self._current: Exchange | WebSocketExchange | None = None
+        self._filling: Exchange | WebSocketExchange | None = None
+        """The one whose request is being received."""
+        self._websocket: WebSocketExchange | None = None
+        self._refused: Refused | None = None
+        self._room: trio.Event | None = None
+        self._idle: trio.Event | None = None
+        self._lingering = False
+        self._writing_until = inf
+
+    async def run(self) -> None:
+        owner = self._owner
+        try:
+            with self._reading:
+                if self._wire.tls is not None:
+                    self.deadline = trio.current_time() + owner.limits.tls_timeout
+                    await self._wire.begin()
+                    self.extensions = owner.describe_tls(self._wire.tls)
+                self.deadline = trio.current_time() + owner.limits.keep_alive
+                await self._read()
+            self._leave()
+            while self._current is not None and not self._reading.cancel_called:
+                # The client may have closed its half only: what the application still answers is sent.
+                self._idle = trio.Event()
+                await self._idle.wait()
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+            pass  # no handshake; the client's affair
+        finally:
+            self._leave()
+            with trio.move_on_after(GOODBYE, shield=True):
+                await self._wire.close()
+
+    # What an exchange needs
+
+    @property
+    def scheme(self) -> str:
+        return "http" if self._wire.tls is None else "https"
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return self._owner.state
+
+    @property
+    def draining(self) -> bool:
+        return self._owner.draining
+
+    @property
+    def message_bytes(self) -> int:
+        return self._owner.limits.message_bytes
+
+    @property
+    def ping_interval(self) -> float:
+        return self._owner.limits.ping_interval
+
+    def date(self) -> bytes:
+        return self._owner.date()
+
+    def status_line(self, status: int) -> bytes:
+        return self._owner.status_line(status)
+
+    async def write(self, data: bytes) -> None:
+        """Send all of it; a client that does not take it for too long is cut off, one that has left is told nothing."""
+        rest = self._wire.send_now(data)
+        if not rest:
+            return
+        self._writing_until = trio.current_time() + self._owner.limits.write_timeout
+        is_sent = False
+        try:
+            is_sent = await self._wire.send(rest)
+        finally:
+            self._writing_until = inf
+            if not is_sent:
+                # Broken, or cancelled in the middle: nothing that could follow would be understood.
+                self.cut()
+
+    def write_now(self, data: bytes) -> None:
+        """Send it if it can be sent at once, whole; a part of it ends the connection."""
+        rest = self._wire.send_now(data)
+        if rest and len(rest) < len(data):
+            self.cut()
+
+    def resume(self) -> None:
+        """There is room again: read on."""
+        if self._room is not None:
+            self._room.set()
+            self._room = None
+
+    def answered(self, exchange: Exchange, began: float) -> None:
+        """A response is complete."""
+        log = self._owner.access_log
+        if log.wanted:
+            log.add(str(self.client), exchange.head.method, exchange.head.path, exchange.status, began)
+
+    def cut(self) -> None:
+        """Close at once."""
+        self._wire.cut()
+        self._reading.cancel()
+
+    # What a worker needs
+
+    def next(self, done: Exchange | WebSocketExchange) -> Exchange | WebSocketExchange | None:
+        """The request that is to be served now, in the same worker; ``None`` when there is none yet, or ever."""
+        self._current = None
+        if self._idle is not None:
+            self._idle.set()
+        if self._reading.cancel_called:
+            return None
+        if not done.complete:
+            self.cut()
+        elif done.closes:
+            self._say_goodbye(is_uploading=done.is_uploading)
+        elif self._pending:
+            self._current = self._pending.popleft()
+            self.resume()
+            return self._current
+        elif self._refused is not None:
+            self._refuse(self._refused)
+        elif self._owner.ending:
+            self._say_goodbye(is_uploading=False)
+        else:
+            self._wait_for_request()
+        return None
+
+    # What the server needs
+
+    def expire(self, now: float) -> None:
+        """Give up what is over its deadline."""
+        if now >= self._writing_until:
+            self.cut()
+        elif now >= self.deadline:
+            if self._parser.began and self._current is None and not self._lingering:
+                self.write_now(self._owner.error(408))
+            self._reading.cancel()
+        elif self._websocket is not None:
+            self._websocket.look(now)
+
+    def end_if_idle(self) -> None:
+        """The server drains: close now unless a request is being served."""
+        if self._current is None:
+            self._reading.cancel()
+
+    # Private
+
+    async def _read(self) -> None:
+        while True:
+            data = await self._wire.receive()
+            if not data:
+                return
+            if self._lingering:
+                continue
+            if self._websocket is not None:
+                await self._websocket.feed(data)
+                continue
+            for event in self._parser.feed(data):
+                self._take(event)
+            if self._current is None:
+                if self._pending:
+                    self.deadline = inf
+                    self._current = self._pending.popleft()
+                    self._owner.start(self._current, self)
+                elif self._refused is not None:
+                    self._refuse(self._refused)
+                elif self._parser.began:
+                    self.deadline = min(self.deadline, trio.current_time() + self._owner.limits.header_timeout)
+            filling = self._filling
+            while not self._lingering and (
+                len(self._pending) > _PIPELINED or (isinstance(filling, Exchange) and filling.buffered > BUFFER)
+            ):
+                self._room = trio.Event()
+                await self._room.wait()
+
+    def _take(self, event: object) -> None:
+        if isinstance(event, Head):
+            exchange = WebSocketExchange(self, event) if event.is_websocket else Exchange(self, event)
+            self._filling = exchange
+            self._pending.append(exchange)
+        elif isinstance(event, bytes):
+            assert isinstance(self._filling, Exchange)
+            self._filling.feed(event)
+        elif isinstance(event, End):
+            assert self._filling is not None
+            self._filling.end()
+            if isinstance(self._filling, Exchange):
+                self._filling = None
+        elif isinstance(event, Upgraded):
+            assert isinstance(self._filling, WebSocketExchange)
+            self._websocket = self._filling
+            self._websocket.early = event.data
+        elif isinstance(event, Refused):
+            self._refused = event
+            if isinstance(self._filling, Exchange):
+                # Its body will never be complete.
+                self._filling.closes = True
+                self._filling.refusal = event.status
+                self._filling.leave()
+
+    def _wait_for_request(self) -> None:
+        limits = self._owner.limits
+        self.deadline = trio.current_time() + (limits.header_timeout if self._parser.began else limits.keep_alive)
+        self.resume()
+
+    def _refuse(self, refused: Refused) -> None:
+        self._owner.log_refusal(self.client, refused)
+        self.write_now(self._owner.error(refused.status))
+        self._say_goodbye(is_uploading=True)
+
+    def _say_goodbye(self, *, is_uploading: bool) -> None:
+        """The last response is out. Reading on for a moment keeps the system from resetting the connection, by which
+        the client could lose that response."""
+        if self._wire.tls is not None and not is_uploading:
+            self._reading.cancel()
+            return
+        self._wire.half_close()
+        self._lingering = True
+        self.deadline = trio.current_time() + _LINGER
+        self.resume()
+
+    def _leave(self) -> None:
+        """The client has left: whoever works for it is told."""
+        for exchange in (self._current, *self._pending):
+            if exchange is not None:
+                exchange.leave()

@@ -1,0 +1,41 @@
+"""What one HTTP server lets its connections do, whichever server that is.
+
+The one rule: nothing is logged to stdout, which may be somebody's transport.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from attrs import frozen
+
+__all__ = ["LOG", "ConnectionLimits"]
+
+LOG = logging.getLogger("mcptrio.http.server")
+
+
+@frozen(kw_only=True)
+class ConnectionLimits:
+    """
+    Args:
+        connections: open at the same time; more are answered with 503.
+        header_bytes: of one request's head.
+        header_timeout: seconds from the first byte of a head to its end.
+        keep_alive: seconds a connection may wait for its next request.
+        write_timeout: seconds one write may take; then the connection is cut.
+        tls_timeout: seconds for the TLS handshake.
+        http2: whether HTTP/2 is spoken without TLS (prior knowledge, ``Upgrade: h2c``); by Hypercorn only.
+        message_bytes: of one WebSocket message.
+        ping_interval: seconds without a word from a WebSocket's peer after which it is pinged; and once more these
+            seconds for its answer.
+    """
+
+    connections: int = 10_000
+    header_bytes: int = 32 * 1024
+    header_timeout: float = 10.0
+    keep_alive: float = 75.0
+    write_timeout: float = 30.0
+    tls_timeout: float = 10.0
+    http2: bool = False
+    message_bytes: int = 4 * 1024 * 1024
+    ping_interval: float = 20.0

@@ -1,0 +1,253 @@
+"""The requests of one connection, from bytes. No I/O, no clock.
+
+Fed by the connection with whatever arrives. llhttp does the reading, in its strict mode; what it lets through and a
+server must not, is refused here.
+The one rule: a request of which two readers could disagree where it ends is refused, and ends the connection.
+
+Source: RFC 9110, RFC 9112 sections 2.2, 3, 5.1, 5.2, 6 and 11.2; RFC 6455 section 4.2.1.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, TypeAlias
+from urllib.parse import unquote_to_bytes
+
+import httptools
+from attrs import define, frozen
+
+__all__ = ["END", "Body", "End", "Event", "Head", "Refused", "RequestParser", "Upgraded"]
+
+
+@define(eq=False, slots=True)
+class Head:
+    """A request line and its headers."""
+
+    method: str
+    target: bytes
+    path: str
+    """Percent-decoded."""
+    query: bytes
+    headers: list[tuple[bytes, bytes]]
+    """Names in lower case, as ASGI has them."""
+    version: str
+    keep_alive: bool
+    """Whether another request may follow."""
+    expects_continue: bool
+    is_websocket: bool
+
+
+Body: TypeAlias = bytes
+"""A part of a body."""
+
+
+@frozen
+class End:
+    """The end of a request."""
+
+
+END: Final = End()
+
+
+@frozen
+class Upgraded:
+    """What came behind a request that opens a WebSocket; it is not HTTP."""
+
+    data: bytes
+
+
+@frozen
+class Refused:
+    """What came cannot be served, and nothing that comes after it can be understood.
+
+    Args:
+        status: to answer with.
+        why: for the log; holds nothing of what came.
+    """
+
+    status: int
+    why: str
+
+
+_HOST: Final = re.compile(rb"(?:[A-Za-z0-9._~%-]+|\[[0-9A-Fa-f:.]+\])?(?::[0-9]{0,5})?")
+_FOREIGN: Final = re.compile(rb"(?:\A|\n)[A-Z-]+ +[^ \r\n]+ +(?:RTSP|ICE)/[0-9]\.[0-9]\r")
+"""Request lines of protocols that llhttp reads too."""
+
+Event: TypeAlias = Head | Body | End | Upgraded | Refused
+
+
+class RequestParser:
+    """
+    Args:
+        header_bytes: of one head, of the trailers of one body, and of what else is no part of a body.
+    """
+
+    def __init__(self, header_bytes: int) -> None:
+        self._limit = header_bytes
+        self._parser = httptools.HttpRequestParser(self)
+        self._events: list[Event] = []
+        self._refused: Refused | None = None
+        self._over = False
+        self._in_head = True
+        self._overhead = 0
+        """Bytes since the last one of a body."""
+        self._suspect = False
+        """Whether a head in what was fed may be over the limit."""
+        self.began = False
+        """Whether a head has begun and not ended."""
+        self._target = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._raw = b""
+        """What is being fed, and before it what came of an unfinished head."""
+        self._host = b""
+        """The last one that was found to be one."""
+
+    def feed(self, data: bytes) -> list[Event]:
+        """What ``data`` brings, in order. Never raises; after Refused or Upgraded it brings nothing more."""
+        if self._over:
+            return []
+        self._overhead += len(data)
+        self._suspect = self._overhead > self._limit
+        self._raw = self._raw + data if self._raw else data
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._upgrade(data[upgrade.args[0] :])
+        except httptools.HttpParserError as error:
+            self._refuse(self._refused or _refusal(error))
+        if self._overhead > self._limit and not self._over:
+            self._refuse(Refused(431 if self._in_head else 400, f"more than {self._limit} bytes besides a body"))
+        if not self.began:
+            self._raw = b""
+        events, self._events = self._events, []
+        return events
+
+    # What llhttp calls. Of what is raised here httptools makes an HttpParserCallbackError.
+
+    def on_message_begin(self) -> None:
+        self._target = b""
+        self._headers = []
+        self._in_head = self.began = True
+
+    def on_url(self, url: bytes) -> None:
+        self._target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:
+            self._headers.append((name.lower(), value.rstrip(b" \t")))
+
+    def on_headers_complete(self) -> None:
+        self._in_head = self.began = False
+        parser = self._parser
+        hosts, is_chunked, expects_continue, upgrade = 0, False, False, b""
+        for name, value in self._headers:
+            if name == b"host":
+                hosts += 1
+                self._check_host(value)
+            elif name == b"transfer-encoding":
+                # Of several codings, and of what is empty, readers think differently.
+                if is_chunked or value.lower() != b"chunked":
+                    self._stop(501, "a transfer coding other than chunked")
+                is_chunked = True
+            elif name == b"expect":
+                if value.lower() != b"100-continue":
+                    self._stop(417, "an expectation other than 100-continue")
+                expects_continue = True
+            elif name == b"upgrade":
+                upgrade = value.lower()
+        version = parser.get_http_version()
+        if version != "1.1" and (version != "1.0" or is_chunked):
+            self._stop(400 if version == "1.0" else 505, "HTTP/1.0 with a transfer coding, or another version")
+        if hosts > 1 or (hosts == 0 and version == "1.1"):
+            self._stop(400, f"{hosts} Host headers")
+        if self._suspect and self._size() > self._limit:
+            self._stop(431, f"a head of more than {self._limit} bytes")
+        if (b" RTSP/" in self._raw or b" ICE/" in self._raw) and _FOREIGN.search(self._raw):
+            self._stop(505, "another protocol than HTTP")
+        method = parser.get_method().decode("ascii")
+        path, _, query = self._read_target(method).partition(b"?")
+        self._events.append(
+            Head(
+                method,
+                self._target,
+                path.decode("ascii") if b"%" not in path else unquote_to_bytes(path).decode("utf-8", "replace"),
+                query,
+                self._headers,
+                version,
+                parser.should_keep_alive(),
+                expects_continue and version == "1.1",
+                upgrade == b"websocket" and method == "GET" and version == "1.1" and parser.should_upgrade(),
+            )
+        )
+
+    def on_body(self, body: bytes) -> None:
+        self._overhead = 0
+        self._events.append(body)
+
+    def on_message_complete(self) -> None:
+        self._events.append(END)
+        self._overhead = 0
+        self._in_head = True
+
+    # Private
+
+    def _stop(self, status: int, why: str) -> None:
+        self._refused = Refused(status, why)
+        raise ValueError(why)
+
+    def _refuse(self, refused: Refused) -> None:
+        self._over = True
+        self._events.append(refused)
+
+    def _check_host(self, value: bytes) -> None:
+        if value != self._host:
+            if _HOST.fullmatch(value) is None:
+                self._stop(400, "a Host that is none")
+            self._host = value
+
+    def _read_target(self, method: str) -> bytes:
+        """The path and query; of an absolute target the host replaces that of the header (RFC 9112 section 3.2.2)."""
+        target = self._target
+        if method == "CONNECT" or b"#" in target:
+            self._stop(400, "CONNECT, or a target with a fragment")
+        if target.startswith(b"/") or (target == b"*" and method == "OPTIONS"):
+            return target
+        scheme, found, rest = target.partition(b"://")
+        authority, slash, path = rest.partition(b"/")
+        if not found or scheme.lower() not in (b"http", b"https") or not authority or b"@" in authority:
+            self._stop(400, "a target that is no path and no URL")
+        authority, mark, query = authority.partition(b"?")
+        self._check_host(authority)
+        self._headers = [(name, value) for name, value in self._headers if name != b"host"]
+        self._headers.append((b"host", authority))
+        return b"/" + path if slash else b"/" + mark + query
+
+    def _upgrade(self, rest: bytes) -> None:
+        """llhttp reads no further where a request asks for another protocol. Only WebSocket is one of ours.
+
+        Others are ignored, as a server may (RFC 9110 section 7.8): some clients offer HTTP/2 with each first request,
+        and send a body along. It is read again without the offer.
+        """
+        head = next(event for event in reversed(self._events) if isinstance(event, Head))
+        if head.is_websocket:
+            self._over = True
+            self._events.append(Upgraded(rest))
+            return
+        while self._events.pop() is not head:
+            pass
+        lines = [b"%b %b HTTP/%b\r\n" % (head.method.encode("ascii"), head.target, head.version.encode("ascii"))]
+        lines += [b"%b: %b\r\n" % each for each in head.headers if each[0] not in (b"upgrade", b"connection")]
+        lines.append(b"connection: %b\r\n" % (b"keep-alive" if head.keep_alive else b"close"))
+        self._parser = httptools.HttpRequestParser(self)
+        events, self._events = self._events, []
+        self._overhead, self._raw = 0, b""
+        self._events = events + self.feed(b"".join([*lines, b"\r\n", rest]))
+
+    def _size(self) -> int:
+        return len(self._target) + sum([len(name) + len(value) + 4 for name, value in self._headers])
+
+
+def _refusal(error: httptools.HttpParserError) -> Refused:
+    if isinstance(error, httptools.HttpParserInvalidMethodError):
+        return Refused(501, "an unknown method")
+    return Refused(505 if "version" in str(error) or "PRI" in str(error) else 400, str(error)[:80])

@@ -1,0 +1,321 @@
+"""HTTP/1.1 and WebSocket on Trio: serves any ASGI application on sockets, and outlives what is sent to it.
+
+Called by whoever serves HTTP. Here are the listeners, the workers, the limits, the deadlines and the end; a connection
+is in :mod:`mcptrio.transports.http1.connection`.
+The one rule: a connection can only harm itself.
+
+A request costs one switch of tasks: its connection reads on, a worker that served another request before runs the
+application. Deadlines are looked at a few times a second by one task, instead of being set and cleared for each read.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from contextvars import Context, copy_context
+from email.utils import formatdate
+from functools import partial
+from http import HTTPStatus
+from time import time
+from typing import Any, Final, TypeAlias
+
+import outcome
+import trio
+from attrs import frozen
+
+from mcptrio.contexts import Within
+from mcptrio.transports.http.tls import tls_extension
+from mcptrio.transports.http1.access_log import AccessLog
+from mcptrio.transports.http1.connection import Connection
+from mcptrio.transports.http1.exchange import Exchange
+from mcptrio.transports.http1.lifespan import open_lifespan
+from mcptrio.transports.http1.limits import LOG, ConnectionLimits
+from mcptrio.transports.http1.request_parser import Refused
+from mcptrio.transports.http1.websocket import WebSocketExchange
+from mcptrio.transports.http1.wire import PlainWire, TLSWire, Wire
+from mcptrio.transports.sockets import Listening, listen
+
+__all__ = ["ASGIApp", "ConnectionLimits", "Owner", "serve"]
+
+_Receive: TypeAlias = Callable[[], Awaitable[Any]]
+_Send: TypeAlias = Callable[[Any], Awaitable[None]]
+ASGIApp: TypeAlias = Callable[[MutableMapping[str, Any], _Receive, _Send], Awaitable[None]]
+
+_IDLE: Final = 256
+"""Workers that stay when there is nothing to do; more are done for."""
+_LINES: Final = {status.value: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus}
+_LOOK: Final = 1.0
+"""Seconds between two looks at the deadlines; less where a limit is shorter."""
+
+
+async def serve(
+    app: ASGIApp,
+    *,
+    bind: str | Sequence[str] = "127.0.0.1:8000",
+    tls: ssl.SSLContext | None = None,
+    leaving: trio.Event | None = None,
+    pause: Callable[[int], float] | None = None,
+    shutdown: trio.Event | None = None,
+    shutdown_timeout: float = 3.0,
+    limits: ConnectionLimits | None = None,
+    access_log: bool = False,
+    task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve an ASGI application until ``shutdown`` is set, then let what is running finish.
+
+    Args:
+        bind: as :func:`mcptrio.transports.sockets.listen` has it; several for several.
+        leaving: set it some time before ``shutdown`` where others accept from the same sockets: nothing more is
+            accepted here, and each connection is closed after its next response.
+        pause: from the number of connections there are to the seconds for which the next one is left to others that
+            accept from the same sockets.
+        shutdown: set it for an orderly end. Cancelling this call ends it at once, without the lifespan's shutdown.
+        shutdown_timeout: seconds that running requests get after ``shutdown``; then their connections are cut.
+        access_log: whether each request is told to the log ``mcptrio.http.access``, at level INFO.
+        task_status: started with the URLs, in the order of ``bind``.
+
+    Raises:
+        OSError: an address cannot be bound.
+    """
+    leaving = trio.Event() if leaving is None else leaving
+    shutdown = trio.Event() if shutdown is None else shutdown
+    owner = Owner(app, limits or ConnectionLimits(), tls, access_log=access_log)
+    owner.pause = pause
+    listening: list[Listening] = []
+    try:
+        for address in [bind] if isinstance(bind, str) else bind:
+            # One by one: where the second is refused, the first is bound already.
+            listening += [listen(address.replace("fd://", "fd:"))]
+        async with open_lifespan(app, owner.state):
+            ends = _Ends(leaving=leaving, shutdown=shutdown, timeout=shutdown_timeout)
+            await owner.run(listening, ends, task_status)
+    finally:
+        for each in listening:
+            each.close()
+
+
+@frozen
+class _Ends:
+    """When to end, and how long that may take."""
+
+    leaving: trio.Event
+    shutdown: trio.Event
+    timeout: float
+
+    async def begun(self) -> None:
+        """Wait until either is set."""
+        async with trio.open_nursery() as nursery:
+
+            async def watch(event: trio.Event) -> None:
+                await event.wait()
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(watch, self.leaving)
+            nursery.start_soon(watch, self.shutdown)
+
+
+class Owner:
+    """The server as its connections see it."""
+
+    def __init__(self, app: ASGIApp, limits: ConnectionLimits, tls: ssl.SSLContext | None, *, access_log: bool) -> None:
+        self.limits = limits
+        self.pause: Callable[[int], float] | None = None
+        self.state: dict[str, Any] = {}
+        self.access_log = AccessLog(wanted=access_log)
+        self.draining = False
+        """Whether each connection is to end with its next response."""
+        self.ending = False
+        """Whether it is to end with the one it is at."""
+        self._app = app
+        self._tls = tls
+        self._connections: set[Connection] = set()
+        self._empty = trio.Event()
+        self._context: Context = copy_context()
+        self._idle: list[trio.lowlevel.Task] = []
+        self._nursery: trio.Nursery
+        self._dated: tuple[int, bytes] = (0, b"")
+
+    async def run(
+        self,
+        listening: Sequence[Listening],
+        ends: _Ends,
+        task_status: trio.TaskStatus[list[str]],
+    ) -> None:
+        scheme = "https" if self._tls else "http"
+        urls = [f"{scheme}://{name}" for each in listening for name in each.names]
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            nursery.start_soon(self._look)
+            async with trio.open_nursery() as accepting:
+                sockets = [_Accepting(sock, self._wait_turn) for each in listening for sock in each.sockets]
+                accepting.start_soon(partial(trio.serve_listeners, self._handle, sockets, handler_nursery=nursery))
+                for url in urls:
+                    LOG.info("serving on %s", url)
+                task_status.started(urls)
+                await ends.begun()
+                accepting.cancel_scope.cancel()
+            for each in listening:
+                each.close()
+            # From now on a connection ends with its next response; one that is silent meanwhile waits for the end.
+            self.draining = True
+            await ends.shutdown.wait()
+            await self._drain(ends.timeout)
+            nursery.cancel_scope.cancel()
+        self.access_log.write()
+
+    # What connections need
+
+    def date(self) -> bytes:
+        """The Date header and the end of a head, formatted once a second."""
+        now = int(time())
+        if now != self._dated[0]:
+            self._dated = (now, b"date: %b\r\n\r\n" % formatdate(now, usegmt=True).encode("ascii"))
+        return self._dated[1]
+
+    def error(self, status: int) -> bytes:
+        """A response to what is no request; the connection ends with it."""
+        return b"%bcontent-length: 0\r\nconnection: close\r\n%b" % (self.status_line(status), self.date())
+
+    def status_line(self, status: int) -> bytes:
+        return _LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
+
+    def describe_tls(self, stream: trio.SSLStream[trio.SocketStream]) -> dict[str, Any]:
+        """What the scopes of a connection say of it."""
+        return {"tls": tls_extension(stream)}
+
+    def log_refusal(self, client: object, refused: Refused) -> None:
+        LOG.debug("%s was refused with %d: %s", client, refused.status, refused.why)
+
+    def start(self, exchange: Exchange | WebSocketExchange, connection: Connection) -> None:
+        """Have a request served."""
+        if self._idle:
+            trio.lowlevel.reschedule(self._idle.pop(), outcome.Value((exchange, connection)))
+        else:
+            self._nursery.start_soon(self._work, exchange, connection)
+
+    # Private
+
+    async def _wait_turn(self) -> None:
+        """There is a connection to be accepted. Leave it to others, where they have fewer."""
+        if self.pause is not None and (seconds := self.pause(len(self._connections))):
+            await trio.sleep(seconds)
+
+    async def _work(self, exchange: Exchange | WebSocketExchange, connection: Connection) -> None:
+        task = trio.lowlevel.current_task()
+
+        def leave(_: object) -> trio.lowlevel.Abort:
+            self._idle.remove(task)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        while True:
+            following: Exchange | WebSocketExchange | None = exchange
+            while following is not None:
+                await Within(self._context.copy(), self._call(following))
+                following = connection.next(following)
+            if len(self._idle) >= _IDLE:
+                return
+            self._idle.append(task)
+            exchange, connection = await trio.lowlevel.wait_task_rescheduled(leave)
+
+    async def _call(self, exchange: Exchange | WebSocketExchange) -> None:
+        try:
+            await self._app(exchange.scope(), exchange.receive, exchange.send)
+            if not exchange.complete:
+                if not exchange.gone:
+                    LOG.error("the application has ended without completing its response")
+                await exchange.refuse(exchange.refusal or (400 if exchange.is_uploading else 500))
+        except Exception:  # whatever the application raises: it must not reach the other connections
+            LOG.exception("the application failed")
+            await exchange.refuse(500)
+
+    async def _look(self) -> None:
+        """Give up what is over its deadline, and write the access log."""
+        limits = self.limits
+        shortest = min(
+            limits.header_timeout, limits.keep_alive, limits.write_timeout, limits.tls_timeout, limits.ping_interval
+        )
+        pause = min(_LOOK, shortest / 4)
+        while True:
+            await trio.sleep(pause)
+            now = trio.current_time()
+            for connection in tuple(self._connections):
+                connection.expire(now)
+            self.access_log.write()
+
+    async def _drain(self, timeout: float) -> None:
+        """Wait until the last connection has closed, at most ``timeout`` seconds; then cut what is left."""
+        self.draining = self.ending = True
+        for connection in tuple(self._connections):
+            connection.end_if_idle()
+        if self._connections:
+            with trio.move_on_after(timeout):
+                await self._empty.wait()
+        for connection in tuple(self._connections):
+            connection.cut()
+
+    async def _handle(self, accepted: _Accepted) -> None:
+        sock = accepted.sock
+        wire: Wire = PlainWire(sock) if self._tls is None else TLSWire(sock, self._tls)
+        if len(self._connections) >= self.limits.connections:
+            if self._tls is None:
+                wire.send_now(self.error(503))
+                wire.half_close()
+            wire.cut()
+            return
+        connection = Connection(self, wire, _address(accepted.peer), _address(sock.getsockname()))
+        self._connections.add(connection)
+        try:
+            await connection.run()
+        except Exception:  # a fault of ours must not reach the other connections
+            LOG.exception("a connection was closed after an error")
+        finally:
+            self._connections.discard(connection)
+            if self.draining and not self._connections:
+                self._empty.set()
+
+
+class _Accepted(trio.abc.AsyncResource):
+    """A socket on its way to its connection, which owns it."""
+
+    def __init__(self, sock: socket.socket, peer: object) -> None:
+        self.sock = sock
+        self.peer = peer
+
+    async def aclose(self) -> None:
+        self.sock.close()
+        await trio.lowlevel.checkpoint()
+
+
+class _Accepting(trio.abc.Listener[_Accepted]):
+    """What ``trio.serve_listeners`` asks for connections; it knows what to do when there are no descriptors left."""
+
+    def __init__(self, sock: socket.socket, wait_turn: Callable[[], Awaitable[None]]) -> None:
+        self._sock = sock
+        self._wait_turn = wait_turn
+
+    async def accept(self) -> _Accepted:
+        while True:
+            await trio.lowlevel.wait_readable(self._sock)
+            await self._wait_turn()
+            try:
+                sock, peer = self._sock.accept()
+            except (BlockingIOError, ConnectionError):
+                continue  # another process was faster, or the client has left again
+            sock.setblocking(False)
+            if sock.family in (socket.AF_INET, socket.AF_INET6):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return _Accepted(sock, peer)
+
+    async def aclose(self) -> None:
+        if self._sock.fileno() >= 0:
+            trio.lowlevel.notify_closing(self._sock)
+            self._sock.close()
+        await trio.lowlevel.checkpoint()
+
+
+def _address(name: Any) -> tuple[str, int] | tuple[str, None] | None:
+    """As ASGI has it: host and port, or the path of a Unix socket; ``None`` where it has none."""
+    if isinstance(name, tuple):
+        return (name[0], name[1])
+    return (name, None) if isinstance(name, str) and name else None

@@ -1,0 +1,168 @@
+"""The bytes of one connection: a plain socket, or TLS on one.
+
+Made for each accepted socket, owned by its connection. One task reads, one writes.
+The one rule: whoever waits here is freed by :meth:`cut`, whatever the peer does.
+
+Source: RFC 8446 section 6.1 (the end of a TLS connection).
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from typing import Final, Protocol
+
+import trio
+
+__all__ = ["GOODBYE", "PlainWire", "TLSWire", "Wire"]
+
+CHUNK: Final = 64 * 1024
+"""Bytes that one read takes; what is parsed at once and may be queued is bounded by it."""
+GOODBYE: Final = 1.0
+"""Seconds for telling the peer that TLS ends."""
+
+
+class Wire(Protocol):
+    @property
+    def tls(self) -> trio.SSLStream[trio.SocketStream] | None: ...
+
+    async def begin(self) -> None:
+        """Shake hands.
+
+        Raises:
+            OSError, trio.BrokenResourceError: it failed, or the wire was cut.
+        """
+        ...
+
+    async def receive(self) -> bytes:
+        """Some bytes; none when the peer has closed its side, the connection broke or was cut."""
+        ...
+
+    def send_now(self, data: bytes) -> bytes | memoryview:
+        """Send what there is room for and return the rest. Never waits, never raises."""
+        ...
+
+    async def send(self, data: bytes | memoryview) -> bool:
+        """Send all of it, and return whether that was possible. Cancelled, a part may have been sent."""
+        ...
+
+    def half_close(self) -> None:
+        """Tell the peer that nothing more will be sent."""
+        ...
+
+    def cut(self) -> None:
+        """Close at once. Whoever waits is freed."""
+        ...
+
+    async def close(self) -> None:
+        """Close in order. Whoever calls this does so under a shield, for at most :data:`GOODBYE` seconds."""
+        ...
+
+
+class PlainWire:
+    """
+    Args:
+        sock: connected; set to non-blocking, owned from now on.
+    """
+
+    __slots__ = ("_sock", "tls")
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self.tls = None
+
+    async def begin(self) -> None:
+        """Nothing is to be agreed on."""
+
+    async def receive(self) -> bytes:
+        # Most often there is nothing yet, and a read that fails costs more than the wait that finds something.
+        try:
+            while self._sock.fileno() >= 0:
+                await trio.lowlevel.wait_readable(self._sock)
+                try:
+                    return self._sock.recv(CHUNK)
+                except BlockingIOError:
+                    continue
+        except (OSError, trio.ClosedResourceError):
+            pass
+        return b""
+
+    def send_now(self, data: bytes) -> bytes | memoryview:
+        try:
+            sent = self._sock.send(data)
+        except OSError:
+            return data
+        return b"" if sent == len(data) else memoryview(data)[sent:]
+
+    async def send(self, data: bytes | memoryview) -> bool:
+        rest = memoryview(data)
+        try:
+            while rest and self._sock.fileno() >= 0:
+                await trio.lowlevel.wait_writable(self._sock)
+                try:
+                    rest = rest[self._sock.send(rest) :]
+                except BlockingIOError:
+                    continue
+        except (OSError, trio.ClosedResourceError):
+            return False
+        return not rest
+
+    def half_close(self) -> None:
+        try:
+            self._sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # the peer has gone
+
+    def cut(self) -> None:
+        if self._sock.fileno() >= 0:
+            trio.lowlevel.notify_closing(self._sock)
+            self._sock.close()
+
+    async def close(self) -> None:
+        self.cut()
+
+
+class TLSWire:
+    """
+    Args:
+        sock: as :class:`PlainWire`'s.
+    """
+
+    def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:
+        self._socket = trio.socket.from_stdlib_socket(sock)
+        self.tls: trio.SSLStream[trio.SocketStream] = trio.SSLStream(
+            trio.SocketStream(self._socket), context, server_side=True, https_compatible=True
+        )
+
+    async def begin(self) -> None:
+        await self.tls.do_handshake()
+
+    async def receive(self) -> bytes:
+        try:
+            return bytes(await self.tls.receive_some(CHUNK))
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return b""
+
+    def send_now(self, data: bytes) -> bytes | memoryview:
+        return data
+
+    async def send(self, data: bytes | memoryview) -> bool:
+        try:
+            await self.tls.send_all(data)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return False
+        return True
+
+    def half_close(self) -> None:
+        """TLS has no half of a connection; whoever reads on sees the end when all is closed."""
+
+    def cut(self) -> None:
+        self._socket.close()
+
+    async def close(self) -> None:
+        try:
+            await self.tls.aclose()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        finally:
+            self._socket.close()

@@ -1,0 +1,96 @@
+"""How a client reaches a server on a socket: ``tcp://host:port`` or ``unix:/path``.
+
+Called by :mod:`mcptrio.connecting`.
+The one rule: whatever fails here has delivered nothing, so every error says that the request is safe to send again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import trio
+
+from mcptrio.errors import RequestFailed
+from mcptrio.protocol.jsonrpc import CLIENT_DEFAULT, Limits
+from mcptrio.transports.sockets import keep_alive, split_host
+from mcptrio.transports.stream import StreamChannel
+
+__all__ = ["check_socket_address", "open_socket_channel"]
+
+_TCP = "tcp://"
+_UNIX = "unix:"
+
+_GOODBYE = 1.0
+
+
+@asynccontextmanager
+async def open_socket_channel(
+    address: str, *, connect_timeout: float = 30.0, limits: Limits = CLIENT_DEFAULT
+) -> AsyncIterator[StreamChannel]:
+    """A channel to a server on a socket, closed on leaving.
+
+    Args:
+        connect_timeout: seconds for finding the address and connecting.
+
+    Raises:
+        RequestFailed: there is no connection, and why.
+        ValueError: it is no such address.
+    """
+    check_socket_address(address)
+    stream = None
+    with trio.move_on_after(connect_timeout):
+        stream = await _dial(address)
+    if stream is None:
+        raise RequestFailed(f"no connection to {address} within {connect_timeout:g} seconds", delivered=False)
+    channel = StreamChannel(stream, name=address, limits=limits, answers=True)
+    try:
+        yield channel
+    finally:
+        with trio.move_on_after(_GOODBYE, shield=True):
+            await channel.aclose()
+
+
+def check_socket_address(address: str) -> None:
+    """
+    Raises:
+        ValueError: it is neither ``tcp://host:port`` nor ``unix:/path``.
+    """
+    if address.startswith(_UNIX):
+        if not address.removeprefix(_UNIX) or "\0" in address:
+            raise ValueError("expected the path of a socket after unix:")
+    elif address.startswith(_TCP):
+        try:
+            _, port = split_host(address.removeprefix(_TCP))
+        except OSError as error:
+            raise ValueError(f"expected tcp://host:port, got {address!r}") from error
+        if not port:
+            raise ValueError("expected a port from 1 to 65535, got 0")
+    else:
+        raise ValueError(f"expected tcp://host:port or unix:/path, got {address!r}")
+
+
+async def _dial(address: str) -> trio.SocketStream:
+    try:
+        if address.startswith(_UNIX):
+            return await trio.open_unix_socket(address.removeprefix(_UNIX))
+        stream = await trio.open_tcp_stream(*split_host(address.removeprefix(_TCP)))
+    except RuntimeError as error:  # Trio's word for a platform without them
+        raise RequestFailed(f"cannot connect to {address}: {error}", delivered=False) from error
+        keep_alive(stream)
+    except OSError as error:
+        raise RequestFailed(f"cannot connect to {address}: {_reason(error)}", delivered=False) from error
+    return stream
+
+
+def _reason(error: BaseException) -> str:
+    """In the system's words; of several addresses the last one's."""
+    cause = error.__cause__
+    while isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[-1]
+    if isinstance(cause, OSError):
+        error = cause
+    if isinstance(error, OSError) and error.errno and error.errno > 0:
+        return os.strerror(error.errno)  # Trio's own words name the address once more
+    return (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__

@@ -1,0 +1,171 @@
+"""A client of a server on a socket: by text, by value, from a file; what is told when it cannot be reached."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from mcptrio import (
+    Client,
+    ConfigError,
+    ConnectionClosed,
+    MCPError,
+    RequestFailed,
+    Server,
+    Socket,
+    StreamOptions,
+    connect,
+    serve_stream,
+)
+from mcptrio.commands.targets import TargetOptions, find_target
+from mcptrio.mcp_json import load_mcp_json
+from mcptrio.transports.sockets import listen
+from tests.test_serve_stream import eventually, exists
+
+__all__: list[str] = []
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
+
+PATIENCE = 10
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> str:
+    return f"unix:{tmp_path / 'mcp.sock'}"
+
+
+def make_server() -> Server:
+    server = Server("there", version="1")
+
+    async def shout(text: str) -> str:
+        return text.upper()
+
+    server.add_tool(shout)
+    return server
+
+
+async def shouted(client: Client) -> str:
+    (block,) = (await client.call_tool("shout", {"text": "hey"})).content
+    return str(block.text)  # type: ignore[union-attr]
+
+
+async def test_every_way_of_saying_where(address: str, tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    with trio.fail_after(PATIENCE):
+        async with trio.open_nursery() as nursery:
+            tcp, unix = await nursery.start(partial(serve_stream, make_server(), ["127.0.0.1:0", address]))
+            file.write_text(json.dumps({"mcpServers": {"one": {"url": tcp}, "two": {"url": unix}}}))
+            entries = load_mcp_json(file)
+            slashes = address.replace("unix:", "unix://")
+            targets: list[Any] = [tcp, unix, slashes, Socket(address=tcp), {"url": unix}]
+            targets += [entries.read("one"), find_target(TargetOptions(target=f"{file}#two")).target]
+            targets += [find_target(TargetOptions(target=tcp)).target]
+            for target in targets:
+                async with connect(target) as client:
+                    assert await shouted(client) == "HEY"
+            nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("target", "problem"),
+    [
+        ("tcp://localhost", "expected tcp://host:port"),
+        ("tcp://localhost:0", "expected a port from 1 to 65535"),
+        ("tcp://localhost:9000/path", "expected tcp://host:port"),
+        ("unix:", "expected the path of a socket"),
+        (Socket(address="udp://localhost:1"), "expected tcp://host:port or unix:/path"),
+        ({"url": "tcp://localhost"}, "entry: .*url: expected tcp://host:port"),
+        ({"url": "unix:/x", "type": "http"}, "type: expected none beside a socket as url"),
+        ({"url": "unix:/x", "headers": {"a": "b"}}, "headers: expected none beside a socket as url"),
+    ],
+)
+async def test_address_that_is_none(target: Any, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        async with connect(target):
+            raise AssertionError("connected")
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"env": ("A=b",)}, "--env: a socket has no process"),
+        ({"headers": ("A=b",)}, "--header: a socket has no HTTP"),
+        ({"transport": "sse"}, "--transport: a socket has no HTTP"),
+    ],
+)
+def test_option_that_does_not_go_with_a_socket(options: dict[str, Any], problem: str, tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text('{"mcpServers": {"one": {"url": "unix:/x"}}}')
+    with pytest.raises(ConfigError, match=problem):
+        find_target(TargetOptions(target="unix:/x", **options))
+    with pytest.raises(ConfigError, match=problem.replace("a socket", "one has a socket").replace("has no", "and no")):
+        find_target(TargetOptions(target=f"{file}#one", **options))
+
+
+async def test_why_there_is_no_connection(address: str, tmp_path: Path) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        refused = f"tcp://127.0.0.1:{closed.getsockname()[1]}"
+        for target, why in [
+            (refused, "Connection refused"),
+            (address, "No such file or directory"),
+            ("tcp://nowhere.invalid:1", "(Name or service not known|Temporary failure in name resolution|No address)"),
+        ]:
+            with pytest.raises(RequestFailed, match=f"^cannot connect to {target}: {why}") as caught:
+                async with connect(target):
+                    raise AssertionError("connected")
+            assert caught.value.delivered is False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="others let more connections wait than were asked for")
+async def test_connecting_has_a_deadline() -> None:
+    """A listener whose queue is full lets who comes next wait."""
+    with closing(listen("127.0.0.1:0", backlog=0)) as listening:
+        where = listening.sockets[0].getsockname()
+        with socket.create_connection(where):
+            target = Socket(address=f"tcp://{listening.names[0]}", connect_timeout=0.2)
+            with pytest.raises(RequestFailed, match=r"no connection to tcp://.* within 0\.2 seconds"):
+                async with connect(target):
+                    raise AssertionError("connected")
+
+
+async def test_server_that_is_full_is_told(address: str) -> None:
+    with trio.fail_after(PATIENCE):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(partial(serve_stream, make_server(), address, options=StreamOptions(connections=1)))
+            async with connect(address) as client:
+                for revision in (None, "2025-11-25"):
+                    with pytest.raises(MCPError, match="the server has its 1 connections"):
+                        async with connect(address, revision=revision):
+                            raise AssertionError("connected")
+                assert await shouted(client) == "HEY"
+            nursery.cancel_scope.cancel()
+
+
+async def test_server_that_comes_back_is_connected_to_again(address: str) -> None:
+    with trio.fail_after(PATIENCE):
+        async with trio.open_nursery() as nursery:
+            shutdown = trio.Event()
+            await nursery.start(partial(serve_stream, make_server(), address, shutdown=shutdown))
+            async with connect(address, restart=True) as lasting, connect(address) as single:
+                assert await shouted(lasting) == await shouted(single) == "HEY"
+                shutdown.set()
+                await eventually(lambda: not exists(address))
+                await nursery.start(partial(serve_stream, make_server(), address))
+                while True:
+                    try:
+                        assert await shouted(lasting) == "HEY"
+                        break
+                    except ConnectionClosed:
+                        await trio.sleep(0.01)  # it has not noticed yet that it was closed
+                with pytest.raises(ConnectionClosed):
+                    await shouted(single)
+            nursery.cancel_scope.cancel()

@@ -1,0 +1,50 @@
+"""Our own client over HTTP with SSE, against ``mcptrio serve --http`` in a process."""
+
+from __future__ import annotations
+
+from typing import Literal
+from uuid import uuid4
+
+import pytest
+import trio
+
+from mcptrio import Endpoint, Progress, TextContent, connect
+from tests.clients.behaviours import MODERN, SSE
+from tests.clients.running import sse_url
+from tests.servers.ways import User, text
+
+__all__: list[str] = []
+
+
+@pytest.mark.parametrize(("revision", "transport"), [*((revision, "auto") for revision in SSE), (MODERN, "sse")])
+async def test_calls_reports_cancellations_and_questions_go_over_it(
+    url: str, revision: str, transport: Literal["auto", "sse"]
+) -> None:
+    """Found by itself (``auto``), where the revision is one with a handshake; the others go over it when told so."""
+    target = Endpoint(url=sse_url(url), transport=transport)
+    counting, holding = f"count {uuid4()}", f"hold {uuid4()}"
+    heard: list[float] = []
+    user = User()
+    with trio.fail_after(20):
+        async with connect(target, revision=revision, handlers=user.handlers()) as client:
+            begun = trio.Event()
+
+            async def report(progress: Progress) -> None:
+                heard.append(progress.progress)
+                if len(heard) == 3:
+                    await text(client, "let_go", name=counting)
+
+            counted = await client.call_tool("count", {"name": counting, "to": 3}, progress=report)
+            async with trio.open_nursery() as nursery:
+                hold = {"name": holding}
+                nursery.start_soon(lambda: client.call_tool("hold", hold, progress=lambda _: begun.set()))
+                await begun.wait()
+                nursery.cancel_scope.cancel()
+            cancelled = await text(client, "watch_cancelled", name=holding)
+            thought = await text(client, "think", about="tea")
+
+    assert client.revision == revision
+    assert heard == [1, 2, 3]
+    assert counted.content == (TextContent(text="3"),)
+    assert cancelled == f"{holding} was cancelled"
+    assert (thought, [text for text, *_ in user.asked]) == ("a-model: tea!", ["tea"])

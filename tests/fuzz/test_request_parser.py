@@ -1,0 +1,154 @@
+"""The parser of requests: the same whatever the slices, and never of another opinion than h11 about what it accepts.
+
+In CI each test tries a hundred requests; for a long run see CONTRIBUTING.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import h11
+from attrs import define, field
+from hypothesis import HealthCheck, given, settings
+
+from mcptrio.transports.http1.request_parser import End, Head, Refused, RequestParser, Upgraded
+from tests.fuzz.requests import SEEDS, cuts, pieces, requests
+
+__all__: list[str] = []
+
+LIMIT = 8192
+
+
+@define
+class Message:
+    """A request as a parser reads it."""
+
+    method: bytes
+    target: bytes
+    version: str
+    headers: list[tuple[bytes, bytes]]
+    body: bytes = b""
+    complete: bool = False
+
+
+@define
+class Reading:
+    """
+    Attributes:
+        refused: why nothing more is read; empty where nothing was wrong.
+    """
+
+    messages: list[Message] = field(factory=list)
+    refused: str = ""
+    upgraded: bytes | None = None
+
+
+def read(parts: list[bytes]) -> Reading:
+    parser, reading = RequestParser(LIMIT), Reading()
+    for part in parts:
+        if reading.upgraded is not None:
+            reading.upgraded += part  # from there on it is not the parser's
+            continue
+        for event in parser.feed(part):
+            assert not reading.refused, "nothing comes after a refusal"
+            if isinstance(event, Head):
+                reading.messages.append(
+                    Message(event.method.encode(), event.target, event.version, list(event.headers))
+                )
+            elif isinstance(event, bytes):
+                assert not reading.messages[-1].complete
+                reading.messages[-1].body += event
+            elif isinstance(event, End):
+                reading.messages[-1].complete = True
+            elif isinstance(event, Upgraded):
+                reading.upgraded = event.data
+            else:
+                assert isinstance(event, Refused)
+                assert 400 <= event.status < 600
+                reading.refused = event.why or "?"
+    return reading
+
+
+def read_with_h11(data: bytes) -> Reading:
+    connection, reading = h11.Connection(h11.SERVER, max_incomplete_event_size=LIMIT), Reading()
+    connection.receive_data(data)
+    while True:
+        try:
+            event: Any = connection.next_event()
+        except h11.RemoteProtocolError as error:
+            reading.refused = str(error)
+            return reading
+        if isinstance(event, h11.Request):
+            reading.messages.append(
+                Message(event.method, event.target, event.http_version.decode(), list(event.headers))
+            )
+        elif isinstance(event, h11.Data):
+            reading.messages[-1].body += bytes(event.data)
+        elif isinstance(event, h11.EndOfMessage):
+            reading.messages[-1].complete = True
+            connection.send(h11.Response(status_code=404, headers=[("content-length", "0")]))
+            connection.send(h11.EndOfMessage())
+            if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
+                return reading
+            connection.start_next_cycle()
+        else:
+            return reading
+
+
+@given(requests, cuts)
+@settings(suppress_health_check=[HealthCheck.too_slow])
+def test_slices_make_no_difference(data: bytes, cuts: list[float]) -> None:
+    whole = read([data])
+
+    assert read(pieces(data, cuts)) == whole
+    assert read([data[i : i + 1] for i in range(len(data))]) == whole
+
+
+@given(requests)
+@settings(suppress_health_check=[HealthCheck.too_slow])
+def test_what_is_accepted_is_what_h11_reads(data: bytes) -> None:
+    agree(data)
+
+
+def test_every_hostile_request_is_read_as_h11_reads_it() -> None:
+    for seed in SEEDS:
+        agree(seed)
+
+
+def agree(data: bytes) -> None:
+    """h11 skips no empty lines before a request; both may."""
+    data = data.lstrip(b"\r\n")
+    ours, theirs = read([data]), read_with_h11(data)
+    for number, message in enumerate(ours.messages):
+        if number >= len(theirs.messages):
+            # h11 lets no connection of HTTP/1.0 live on.
+            is_old = not theirs.refused and theirs.messages[-1].version == "1.0"
+            assert not message.complete or is_old or _is_stricter(theirs.refused), f"{theirs.refused}: {data!r}"
+            return
+        other = theirs.messages[number]
+        assert (message.method, message.target, message.version) == (other.method, other.target, other.version), data
+        assert _fields(message) == _fields(other), data
+        if ours.upgraded is not None and message is ours.messages[-1]:
+            return  # frames follow, for which h11 has no words
+        if message.complete and other.complete:
+            assert message.body == other.body, data
+        else:
+            assert message.body.startswith(other.body) or other.body.startswith(message.body), data
+            assert not message.complete or _is_stricter(theirs.refused), f"{theirs.refused}: {data!r}"
+
+
+def _is_stricter(reason: str) -> bool:
+    """Whether h11 refuses what is no question of where a request ends: blanks in the request line, and empty lines
+    between requests; and chunk sizes with more than 20 digits, most of which have to be zeros."""
+    return reason.startswith(("illegal request line", "no request line", "illegal chunk header: bytearray(b'00000000"))
+
+
+def _fields(message: Message) -> list[tuple[bytes, bytes]]:
+    """Without Host, which of a URL in the request line is another one, without an offer to upgrade, which is dropped
+    where it is not taken up; and one length of several that agree."""
+    fields = [
+        (name, value.lower() if name == b"transfer-encoding" else value)
+        for name, value in message.headers
+        if name not in (b"host", b"upgrade", b"connection")
+    ]
+    return [each for number, each in enumerate(fields) if each[0] != b"content-length" or each not in fields[:number]]

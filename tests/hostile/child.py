@@ -1,0 +1,74 @@
+"""One engine in a process of its own, behind several ports: ``python -m tests.hostile.child ENGINE CERTIFICATE``.
+
+Started by :func:`tests.hostile.serving.hostile_server`. Says ``listening`` and its ports on standard error, stops at
+SIGTERM, and exits with 1 if it could not stop in an orderly way.
+The one rule: the ports differ in their limits only, so that one process answers for memory and descriptors.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import ssl
+import sys
+from functools import partial
+from typing import Any
+
+import trio
+
+from mcptrio import HTTPOptions, Server, asgi_app
+from mcptrio.transports.http.exchange import HTTPLimits
+from tests.hostile.application import Application
+from tests.hostile.engines import ENGINES
+
+__all__ = ["BODY_TIMEOUT", "CROWD", "HEAD_BYTES", "ROOMY", "TIGHT"]
+
+HEAD_BYTES = 32 * 1024
+CROWD = 100
+"""Connections that the port ``crowded`` takes."""
+BODY_TIMEOUT = 1.0
+"""Of the endpoint itself, which is the one to judge bodies."""
+
+ROOMY = {"header_timeout": 30.0, "keep_alive": 30.0, "write_timeout": 30.0, "header_bytes": HEAD_BYTES}
+TIGHT = {"header_timeout": 1.0, "keep_alive": 1.5, "write_timeout": 1.0, "header_bytes": HEAD_BYTES}
+
+
+async def main(name: str, certificate: str) -> None:
+    engine = next(engine for engine in ENGINES if engine.name == name).load()
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate)
+    limits: dict[str, dict[str, Any]] = {
+        "roomy": ROOMY,
+        "tight": TIGHT,
+        "crowded": ROOMY | {"connections": CROWD},
+        "tls": ROOMY | {"tls_timeout": 1.0},
+    }
+    endpoint = asgi_app(Server("hostile"), HTTPOptions(limits=HTTPLimits(body_timeout=BODY_TIMEOUT)))
+    shutdown = trio.Event()
+    with trio.open_signal_receiver(signal.SIGTERM) as signals:
+        async with endpoint.running() as mounted, trio.open_nursery() as nursery:
+            application = Application(mounted)
+            ports = {}
+            for port, numbers in limits.items():
+                serve = partial(
+                    engine.serve,
+                    application,
+                    bind="127.0.0.1:0",
+                    tls=tls if port == "tls" else None,
+                    limits=engine.ConnectionLimits(**numbers),
+                    shutdown=shutdown,
+                    shutdown_timeout=2.0,
+                )
+                urls = await nursery.start(serve)
+                ports[port] = int(urls[0].rpartition(":")[2].strip("/"))
+            print("listening", json.dumps(ports), file=sys.stderr, flush=True)
+            async for _ in signals:
+                break
+            shutdown.set()
+    print("stopped", application.running, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.WARNING, format="%(name)s %(message)s", stream=sys.stderr)
+    trio.run(main, sys.argv[1], sys.argv[2])

@@ -1,0 +1,105 @@
+"""Every hostile case ends as the standards have it, for one engine after the other, and harms nobody else.
+
+All cases of an engine are played at the same time, once; the tests then look at how theirs have ended.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import ModuleType
+
+import pytest
+import trio
+from attrs import frozen
+
+from tests.hostile import chunks, conversations, fields, frames, framing, known, request_lines, tls
+from tests.hostile.cases import Case
+from tests.hostile.engines import Engine
+from tests.hostile.frames import FrameCase
+from tests.hostile.playing import Neighbour, Played, judge, neighbours, play_all, state
+from tests.hostile.serving import HostileServer
+from tests.hostile.sockets import Heard, judge_frames, play_all_frames
+
+__all__: list[str] = []
+
+TABLES = (request_lines, fields, framing, chunks, conversations, tls)
+CASES: tuple[Case, ...] = tuple(case for table in TABLES for case in table.CASES)
+FRAMES: tuple[FrameCase, ...] = frames.CASES
+
+
+@frozen
+class Show:
+    """Everything that happened while the cases were played."""
+
+    played: dict[str, Played]
+    heard: dict[str, Heard]
+    neighbours: list[Neighbour]
+    smuggled: list[str]
+    truncated: list[str]
+    running: int
+
+
+@pytest.fixture(scope="module")
+def show(server: HostileServer) -> Show:
+    async def main() -> Show:
+        with trio.fail_after(120):
+            async with neighbours(server) as everybody, trio.open_nursery() as nursery:
+                heard: dict[str, Heard] = {}
+
+                async def listen() -> None:
+                    heard.update(await play_all_frames(FRAMES, server.ports))
+
+                nursery.start_soon(listen)
+                played = await play_all(CASES, server.ports)
+            counters = await state(server.ports["roomy"])
+        return Show(played, heard, everybody, counters["smuggled"], counters["truncated"], counters["running"])
+
+    return trio.run(main)
+
+
+@pytest.mark.parametrize("table", TABLES, ids=[table.__name__.rpartition(".")[2] for table in TABLES])
+def test_cases(table: ModuleType, engine: Engine, show: Show) -> None:
+    """A test for each case would take longer than the case."""
+    complaints = [
+        f"{case.name}: {problem} ({case.why})"
+        for case in table.CASES
+        if (problem := known.judge(engine.name, case.name, judge(case, show.played[case.name])))
+    ]
+
+    assert not complaints, "\n".join(complaints)
+
+
+def test_frames(engine: Engine, show: Show) -> None:
+    complaints = [
+        f"{case.name}: {problem} ({case.why})"
+        for case in FRAMES
+        if (problem := known.judge(engine.name, case.name, judge_frames(case, show.heard[case.name])))
+    ]
+
+    assert not complaints, "\n".join(complaints)
+
+
+def test_nobody_smuggled_a_request(show: Show) -> None:
+    assert show.smuggled == []
+
+
+def test_well_behaved_clients_were_served_all_the_while(show: Show) -> None:
+    for neighbour in show.neighbours:
+        assert not neighbour.failure, neighbour
+        assert neighbour.answered > 20, neighbour
+
+
+def test_nothing_is_under_way_any_more(show: Show) -> None:
+    assert show.running == 0
+
+
+def test_every_case_has_a_name_of_its_own() -> None:
+    names = Counter(case.name for case in (*CASES, *FRAMES))
+
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_what_is_known_is_about_cases_there_are() -> None:
+    names = {case.name for case in (*CASES, *FRAMES)}
+
+    assert {name for _, name in known.KNOWN} <= names

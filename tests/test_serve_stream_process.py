@@ -1,0 +1,135 @@
+"""``mcptrio serve`` on sockets, and over a transport that a plugin brings: as processes."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.processes import HELLO, line, run, serving
+
+__all__: list[str] = []
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
+
+PLUGIN = """
+from mcptrio import hookimpl, serve_stream, tool
+from mcptrio.serve.stream import StreamOptions
+
+@tool
+async def shout(text: str) -> str:
+    return text.upper()
+
+@hookimpl
+def register_transports(register, config):
+    async def serve(engine, *, stopping, task_status):
+        task_status.started([f"{config['word']} here"])
+        await stopping.wait()
+
+    register("pigeon", serve)
+    register("owl", serve)
+"""
+
+BROKEN = """
+from mcptrio import hookimpl
+
+@hookimpl
+def register_transports(register):
+    register("raven", print)
+    register("http", print)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "own.py").write_text(PLUGIN)
+    (tmp_path / "broken.py").write_text(BROKEN)
+    return tmp_path
+
+
+def greeted(connection: socket.socket) -> str:
+    """The name of the server at the other end."""
+    connection.settimeout(20)
+    connection.sendall(line(HELLO))
+    with connection.makefile() as answers:
+        name: str = json.loads(answers.readline())["result"]["serverInfo"]["name"]
+    return name
+
+
+def test_tcp_and_unix_sockets_until_a_signal(folder: Path) -> None:
+    with serving("--tcp=0", "--unix=mcp.sock", "--unix", str(folder / "two.sock"), "--plugin=own.py", cwd=folder) as it:
+        port = int(it.until(r"(?m)^serving tcp://127\.0\.0\.1:(\d+)$")[1])
+        it.until(rf"(?m)^serving unix:{folder}/mcp\.sock$")
+        it.until(rf"(?m)^serving unix:{folder}/two\.sock$")
+        with socket.create_connection(("127.0.0.1", port)) as tcp, socket.socket(socket.AF_UNIX) as unix:
+            unix.connect(str(folder / "mcp.sock"))
+            assert greeted(tcp) == greeted(unix) == "mcptrio"
+            it.signal(signal.SIGTERM)
+            code, seconds = it.end()
+
+    assert code == 0
+    assert seconds < 3
+    assert sorted(folder.glob("*.sock")) == []
+    assert "no authentication" not in it.stderr
+
+
+def test_addresses_and_bounds_of_the_file_and_an_inherited_socket(folder: Path) -> None:
+    (folder / "mcptrio.toml").write_text(
+        "[server]\nname = 'filed'\nmessage_bytes = 1024\n"
+        "[stream]\nlisten = ['unix:filed.sock', 'fd:0']\nconnections = 1\nunix_mode = 0o660\n"
+        "write_timeout = 5\nfirst_within = 5.5\n"
+    )
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        serving("--stream", "--plugin=own.py", "--log-format=json", cwd=folder, stdin=listener.fileno()) as it,
+    ):
+        it.until('"serving tcp://127.0.0.1:')
+        assert (folder / "filed.sock").stat().st_mode & 0o777 == 0o660
+        with socket.create_connection(listener.getsockname()) as first, socket.socket(socket.AF_UNIX) as second:
+            assert greeted(first) == "filed"
+            second.connect(str(folder / "filed.sock"))
+            second.settimeout(20)
+            second.sendall(line(HELLO))
+            assert b"the server has its 1 connections" in second.recv(1000)
+            first.sendall(line({**HELLO, "id": 7, "padding": "x" * 1024}))
+            assert b"the limit is 1024 bytes" in first.recv(1000)
+        it.signal(signal.SIGINT)
+        assert it.end()[0] == 0
+        # It was ours, and still is.
+        with socket.create_connection(listener.getsockname()):
+            pass
+
+
+def test_transport_of_a_plugin(folder: Path) -> None:
+    """A plugin whose own ones are wrong is put in quarantine, and the others go on."""
+    (folder / "mcptrio.toml").write_text("[plugins.own]\nword = 'coo'\n")
+    with serving("--transport=pigeon", "--plugin=own.py", "--plugin=broken.py", cwd=folder) as it:
+        it.until("(?m)^serving coo here$")
+        it.signal(signal.SIGTERM)
+        assert it.end()[0] == 0
+    assert "quarantined broken: register_transports failed: expected a name for a transport, other than" in it.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (["--transport=pidgin"], 2, "expected one of stdio, http, stream, pigeon, owl, got 'pidgin'"),
+        (["--transport=raven", "--plugin=broken.py", "--strict"], 1, "plugin broken: register_transports failed"),
+        (["--stream"], 2, "expected an address: --tcp, --unix, --fd or stream.listen"),
+        (["--stdio", "--unix=x"], 2, "--tcp, --unix and --fd do not go with stdio"),
+        (["--transport=pigeon", "--tcp=0"], 2, "--tcp, --unix and --fd do not go with pigeon"),
+        (["--unix=own.py"], 1, r"cannot listen on unix:own.py: there is something that is no socket"),
+        (["--fd=0"], 1, r"cannot listen on fd:0: descriptor 0 is no socket"),
+    ],
+    ids=["unknown", "strict", "nowhere", "stdio", "own", "file", "descriptor"],
+)
+def test_what_is_wrong_is_told(args: list[str], code: int, said: str, folder: Path) -> None:
+    ended = run("serve", "--plugin=own.py", *args, cwd=folder)
+
+    assert re.search(re.escape(said), ended.stderr), ended.stderr
+    assert ended.returncode == code

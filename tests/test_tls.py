@@ -1,0 +1,399 @@
+"""HTTPS of our own: certificates from files, read again when they change, and certificates of clients."""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+import json
+import os
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from mcptrio import Server, connect
+from mcptrio.errors import ConfigError, RequestFailed
+from mcptrio.serve.http import HTTPSockets, serve_http
+from mcptrio.serve.tls import Certificates, TLSFiles
+from mcptrio.targets import Endpoint
+from mcptrio.transports.http.hypercorn import serve as serve_hypercorn
+from mcptrio.transports.http1.server import ConnectionLimits, serve
+from tests.processes import run, serving
+
+__all__: list[str] = []
+
+PATIENCE = 20.0
+"""Seconds; only a test that fails waits so long."""
+
+Key = ec.EllipticCurvePrivateKey
+
+
+class Authority:
+    """An authority, and what it has signed, in files of a folder."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder = folder
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        self.path = folder / f"{name}.pem"
+        self.path.write_bytes(_pem(self._sign(self._name, self._key, ca=True)))
+
+    def issue(self, name: str, *more: x509.NameAttribute[str], passphrase: bytes | None = None) -> tuple[Path, Path]:
+        """A certificate and its key, for this name, ``localhost`` and 127.0.0.1."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([*more, x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        certificate, key_file = self.folder / f"{name}.pem", self.folder / f"{name}.key"
+        encryption: Any = serialization.NoEncryption()
+        if passphrase is not None:
+            encryption = serialization.BestAvailableEncryption(passphrase)
+        certificate.write_bytes(_pem(self._sign(subject, key, ca=False)))
+        key_file.write_bytes(
+            key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
+        )
+        return certificate, key_file
+
+    def _sign(self, subject: x509.Name, key: Key, *, ca: bool) -> x509.Certificate:
+        now = dt.datetime.now(dt.UTC)
+        names = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(_LOOPBACK)])
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - dt.timedelta(hours=1))
+            .not_valid_after(now + dt.timedelta(hours=1))
+            .add_extension(x509.BasicConstraints(ca, None), critical=True)
+            .add_extension(names, critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+_LOOPBACK = ipaddress.ip_address("127.0.0.1")
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path, "authority")
+
+
+def client(authority: Authority, shows: tuple[Path, Path] | None = None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(authority.path)
+    if shows is not None:
+        context.load_cert_chain(*shows)
+    return context
+
+
+def files(pair: tuple[Path, Path], **more: Any) -> TLSFiles:
+    return TLSFiles(certificate=pair[0], key=pair[1], **more)
+
+
+async def tell_scope(scope: Any, receive: Any, send: Any) -> None:
+    """Answers with what the scope says of TLS."""
+    if scope["type"] == "http":
+        body = json.dumps(scope["extensions"]["tls"]).encode()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
+        await send({"type": "http.response.body", "body": body})
+
+
+async def get(port: int, context: ssl.SSLContext) -> tuple[str, dict[str, Any]]:
+    """The name on the server's certificate, and what the scope says.
+
+    Raises:
+        trio.BrokenResourceError: refused.
+    """
+    with trio.fail_after(PATIENCE):
+        plain = await trio.open_tcp_stream("127.0.0.1", port)
+        stream = trio.SSLStream(plain, context, server_hostname="localhost", https_compatible=True)
+        async with stream:
+            await stream.do_handshake()
+            certificate: Any = stream.getpeercert()
+            await stream.send_all(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+            answer = b""
+            while data := await stream.receive_some():
+                answer += data
+    if not answer:
+        # In TLS 1.3 the client learns only now that it was refused.
+        raise trio.BrokenResourceError("the connection was closed instead of answered")
+    told: dict[str, Any] = json.loads(answer.partition(b"\r\n\r\n")[2])
+    return _common_name(certificate), told
+
+
+def _common_name(certificate: Any) -> str:
+    return next(value for part in certificate["subject"] for key, value in part if key == "commonName")
+
+
+@asynccontextmanager
+async def served(certificates: Certificates, engine: Any = serve, **limits: Any) -> AsyncIterator[int]:
+    async with trio.open_nursery() as nursery:
+
+        async def start(*, task_status: Any) -> None:
+            await engine(
+                tell_scope,
+                bind="127.0.0.1:0",
+                tls=certificates.context,
+                limits=ConnectionLimits(**limits),
+                task_status=task_status,
+            )
+
+        [url] = await nursery.start(start)
+        assert url.startswith("https://127.0.0.1:")
+        yield int(url.rpartition(":")[2])
+        nursery.cancel_scope.cancel()
+
+
+both_engines = pytest.mark.parametrize("engine", [serve, serve_hypercorn], ids=["own", "hypercorn"])
+
+
+# What is served
+
+
+@both_engines
+async def test_scope_tells_of_tls(authority: Authority, engine: Any) -> None:
+    certificates = Certificates(files(authority.issue("server")))
+    async with served(certificates, engine) as port:
+        name, told = await get(port, client(authority))
+
+    assert name == "server"
+    assert (told["tls_version"], told["client_cert_name"], told["client_cert_chain"]) == (0x0304, None, [])
+    assert told["cipher_suite"] in {0x1301, 0x1302, 0x1303}
+
+
+async def test_older_tls_is_refused_and_1_2_is_not(authority: Authority) -> None:
+    certificates = Certificates(files(authority.issue("server")))
+    context = client(authority)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    old = client(authority)
+    old.set_ciphers("ALL:@SECLEVEL=0")
+    with pytest.warns(DeprecationWarning, match="TLSv1_1"):
+        old.minimum_version = old.maximum_version = ssl.TLSVersion.TLSv1_1
+    async with served(certificates) as port:
+        _, told = await get(port, context)
+        with pytest.raises(trio.BrokenResourceError):
+            await get(port, old)
+
+    assert told["tls_version"] == 0x0303
+
+
+@both_engines
+async def test_client_certificate_is_required_and_told(authority: Authority, tmp_path: Path, engine: Any) -> None:
+    unit = x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Analytical, Ltd")
+    ada = authority.issue("ada", unit)
+    other = Authority(tmp_path, "other")
+    certificates = Certificates(files(authority.issue("server"), client_ca=authority.path))
+    async with served(certificates, engine) as port:
+        _, told = await get(port, client(authority, ada))
+        for shows in (None, other.issue("eve")):
+            with pytest.raises(trio.BrokenResourceError):
+                await get(port, client(authority, shows))
+
+    assert told["client_cert_name"] == r"CN=ada,O=Analytical\, Ltd"
+    assert told["client_cert_chain"] == [ada[0].read_text()]
+
+
+@both_engines
+async def test_slow_handshake_is_given_up(authority: Authority, engine: Any) -> None:
+    certificates = Certificates(files(authority.issue("server")))
+    async with served(certificates, engine, tls_timeout=0.2) as port:
+        with trio.fail_after(PATIENCE):
+            async with await trio.open_tcp_stream("127.0.0.1", port) as slow:
+                assert await slow.receive_some() == b""
+
+
+# Reading again
+
+
+async def test_new_connections_have_the_new_certificate_and_old_ones_go_on(authority: Authority) -> None:
+    pair = authority.issue("server")
+    certificates = Certificates(files(pair))
+    async with served(certificates) as port, trio.open_nursery() as nursery:
+        nursery.start_soon(certificates.watch)
+        plain = await trio.open_tcp_stream("127.0.0.1", port)
+        old = trio.SSLStream(plain, client(authority), server_hostname="localhost", https_compatible=True)
+        await old.do_handshake()
+        renew(pair, authority.issue("renewed"))
+        with trio.fail_after(PATIENCE):
+            while (await get(port, client(authority)))[0] != "renewed":
+                pass
+            await old.send_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            assert (await old.receive_some()).startswith(b"HTTP/1.1 200 ")
+        await trio.aclose_forcefully(old)
+        nursery.cancel_scope.cancel()
+
+
+def renew(pair: tuple[Path, Path], new: tuple[Path, Path]) -> None:
+    """As tools do it: files beside, then renamed."""
+    for old, replacement in zip(pair, new, strict=True):
+        os.replace(replacement, old)
+
+
+async def test_authority_of_clients_is_replaced_too(authority: Authority, tmp_path: Path) -> None:
+    """Also for a client that resumes a session of before."""
+    other = Authority(tmp_path, "other")
+    ada, bob = authority.issue("ada"), other.issue("bob")
+    accepted = tmp_path / "accepted.pem"
+    accepted.write_bytes(authority.path.read_bytes())
+    certificates = Certificates(files(authority.issue("server"), client_ca=accepted))
+    of_ada, of_bob = client(authority, ada), client(authority, bob)
+    async with served(certificates) as port:
+        await get(port, of_ada)
+        accepted.write_bytes(other.path.read_bytes())
+        assert certificates.reload()
+        assert (await get(port, of_bob))[1]["client_cert_name"] == "CN=bob"
+        with pytest.raises(trio.BrokenResourceError):
+            await get(port, of_ada)
+
+
+def test_no_session_is_resumed_where_clients_are_checked(authority: Authority) -> None:
+    ada = authority.issue("ada")
+    context = Certificates(files(authority.issue("server"), client_ca=authority.path)).context
+    theirs = client(authority, ada)
+    first = _shake_hands(context, theirs)
+
+    assert first.session is None or not first.session.has_ticket
+    theirs.maximum_version = ssl.TLSVersion.TLSv1_2
+    with pytest.raises(ssl.SSLError):
+        _shake_hands(context, theirs)
+
+
+def _shake_hands(server: ssl.SSLContext, theirs: ssl.SSLContext) -> ssl.SSLObject:
+    """In memory. Returns the client's side."""
+    there, here = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        theirs.wrap_bio(here, there, server_hostname="localhost"),
+        server.wrap_bio(there, here, server_side=True),
+    ]
+    for _ in range(5):
+        for end in ends:
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                pass
+    try:
+        ends[0].read(1)
+    except ssl.SSLWantReadError:
+        pass
+    return ends[0]
+
+
+async def test_pair_that_cannot_be_used_changes_nothing(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
+    pair = authority.issue("server")
+    certificates = Certificates(files(pair))
+    async with served(certificates) as port:
+        for content in (authority.issue("foreign")[0].read_bytes(), b"half a cert", b""):
+            pair[0].write_bytes(content)
+            assert not certificates.reload()
+            assert (await get(port, client(authority)))[0] == "server"
+
+    assert caplog.text.count("the certificate stays as it was") == 3
+    assert "key values mismatch" in caplog.text
+
+
+async def test_pair_that_stays_broken_is_told_once(
+    authority: Authority, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+) -> None:
+    pair = authority.issue("server")
+    certificates = Certificates(files(pair))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(certificates.watch)
+        pair[0].write_bytes(b"half a cert")
+        await trio.sleep(60)
+        nursery.cancel_scope.cancel()
+
+    assert caplog.text.count("the certificate stays as it was") == 1
+
+
+# What is refused at the start
+
+
+def test_files_that_cannot_be_used_are_named(authority: Authority, tmp_path: Path) -> None:
+    pair, foreign = authority.issue("server"), authority.issue("foreign")
+    locked = authority.issue("locked", passphrase=b"open sesame")
+    refused: list[tuple[TLSFiles, str]] = [
+        (files((tmp_path / "none.pem", pair[1])), "none.pem: the certificate cannot be read: No such file"),
+        (files((pair[0], tmp_path / "none.key")), "none.key: the key cannot be read: No such file"),
+        (files((pair[0], foreign[1])), "server.pem: expected a certificate in PEM, and its key in"),
+        (files(pair, client_ca=pair[1]), "server.key: expected certificates in PEM"),
+        (files(locked), "locked.key: the key is encrypted, and no passphrase is given"),
+        (files(locked, passphrase=lambda: b"wrong"), "locked.pem: expected a certificate in PEM"),
+    ]
+    for wrong, told in refused:
+        with pytest.raises(ConfigError, match=told.replace(".", r"\.")) as error:
+            Certificates(wrong)
+        assert "sesame" not in str(error.value)
+
+
+@contextmanager
+def server_files(authority: Authority) -> Iterator[tuple[str, ...]]:
+    certificate, key = authority.issue("server", passphrase=b"open sesame")
+    (authority.folder / "pass").write_text("open sesame\n")
+    yield (f"--tls-cert={certificate}", f"--tls-key={key}", "--tls-passphrase-file=pass")
+
+
+def test_command_serves_https_to_who_has_a_certificate(authority: Authority) -> None:
+    ada, key = authority.issue("ada")
+    folder = authority.folder
+    (folder / "own.py").write_text("from mcptrio import tool\n\n@tool\ndef hello() -> str:\n    return 'hello'\n")
+    with server_files(authority) as args:
+        more = ("--http", "--port=0", "--plugin=own.py", f"--tls-client-ca={authority.path}")
+        with serving(*more, *args, cwd=folder) as served:
+            url = served.until(r"(?m)^serving (https://.*)$")[1]
+            shown = run("call", url, "hello", f"--ca-file={authority.path}", f"--client-cert={ada}",
+                        f"--client-key={key}", cwd=folder)  # fmt: skip
+            without = run("call", url, "hello", f"--ca-file={authority.path}", cwd=folder)
+
+    assert (shown.returncode, shown.stdout.strip()) == (0, "hello"), shown.stderr
+    assert without.returncode != 0
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("--http", "--tls-cert=a.pem"), "--tls-cert, --tls-key: expected both or none"),
+        (("--http", "--tls-client-ca=a.pem"), "--tls-client-ca: there is no TLS without"),
+        (("--stdio", "--tls-cert=a.pem", "--tls-key=a.key"), "--tls-cert goes with --http, not with stdio"),
+    ],
+    ids=["half", "nothing", "stdio"],
+)
+def test_options_that_make_no_sense_are_refused(args: tuple[str, ...], told: str, tmp_path: Path) -> None:
+    ended = run("serve", *args, cwd=tmp_path)
+
+    assert ended.returncode == 2
+    assert told in ended.stderr
+
+
+# Our client
+
+
+async def test_client_takes_a_context(authority: Authority) -> None:
+    certificates = Certificates(files(authority.issue("server"), client_ca=authority.path))
+    server = Server("secret")
+    sockets = HTTPSockets(bind=["127.0.0.1:0"], tls=certificates.context)
+    with trio.fail_after(PATIENCE):
+        async with trio.open_nursery() as nursery:
+
+            async def start(*, task_status: Any) -> None:
+                await serve_http(server, sockets=sockets, task_status=task_status)
+
+            [url] = await nursery.start(start)
+            ada = client(authority, authority.issue("ada"))
+            async with connect(Endpoint(url=url, tls=ada)) as connected:
+                assert connected.server_info is not None
+                assert connected.server_info.name == "secret"
+            with pytest.raises(RequestFailed, match="no TLS with"):
+                async with connect(Endpoint(url=url)):
+                    pass
+            nursery.cancel_scope.cancel()

@@ -1,0 +1,117 @@
+"""The hook by which a plugin brings a transport, and what becomes of a plugin that gets it wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import trio
+
+from mcptrio import PluginError, Server, adapt_channel, connect, hookimpl, serve_transport, tool
+from mcptrio.abc import Engine
+from mcptrio.plugins import BUILT_IN
+from tests.transports.test_adapted import End, pair
+
+__all__: list[str] = []
+
+
+async def nowhere(engine: Engine, *, stopping: trio.Event, task_status: trio.TaskStatus[list[str]]) -> None:
+    task_status.started([])
+    await stopping.wait()
+
+
+class Pigeons:
+    """A plugin with a transport: ends of channels that are carried here."""
+
+    def __init__(self) -> None:
+        self.carries, self.arrive = trio.open_memory_channel[End](0)
+        self.configs: list[Mapping[str, Any]] = []
+
+    @hookimpl
+    def register_transports(self, register: Callable[..., None], config: Mapping[str, Any]) -> None:
+        self.configs.append(config)
+        register("pigeon", self.serve)
+
+    @tool
+    async def coo(self) -> str:
+        return "coo"
+
+    async def serve(self, engine: Engine, *, stopping: trio.Event, task_status: trio.TaskStatus[list[str]]) -> None:
+        async with trio.open_nursery() as nursery:
+            task_status.started(["the roof"])
+            async for end in self.arrive:
+                nursery.start_soon(engine.serve, adapt_channel(end))
+
+
+class Registers:
+    """A plugin that registers these."""
+
+    def __init__(self, *transports: tuple[Any, Any]) -> None:
+        self._transports = transports
+
+    @hookimpl
+    def register_transports(self, register: Callable[..., None]) -> None:
+        for name, serve in self._transports:
+            register(name, serve)
+
+    @tool
+    def offered(self) -> str:
+        return "still"
+
+
+async def test_transport_of_a_plugin_is_served() -> None:
+    pigeons = Pigeons()
+    server = Server("roof", plugins=[pigeons])
+    offered = server.plugins.transports({"Pigeons": {"flies": "far"}}, server.quarantine)
+    assert list(offered) == ["pigeon"]
+    assert pigeons.configs == [{"flies": "far"}]
+    assert server.plugins.plugins["Pigeons"].offers["transports"] == ["pigeon"]
+
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            shutdown = trio.Event()
+
+            async def serve(*, task_status: trio.TaskStatus[list[str]]) -> None:
+                await serve_transport(server, offered["pigeon"], shutdown=shutdown, task_status=task_status)
+
+            assert await nursery.start(serve) == ["the roof"]
+            ours, theirs = pair()
+            await pigeons.carries.send(theirs)
+            async with connect(adapt_channel(ours)) as client:
+                result = await client.call_tool("coo", {})
+                assert result.content[0].text == "coo"  # type: ignore[union-attr]
+                pigeons.carries.close()
+            shutdown.set()
+
+
+@pytest.mark.parametrize(
+    ("plugin", "fault"),
+    [
+        (Registers(("", nowhere)), "expected a name for a transport"),
+        (Registers((17, nowhere)), "expected a name for a transport, other than stdio, http, stream, got 17"),
+        *((Registers((name, nowhere)), "expected a name for a transport, other than") for name in BUILT_IN),
+        (Registers(("kite", "no function")), "transport 'kite': expected an async function, got str"),
+        (Registers(("kite", nowhere), ("kite", nowhere)), "transport 'kite' of Registers is already offered by Reg"),
+        (Registers(("pigeon", nowhere)), "transport 'pigeon' of Registers is already offered by Pigeons"),
+        (Registers(("kite",)), "register_transports failed: "),  # type: ignore[arg-type]
+    ],
+    ids=["empty", "number", *BUILT_IN, "text", "twice", "taken", "raises"],
+)
+def test_plugin_that_gets_it_wrong_is_alone_with_it(plugin: Registers, fault: str) -> None:
+    server = Server("roof", plugins=[Pigeons(), plugin])
+    offered = server.plugins.transports({}, server.quarantine)
+
+    assert list(offered) == ["pigeon"]
+    wrong = server.plugins.plugins["Registers"]
+    assert wrong.fault is not None
+    assert wrong.fault.startswith("register_transports failed: ")
+    assert fault in wrong.fault
+    assert [tool for tool in ("coo", "offered") if server.tools.registry.get(tool)] == ["coo"]
+
+
+def test_plugin_that_gets_it_wrong_is_an_error_where_the_server_is_strict() -> None:
+    server = Server("roof", plugins=[Registers(("http", nowhere))], strict=True)
+
+    with pytest.raises(PluginError, match="plugin Registers: register_transports failed: expected a name"):
+        server.plugins.transports({}, server.quarantine)

@@ -1,0 +1,266 @@
+"""What a worker and its parent say to each other, without the processes: the bus, the beginning, the lines."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from mcptrio.errors import ConfigError
+from mcptrio.serve.worker import VARIABLE, Beginning, adopt
+from mcptrio.serve.worker_balance import PAUSE, Board, Place
+from mcptrio.serve.worker_bus import Relay, WorkerBus
+from mcptrio.serve.worker_link import FRAME_BYTES, Kind, WorkerLink
+from mcptrio.serve.worker_output import Output, WorkerStderr
+from mcptrio.transports.http.hypercorn import serve as serve_hypercorn
+from mcptrio.transports.http1.server import serve as own_serve
+from mcptrio.transports.sockets import listen
+
+__all__: list[str] = []
+
+
+@contextmanager
+def links() -> Iterator[tuple[WorkerLink, WorkerLink]]:
+    """Two ends of one link."""
+    with ExitStack() as stack:
+        yield tuple(stack.enter_context(closing(WorkerLink(sock))) for sock in socket.socketpair())  # type: ignore[misc]
+
+
+@asynccontextmanager
+async def two_workers() -> AsyncIterator[tuple[WorkerBus, WorkerBus]]:
+    """The buses of two workers of one parent."""
+    relay = Relay()
+    buses = []
+
+    async def parent(link: WorkerLink) -> None:
+        while True:
+            for kind, body in await link.receive():
+                if kind is Kind.FOLLOW:
+                    relay.follow(link, body)
+                elif kind is Kind.UNFOLLOW:
+                    relay.unfollow(link, body)
+                else:
+                    relay.pass_on(link, body)
+
+    async def worker(link: WorkerLink, bus: WorkerBus) -> None:
+        while True:
+            for _, body in await link.receive():
+                bus.arrived(body)
+
+    with links() as first, links() as second:
+        async with trio.open_nursery() as nursery:
+            for theirs, ours in (first, second):
+                buses.append(WorkerBus(theirs, queue=3))
+                nursery.start_soon(parent, ours)
+                nursery.start_soon(worker, theirs, buses[-1])
+                nursery.start_soon(theirs.send)
+                nursery.start_soon(ours.send)
+            yield buses[0], buses[1]
+            nursery.cancel_scope.cancel()
+
+
+async def test_message_reaches_readers_here_and_there_and_nobody_else() -> None:
+    async with two_workers() as (here, there):
+        async with here.subscribe("a") as own, there.subscribe("a") as other, there.subscribe("b") as unasked:
+            await wait_all_tasks_blocked(0.01)
+            await here.publish("a", b"1")
+            await here.publish("a", b"2" * 300_000)
+
+            for reader in (own, other):
+                assert [await anext(reader), await anext(reader)] == [b"1", b"2" * 300_000]
+            with trio.move_on_after(0.05) as silence:
+                await anext(unasked)
+            assert silence.cancelled_caught
+
+
+async def test_slow_reader_loses_the_oldest() -> None:
+    async with two_workers() as (here, there), there.subscribe("a") as reader:
+        await wait_all_tasks_blocked(0.01)
+        for number in range(6):
+            await here.publish("a", b"%d" % number)
+        await wait_all_tasks_blocked(0.05)
+
+        assert [await anext(reader) for _ in range(3)] == [b"3", b"4", b"5"]
+
+
+async def test_topic_is_followed_again_after_its_last_reader_has_left() -> None:
+    async with two_workers() as (here, there):
+        for number in range(3):
+            async with there.subscribe("a") as reader:
+                await wait_all_tasks_blocked(0.01)
+                await here.publish("a", b"%d" % number)
+                assert await anext(reader) == b"%d" % number
+
+
+async def test_parent_that_does_not_read_delays_nobody() -> None:
+    """The news that wait are bounded, and orders are not lost among them."""
+    with links() as (worker, parent):
+        for number in range(5000):
+            worker.tell(b"a", b"%05d" % number + b"x" * 1000)
+        worker.order(Kind.READY, b"")
+        assert worker.lost > 3000
+
+        kinds, bodies = [], []
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(worker.send)
+            while Kind.READY not in kinds or not bodies[-1].startswith(b"\0\1a04999"):
+                for kind, body in await parent.receive():
+                    kinds.append(kind)
+                    bodies.append(body)
+            nursery.cancel_scope.cancel()
+    assert len(bodies) + worker.lost == 5001
+
+
+async def test_topic_followed_and_left_before_it_was_told_is_never_told() -> None:
+    with links() as (worker, parent):
+        while not worker.lost:
+            worker.tell(b"a", b"x" * 100_000)
+        bus = WorkerBus(worker)
+        for _ in range(100):
+            async with bus.subscribe("b"):
+                pass
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(worker.send)
+            worker.order(Kind.READY)
+            frames = []
+            while not any(kind is Kind.READY for kind, _ in frames):
+                frames += await parent.receive()
+            nursery.cancel_scope.cancel()
+    assert {kind for kind, _ in frames} <= {Kind.NEWS, Kind.READY}
+
+
+@pytest.mark.parametrize(
+    "sent", [b"\xff\xff\xff\xff\x06", b"\0\0\0\0\xff", b"\0\0\0"], ids=["huge", "unknown", "cut off"]
+)
+async def test_what_is_no_frame_ends_the_link(sent: bytes) -> None:
+    here, there = socket.socketpair()
+    with closing(WorkerLink(here)) as link:
+        there.sendall(sent)
+        there.close()
+        with trio.fail_after(5), pytest.raises(trio.EndOfChannel):
+            await link.receive()
+
+
+async def test_news_that_are_too_large_stay_here() -> None:
+    async with two_workers() as (here, there), here.subscribe("a") as own, there.subscribe("a") as other:
+        await wait_all_tasks_blocked(0.01)
+        await here.publish("a", bytes(FRAME_BYTES))
+        await here.publish("a", b"small")
+
+        assert len(await anext(own)) == FRAME_BYTES
+        assert await anext(other) == b"small"
+
+
+# Beginning
+
+
+def test_what_a_worker_is_given_survives_the_way_there() -> None:
+    given: dict[str, Any] = {"number": 3, "sockets": (5, 6), "board": 7, "place": 1, "folder": None}
+    beginning = Beginning(**given, key=bytes(range(32)), farewell=1.0, shutdown=float("inf"))
+
+    assert Beginning.decode(beginning.encode()) == beginning
+    assert "key" not in repr(beginning)
+
+
+def test_process_that_nobody_started_as_a_worker_is_none() -> None:
+    environment = {"HOME": "/"}
+
+    assert adopt(environment) is None
+    assert environment == {"HOME": "/"}
+
+
+@pytest.mark.parametrize("said", ["", "many", "999999"])
+def test_link_that_is_none_is_refused(said: str) -> None:
+    environment = {VARIABLE: said}
+    with pytest.raises(ConfigError, match="expected the link to a parent"):
+        adopt(environment)
+
+    assert environment == {}
+
+
+# Leaving
+
+
+@pytest.mark.parametrize("serve", [own_serve, serve_hypercorn], ids=["own", "hypercorn"])
+async def test_leaving_server_answers_who_is_connected_once_more(serve: Any) -> None:
+    """And accepts nobody: who comes waits in the queue of the socket for another process."""
+    request = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    listening = listen("127.0.0.1:0")
+    address = listening.sockets[0].getsockname()
+    leaving, shutdown = trio.Event(), trio.Event()
+    with trio.fail_after(10), closing(listening):
+        async with trio.open_nursery() as nursery:
+            bind = f"fd://{os.dup(listening.sockets[0].fileno())}"
+            await nursery.start(partial(serve, hello, bind=bind, leaving=leaving, shutdown=shutdown))
+            connected = await trio.open_tcp_stream(*address)
+            await connected.send_all(request)
+            assert b"connection: close" not in (await connected.receive_some()).lower()
+            leaving.set()
+            await wait_all_tasks_blocked(0.05)
+
+            waiting = await trio.open_tcp_stream(*address)
+            await waiting.send_all(request)
+            await connected.send_all(request)
+            answer = b""
+            while data := await connected.receive_some():
+                answer += data
+            assert answer.startswith(b"HTTP/1.1 200 ")
+            assert b"connection: close" in answer.lower()
+            shutdown.set()
+        accepted, _ = listening.sockets[0].accept()
+        with closing(accepted):
+            assert accepted.recv(len(request)) == request
+        await connected.aclose()
+        await waiting.aclose()
+    if serve is own_serve:
+        # It has a duplicate of its own; Hypercorn takes what it is given.
+        os.close(int(bind.removeprefix("fd://")))
+
+
+async def hello(scope: Any, receive: Any, send: Any) -> None:
+    if scope["type"] == "http":
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body"})
+
+
+# Standard error
+
+
+@pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
+async def test_each_line_names_its_worker(as_json: bool, capfd: pytest.CaptureFixture[str]) -> None:
+    read, write = os.pipe()
+    async with trio.open_nursery() as nursery:
+        output = Output()
+        nursery.start_soon(output.run)
+        os.write(write, b'{"level": "info"}\n\nTrace')
+        os.write(write, b"back\n" + b"x" * 60_000)
+        os.close(write)
+        await WorkerStderr(read, output, number=3, as_json=as_json).listen()
+        nursery.cancel_scope.cancel()
+
+    first, *rest = capfd.readouterr().err.splitlines()
+    assert first == ('{"worker": 3, "level": "info"}' if as_json else '[worker 3] {"level": "info"}')
+    assert rest == ["[worker 3] Traceback", "[worker 3] " + "x" * 60_000]
+
+
+# Balance
+
+
+def test_worker_with_more_connections_than_another_lets_it_go_first() -> None:
+    with closing(Board(3)) as board:
+        first, second = (Place(os.dup(board.fd), board.take()) for _ in range(2))
+        assert first.pause(0) == 0
+        assert second.pause(1) == PAUSE
+        assert first.pause(2) == PAUSE
+        assert second.pause(2) == 0
+        first.leave()
+        assert second.pause(5) == 0
+        first.close()
+        second.close()

@@ -1,0 +1,446 @@
+"""``mcptrio serve --http --workers 2``: who answers, who comes back, who leaves, and what workers tell each other.
+
+One pool serves most of these tests. A connection stays with the worker that accepted it, so a test chooses its worker
+by its connection.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcptrio.cli import main
+from tests.processes import HELLO, PATIENCE, Served, run, serving
+from tests.test_serve_http import Client
+
+__all__: list[str] = []
+
+MODERN = "2026-07-28"
+SHUTDOWN = 0.5
+"""Seconds that requests get in these tests."""
+
+PLUGIN = """
+import os, sys, time
+
+import trio
+from mcptrio import Context, resource, tool
+
+
+@tool
+async def who() -> str:
+    \"\"\"Which process this is.\"\"\"
+    return str(os.getpid())
+
+
+@tool
+async def ask(ctx: Context) -> str:
+    \"\"\"Ask for a name.\"\"\"
+    answer = await ctx.elicit("Name?", str, key="name")
+    return f"{answer.unwrap()} @ {os.getpid()}"
+
+
+@tool
+async def hang(ctx: Context) -> str:
+    \"\"\"Until cancelled.\"\"\"
+    print("hanging", file=sys.stderr, flush=True)
+    try:
+        await trio.sleep_forever()
+    finally:
+        print("let go", file=sys.stderr, flush=True)
+
+
+@tool
+async def grow(ctx: Context, called: str) -> str:
+    \"\"\"One tool more, on this process.\"\"\"
+    ctx.server.add_tool(who, name=called)
+    ctx.notify_resource_updated("memo://a")
+    return called
+
+
+@tool
+async def block() -> str:
+    \"\"\"Hold the event loop up.\"\"\"
+    print("blocking", file=sys.stderr, flush=True)
+    time.sleep(60)
+
+
+@resource("memo://{name}")
+async def memo(name: str) -> str:
+    \"\"\"A memo.\"\"\"
+    return name
+"""
+
+
+@contextmanager
+def workers(folder: Path, *args: str, **env: str) -> Iterator[Served]:
+    with serving(
+        "--http", "--port=0", "--workers=2", f"--shutdown-timeout={SHUTDOWN}", *args, cwd=folder, env=env
+    ) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("workers")
+    (folder / "own.py").write_text(PLUGIN)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pool(folder: Path) -> Iterator[Served]:
+    with workers(folder, "--plugin=own.py", "--strict") as served:
+        served.until("worker 1 serves")
+        served.until("worker 2 serves")
+        yield served
+
+
+class Peer(Client):
+    """One connection, and so one worker."""
+
+    def answer(self, response: http.client.HTTPResponse) -> Any:
+        """The last message of an answer, in either form."""
+        text = response.read().decode()
+        if text.startswith("{"):
+            return json.loads(text)
+        return json.loads(re.findall(r"(?m)^data: ?(.+)$", text)[-1])
+
+    def ask_modern(self, method: str, params: dict[str, Any], **headers: str) -> Any:
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": MODERN,
+            "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
+        }
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+        self.send("POST", message=message, mcp_protocol_version=MODERN, mcp_method=method, **headers)
+        return self.receive()
+
+    def tool(self, name: str, *, more: dict[str, Any] | None = None, **arguments: Any) -> Any:
+        """The result of a tool, statelessly."""
+        params = {"name": name, "arguments": arguments, **(more or {})}
+        return self.answer(self.ask_modern("tools/call", params, mcp_name=name))["result"]
+
+    def who(self) -> int:
+        return int(self.tool("who")["content"][0]["text"])
+
+    def handshake(self) -> None:
+        """A session of 2025-11-25, for this connection and whoever is given its headers."""
+        capable = {**HELLO["params"], "capabilities": {"elicitation": {}}}  # type: ignore[dict-item]
+        response = self.post({**HELLO, "params": capable})
+        assert response.status == 200, response.read()
+        self.headers = {"mcp-session-id": response.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
+        response.read()
+        self.tell("notifications/initialized")
+
+    def tell(self, method: str, **params: Any) -> None:
+        response = self.post({"jsonrpc": "2.0", "method": method, "params": params})
+        assert response.status == 202, response.read()
+        response.read()
+
+
+def next_message(response: http.client.HTTPResponse) -> dict[str, Any]:
+    """Of a stream that goes on."""
+    while not (line := response.readline().decode()).startswith("data: {"):
+        assert line, "the stream has ended"
+    message: dict[str, Any] = json.loads(line.removeprefix("data: "))
+    return message
+
+
+@contextmanager
+def two_workers(served: Served) -> Iterator[tuple[Peer, Peer]]:
+    """Connections to two different workers."""
+    with ExitStack() as stack:
+        first = stack.enter_context(closing(Peer(served.port)))
+        here = first.who()
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            second = stack.enter_context(closing(Peer(served.port)))
+            if second.who() != here:
+                yield first, second
+                return
+            assert time.monotonic() < deadline, "one worker got all the connections"
+
+
+@pytest.fixture
+def pair(pool: Served) -> Iterator[tuple[Peer, Peer]]:
+    with two_workers(pool) as found:
+        yield found
+
+
+def descendants(process: int) -> set[int]:
+    """The living children of a process."""
+    found = set()
+    for directory in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            state, parent = (directory / "stat").read_text().rpartition(")")[2].split()[:2]
+            if int(parent) == process and state != "Z":
+                found.add(int(directory.name))
+    return found
+
+
+def wait_until(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
+def is_gone(process: int) -> bool:
+    try:
+        return "Z" in Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return True
+
+
+# Serving
+
+
+def test_both_workers_answer_on_one_port(pool: Served, pair: tuple[Peer, Peer]) -> None:
+    assert {peer.who() for peer in pair} == descendants(pool.process.pid)
+
+
+def test_parent_loads_no_plugin_and_no_http(pool: Served) -> None:
+    maps = Path(f"/proc/{pool.process.pid}/maps").read_text()
+
+    assert "orjson" not in maps
+    assert "msgspec" not in maps
+
+
+def test_what_a_worker_writes_names_it(pool: Served) -> None:
+    assert pool.until(r"(?m)^\[worker 1\] .* serving on http://")
+    assert len(re.findall(r"(?m)^serving http://", pool.stderr)) == 1
+
+
+# What workers tell each other
+
+
+def test_session_is_known_to_both_workers(pair: tuple[Peer, Peer]) -> None:
+    first, second = pair
+    first.handshake()
+    second.headers = first.headers
+
+    answer = second.answer(second.post({"jsonrpc": "2.0", "id": 7, "method": "tools/list"}))
+
+    assert {tool["name"] for tool in answer["result"]["tools"]} >= {"who", "ask"}
+
+
+def test_question_is_answered_on_the_other_worker(pair: tuple[Peer, Peer]) -> None:
+    first, second = pair
+    here = first.who()
+    first.handshake()
+    second.headers = first.headers
+    call = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "ask", "arguments": {}}}
+    stream = first.post(call)
+    question = next_message(stream)
+    field = next(iter(question["params"]["requestedSchema"]["properties"]))
+    said = second.post(
+        {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {field: "Ada"}}}
+    )
+    assert said.status == 202
+    said.read()
+
+    assert next_message(stream)["result"]["content"][0]["text"] == f"Ada @ {here}"
+    stream.read()
+
+
+def test_retry_reaches_the_other_worker(pair: tuple[Peer, Peer]) -> None:
+    first, second = pair
+    there = second.who()
+    asked = first.tool("ask")
+    [(key, question)] = asked["inputRequests"].items()
+    field = next(iter(question["params"]["requestedSchema"]["properties"]))
+    answer = {"action": "accept", "content": {field: "Ada"}}
+    result = second.tool("ask", more={"requestState": asked["requestState"], "inputResponses": {key: answer}})
+
+    assert result["content"][0]["text"] == f"Ada @ {there}"
+
+
+def test_cancellation_reaches_the_other_worker(pool: Served, pair: tuple[Peer, Peer]) -> None:
+    first, second = pair
+    first.handshake()
+    second.headers = first.headers
+    call = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "hang", "arguments": {}}}
+    first.send("POST", message=call)
+    pool.until("hanging")
+    second.tell("notifications/cancelled", requestId=5, reason="enough")
+
+    pool.until("let go")
+    first.receive().read()
+
+
+def test_changes_reach_the_listener_on_the_other_worker(pair: tuple[Peer, Peer]) -> None:
+    first, second = pair
+    wanted = {"toolsListChanged": True, "resourceSubscriptions": ["memo://a"]}
+    stream = first.ask_modern("subscriptions/listen", {"notifications": wanted})
+    assert next_message(stream)["method"] == "notifications/subscriptions/acknowledged"
+    second.tool("grow", called="grown")
+
+    told = {next_message(stream)["method"], next_message(stream)["method"]}
+
+    assert told == {"notifications/tools/list_changed", "notifications/resources/updated"}
+
+
+# Coming back
+
+
+def test_killed_worker_comes_back(pool: Served) -> None:
+    before = descendants(pool.process.pid)
+    victim = min(before)
+    os.kill(victim, signal.SIGKILL)
+    pool.until(r"worker \d+ was killed by SIGKILL; another one is started")
+    wait_until(lambda: len(descendants(pool.process.pid) - before) == 1, "no other worker came")
+    with two_workers(pool) as pair:
+        assert victim not in {peer.who() for peer in pair}
+
+
+def test_reload_under_load_fails_no_request(pool: Served) -> None:
+    """Connections that are kept and connections for one request each; every request of both is answered."""
+    before = descendants(pool.process.pid)
+    done = threading.Event()
+    failures: list[BaseException] = []
+    served: list[int] = []
+    port = pool.port
+
+    def load(keep: bool) -> None:
+        try:
+            peer = Peer(port)
+            while not done.is_set():
+                served.append(peer.who())
+                if not keep:
+                    peer.close()
+                    peer = Peer(port)
+            peer.close()
+        except (AssertionError, OSError, ValueError, http.client.HTTPException) as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=load, args=(keep,)) for keep in (True, True, False, False)]
+    for thread in threads:
+        thread.start()
+    try:
+        wait_until(lambda: len(served) > 20, "the load does not run")
+        pool.signal(signal.SIGHUP)
+        pool.until("all workers are replaced")
+        so_far = len(served)
+        wait_until(lambda: len(served) > so_far + 50 or failures, "the load does not go on")
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+
+    assert failures == []
+    assert set(served[-20:]) <= descendants(pool.process.pid)
+    assert not before & descendants(pool.process.pid)
+
+
+def test_reload_that_fails_leaves_the_workers_in_place(pool: Served, folder: Path) -> None:
+    before = descendants(pool.process.pid)
+    replaced = pool.stderr.count("all workers are replaced")
+    (folder / "own.py").write_text("raise RuntimeError('a slip of the pen')")
+    try:
+        pool.signal(signal.SIGHUP)
+        pool.until(r"before it served: .*a slip of the pen.*; the others stay as they are")
+    finally:
+        (folder / "own.py").write_text(PLUGIN)
+    with two_workers(pool) as pair:
+        assert {peer.who() for peer in pair} == before
+    assert pool.stderr.count("all workers are replaced") == replaced
+
+
+def test_start_that_fails_is_reported_and_ends_the_parent(folder: Path) -> None:
+    (folder / "broken.py").write_text("raise RuntimeError('a slip of the pen')")
+    ended = run("serve", "--http", "--port=0", "--workers=2", "--plugin=broken.py", "--strict", cwd=folder)
+
+    assert ended.returncode == 1
+    assert re.search(r"(?m)^mcptrio: no worker serves: worker \d+ ended with 1 .*a slip of the pen", ended.stderr)
+
+
+def test_wrong_configuration_is_tried_once(folder: Path) -> None:
+    args = ("serve", "--http", "--port=0", "--workers=2", "--plugin=own.py", "--tls-cert=none", "--tls-key=none")
+    ended = run(*args, cwd=folder)
+
+    assert ended.returncode == 2
+    assert "none: the certificate cannot be read: No such file" in ended.stderr
+    assert "worker 3" not in ended.stderr
+
+
+# The end
+
+
+def test_sigterm_ends_all_and_leaves_nothing(folder: Path, tmp_path: Path) -> None:
+    with workers(folder, "--plugin=own.py", TMPDIR=str(tmp_path)) as served:
+        with two_workers(served) as (first, _):
+            first.send("POST", message=HELLO)
+            first.receive().read()
+            assert [each.name for each in tmp_path.iterdir() if each.name.startswith("mcptrio-")]
+            children = descendants(served.process.pid)
+            served.signal(signal.SIGTERM)
+            code, seconds = served.end()
+
+        assert code == 0
+        assert seconds < SHUTDOWN + 3
+        assert all(is_gone(child) for child in children)
+        assert not list(tmp_path.iterdir())
+
+
+def test_second_signal_ends_all_at_once(folder: Path) -> None:
+    with workers(folder, "--plugin=own.py", "--shutdown-timeout=60") as served, ExitStack() as stack:
+        [first, _] = stack.enter_context(two_workers(served))
+        first.call("block")
+        served.until("blocking")
+        children = descendants(served.process.pid)
+        served.signal(signal.SIGTERM)
+        served.until(r"(?m)^\S+ \S+ INFO +mcptrio.serve: SIGTERM: stopping")
+        served.signal(signal.SIGTERM)
+        code, seconds = served.end()
+
+        assert code == 128 + signal.SIGTERM
+        assert seconds < 2
+        wait_until(lambda: all(is_gone(child) for child in children), "a worker is left")
+
+
+def test_workers_do_not_outlive_their_parent(folder: Path) -> None:
+    """Neither the one that is idle nor the one whose event loop is blocked."""
+    with workers(folder, "--plugin=own.py") as served, ExitStack() as stack:
+        [first, _] = stack.enter_context(two_workers(served))
+        first.call("block")
+        served.until("blocking")
+        children = descendants(served.process.pid)
+        assert len(children) == 2
+        served.signal(signal.SIGKILL)
+        served.end()
+
+        wait_until(lambda: all(is_gone(child) for child in children), "a worker is left")
+
+
+# Wrong use
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("--stdio", "--workers=2"), "--workers goes with --http, not with stdio"),
+        (("--http", "--workers=0"), "expected a number from 1 to 1024, or auto, got '0'"),
+        (("--http", "--workers=many"), "expected a number from 1 to 1024, or auto, got 'many'"),
+        (("--http", "--workers=2", "--store=memory"), "memory is one process's own"),
+    ],
+    ids=["stdio", "none", "many", "memory"],
+)
+def test_wrong_use_is_said(
+    args: tuple[str, ...], told: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["mcptrio", "serve", *args])
+    with pytest.raises(SystemExit) as exited:
+        main()
+
+    assert exited.value.code == 2
+    assert told in capfd.readouterr().err

@@ -1,0 +1,276 @@
+"""A WebSocket written by hand, whose every byte a test can choose.
+
+Used by the tests of the server as its client, and by those of the client as its server.
+The one rule: frames are made here, so that they can be made wrong; what comes is read by wsproto.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import h11
+import trio
+from attrs import define, field, frozen
+from wsproto.connection import Connection, ConnectionType
+from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessage
+
+__all__ = [
+    "BINARY",
+    "CLOSE",
+    "CONTINUATION",
+    "PING",
+    "PONG",
+    "TEXT",
+    "Accepted",
+    "Refused",
+    "Socket",
+    "accepting",
+    "close_payload",
+    "frame",
+    "upgrade",
+]
+
+CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
+
+
+@frozen
+class Refused(Exception):
+    """What was answered instead of 101."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+def frame(opcode: int, payload: bytes, *, fin: bool = True, masked: bool = True) -> bytes:
+    """RFC 6455 section 5.2."""
+    size = len(payload)
+    mask = 0x80 if masked else 0
+    head = bytes([(0x80 if fin else 0) | opcode])
+    if size < 126:
+        head += bytes([mask | size])
+    elif size < 1 << 16:
+        head += bytes([mask | 126]) + size.to_bytes(2, "big")
+    else:
+        head += bytes([mask | 127]) + size.to_bytes(8, "big")
+    # A mask of zeros is a mask, and leaves the payload as it is.
+    return head + (bytes(4) if masked else b"") + payload
+
+
+def close_payload(code: int, reason: str = "") -> bytes:
+    return code.to_bytes(2, "big") + reason.encode()
+
+
+def upgrade(port: int, path: str = "/ws", *headers: str, host: str | None = None, offers: str | None = "mcp") -> bytes:
+    """The request that opens a WebSocket; ``offers`` is the value of Sec-WebSocket-Protocol."""
+    lines = [
+        f"GET {path} HTTP/1.1",
+        f"Host: {host or f'127.0.0.1:{port}'}",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+        "Sec-WebSocket-Version: 13",
+        *([f"Sec-WebSocket-Protocol: {offers}"] if offers is not None else []),
+        *headers,
+    ]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+
+@define(eq=False)
+class Socket:
+    """One end of an open WebSocket.
+
+    Attributes:
+        accepted: the headers of the 101, names in lower case; empty at the server's end.
+        pongs: payloads of those that came.
+        masked: whether its frames are, as a client's have to be.
+    """
+
+    stream: Any
+    reader: Connection
+    accepted: dict[str, str] = field(factory=dict)
+    pongs: list[bytes] = field(factory=list)
+    pings: list[bytes] = field(factory=list)
+    masked: bool = True
+    answers_pings: bool = True
+    patience: float = 5.0
+    """Seconds for anything to come."""
+    _text: str = ""
+
+    @classmethod
+    async def open(cls, port: int, request: bytes | None = None) -> Socket:
+        """
+        Raises:
+            Refused: there was another answer than 101.
+        """
+        stream = await trio.open_tcp_stream("127.0.0.1", port)
+        try:
+            with trio.fail_after(5):
+                return await cls._shake_hands(stream, request or upgrade(port))
+        except BaseException:
+            stream.socket.close()
+            raise
+
+    @classmethod
+    async def _shake_hands(cls, stream: trio.SocketStream, request: bytes) -> Socket:
+        await stream.send_all(request)
+        http = h11.Connection(h11.CLIENT)
+        http.send(h11.Request(method="GET", target="/", headers=[("host", "a"), ("upgrade", "websocket")]))
+        http.send(h11.EndOfMessage())
+        body = b""
+        status = 0
+        headers: dict[str, str] = {}
+        while True:
+            event = http.next_event()
+            if event is h11.NEED_DATA:
+                http.receive_data(await stream.receive_some())
+            elif isinstance(event, h11.InformationalResponse | h11.Response):
+                status = event.status_code
+                headers = {name.decode(): value.decode() for name, value in event.headers}
+                if status == 101:
+                    return cls(stream, Connection(ConnectionType.CLIENT, [], http.trailing_data[0]), headers)
+            elif isinstance(event, h11.Data):
+                body += bytes(event.data)
+            else:
+                raise Refused(status, headers, body)
+
+    async def raw(self, data: bytes) -> None:
+        await self.stream.send_all(data)
+
+    async def send(self, opcode: int, payload: bytes = b"", *, fin: bool = True) -> None:
+        await self.raw(frame(opcode, payload, fin=fin, masked=self.masked))
+
+    async def text(self, text: str) -> None:
+        await self.send(TEXT, text.encode())
+
+    async def message(self, value: Any) -> None:
+        await self.text(json.dumps(value))
+
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        await self.send(CLOSE, close_payload(code, reason))
+
+    async def receive(self) -> Any:
+        """The next JSON value; an int, the close code, when a close frame comes, and ``None`` when there is none.
+
+        Pings are answered, as long as ``answers_pings``.
+        """
+        with trio.fail_after(self.patience):
+            while True:
+                for event in self.reader.events():
+                    if isinstance(event, TextMessage):
+                        self._text += event.data
+                        if event.message_finished:
+                            text, self._text = self._text, ""
+                            return json.loads(text)
+                    elif isinstance(event, CloseConnection):
+                        return int(event.code)
+                    elif isinstance(event, Ping):
+                        self.pings.append(bytes(event.payload))
+                        if self.answers_pings:
+                            await self.send(PONG, bytes(event.payload))
+                    elif isinstance(event, Pong):
+                        self.pongs.append(bytes(event.payload))
+                    elif isinstance(event, BytesMessage):
+                        raise AssertionError("a binary message came")
+                try:
+                    data = await self.stream.receive_some(65536)
+                except trio.BrokenResourceError:
+                    return None
+                if not data:
+                    return None
+                self.reader.receive_data(data)
+
+    async def ask(self, method: str, params: Any = None, *, id: int = 1) -> Any:
+        """A request, and the next thing that comes."""
+        await self.message({"jsonrpc": "2.0", "id": id, "method": method, **({"params": params} if params else {})})
+        return await self.receive()
+
+    async def initialize(self, revision: str, capabilities: Sequence[str] = ()) -> Any:
+        """The handshake; its result."""
+        info = {"name": "raw", "version": "1"}
+        params = {"protocolVersion": revision, "capabilities": {name: {} for name in capabilities}, "clientInfo": info}
+        answer = await self.ask("initialize", params, id=0)
+        await self.message({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        return answer["result"]
+
+    async def wait_closed(self) -> None:
+        """Until the other side has closed the TCP connection too; a close frame is answered."""
+        while (came := await self.receive()) is not None:
+            if isinstance(came, int):
+                with suppress(trio.BrokenResourceError):
+                    await self.close()
+
+    def cut(self) -> None:
+        """Close the socket without a word."""
+        self.stream.socket.close()
+
+    def reset(self) -> None:
+        """As :meth:`cut`, with what is under way thrown away."""
+        self.stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        self.cut()
+
+
+@define(eq=False)
+class Accepted:
+    """A connection at the server's end, of which the head of the request has been read."""
+
+    stream: Any
+    head: str
+
+    @property
+    def headers(self) -> dict[str, str]:
+        pairs = (line.partition(": ") for line in self.head.split("\r\n")[1:])
+        return {name.lower(): value for name, _, value in pairs}
+
+    async def send(self, *lines: str, body: bytes = b"") -> None:
+        await self.stream.send_all("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
+
+    @property
+    def token(self) -> str:
+        """The value of Sec-WebSocket-Accept."""
+        joined = self.headers["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+        return base64.b64encode(hashlib.sha1(joined.encode()).digest()).decode()
+
+    async def open(self, protocol: str | None = "mcp", *, body: bytes = b"") -> Socket:
+        """Open the WebSocket.
+
+        Args:
+            body: what is sent with the head, in one write.
+        """
+        lines = [
+            "HTTP/1.1 101 Switching",
+            "Upgrade: websocket",
+            "Connection: Upgrade",
+            f"Sec-WebSocket-Accept: {self.token}",
+        ]
+        await self.send(*lines, *([f"Sec-WebSocket-Protocol: {protocol}"] if protocol else []), body=body)
+        return Socket(self.stream, Connection(ConnectionType.SERVER, []), masked=False)
+
+
+@asynccontextmanager
+async def accepting(
+    handle: Callable[[Accepted], Awaitable[object]], *, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[int]:
+    """A server on a free port; what it does with a connection once it has read the head, a test says."""
+
+    async def serve(socket: trio.SocketStream) -> None:
+        stream: Any = socket if tls is None else trio.SSLStream(socket, tls, server_side=True, https_compatible=True)
+        async with socket:
+            try:
+                head = b""
+                while not head.endswith(b"\r\n\r\n"):
+                    head += await stream.receive_some(1)
+                await handle(Accepted(stream, head.decode().removesuffix("\r\n\r\n")))
+            except trio.BrokenResourceError:
+                pass
+
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(trio.serve_tcp, serve, 0)
+        yield listeners[0].socket.getsockname()[1]
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,56 @@
+"""Channels to WebSocket servers made by hand.
+
+Used by the tests of the client over WebSocket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+
+from mcptrio import ConnectionClosed, RequestFailed
+from mcptrio.transports.websocket import WebSocketChannel, open_websocket_channel
+from tests.transports.http.raw_websocket import Accepted, Socket, accepting
+
+__all__ = ["Handle", "ending", "failure", "opened"]
+
+Handle = Callable[[Accepted], Awaitable[object]]
+
+
+@asynccontextmanager
+async def opened(handle: Handle, **options: Any) -> AsyncIterator[WebSocketChannel]:
+    """A channel to a server made by hand."""
+    async with accepting(handle) as port:
+        async with open_websocket_channel(f"ws://127.0.0.1:{port}/ws?x=1", **options) as channel:
+            yield channel
+
+
+async def failure(handle: Handle, kind: type[Exception] = RequestFailed, **options: Any) -> Any:
+    """Why there is no channel. It comes alone, in no group."""
+    with trio.fail_after(5):
+        async with accepting(handle) as port:
+            with pytest.raises(kind) as caught:
+                async with open_websocket_channel(f"ws://127.0.0.1:{port}/ws?x=1", **options):
+                    pass
+    return caught.value
+
+
+async def ending(handle: Callable[[Socket], Awaitable[object]], **options: Any) -> str:
+    """Why an open channel ends, in its own words; empty for a server that has no more to say."""
+
+    async def open_and_handle(accepted: Accepted) -> None:
+        await handle(await accepted.open())
+
+    with trio.fail_after(5):
+        async with opened(open_and_handle, **options) as channel:
+            try:
+                while True:
+                    await channel.receive()
+            except trio.EndOfChannel:
+                return ""
+            except ConnectionClosed as error:
+                return str(error)
