@@ -116,8 +116,8 @@ def accepts(header: str | None, media_type: str) -> bool:
 
 def is_json(content_type: str | None) -> bool:
     """Whether a ``Content-Type`` says JSON in UTF-8, which is the only encoding JSON has between systems (RFC 8259)."""
-    if content_type is None:
-        return False
+    if content_type is None or content_type == JSON:
+        return content_type is not None
     name, *parameters = (part.strip().lower() for part in content_type.split(";"))
     if name != JSON:
         return False

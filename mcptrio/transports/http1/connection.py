@@ -40,8 +40,10 @@ class Connection:
 
     __slots__ = (
         "_current",
+        "_cut",
         "_filling",
         "_idle",
+        "_is_idle",
         "_lingering",
         "_owner",
         "_parser",
@@ -75,7 +77,10 @@ class Connection:
         self._refused: Refused | None = None
         self._room: trio.Event | None = None
         self._idle: trio.Event | None = None
+        self._is_idle = False
+        """Whether it waits for a request since the server's last look."""
         self._lingering = False
+        self._cut = False
         self._writing_until = inf
 
     async def run(self) -> None:
@@ -89,7 +94,7 @@ class Connection:
                 self.deadline = trio.current_time() + owner.limits.keep_alive
                 await self._read()
             self._leave()
-            while self._current is not None and not self._reading.cancel_called:
+            while self._current is not None and not self._cut:
                 # The client may have closed its half only: what the application still answers is sent.
                 self._idle = trio.Event()
                 await self._idle.wait()
@@ -121,6 +126,10 @@ class Connection:
     @property
     def ping_interval(self) -> float:
         return self._owner.limits.ping_interval
+
+    @property
+    def is_logged(self) -> bool:
+        return self._owner.access_log.wanted
 
     def date(self) -> bytes:
         return self._owner.date()
@@ -157,12 +166,13 @@ class Connection:
 
     def answered(self, exchange: Exchange, began: float) -> None:
         """A response is complete."""
-        log = self._owner.access_log
-        if log.wanted:
-            log.add(str(self.client), exchange.head.method, exchange.head.path, exchange.status, began)
+        if self.is_logged:
+            head = exchange.head
+            self._owner.access_log.add(str(self.client), head.method, head.path, exchange.status, began)
 
     def cut(self) -> None:
         """Close at once."""
+        self._cut = True
         self._wire.cut()
         self._reading.cancel()
 
@@ -173,7 +183,7 @@ class Connection:
         self._current = None
         if self._idle is not None:
             self._idle.set()
-        if self._reading.cancel_called:
+        if self._cut:
             return None
         if not done.complete:
             self.cut()
@@ -197,6 +207,10 @@ class Connection:
         """Give up what is over its deadline."""
         if now >= self._writing_until:
             self.cut()
+        elif self._is_idle:
+            limits = self._owner.limits
+            self._is_idle = False
+            self.deadline = now + (limits.header_timeout if self._parser.began else limits.keep_alive)
         elif now >= self.deadline:
             if self._parser.began and self._current is None and not self._lingering:
                 self.write_now(self._owner.error(408))
@@ -225,12 +239,13 @@ class Connection:
                 self._take(event)
             if self._current is None:
                 if self._pending:
-                    self.deadline = inf
+                    self.deadline, self._is_idle = inf, False
                     self._current = self._pending.popleft()
                     self._owner.start(self._current, self)
                 elif self._refused is not None:
                     self._refuse(self._refused)
                 elif self._parser.began:
+                    self._is_idle = False
                     self.deadline = min(self.deadline, trio.current_time() + self._owner.limits.header_timeout)
             filling = self._filling
             while not self._lingering and (
@@ -265,8 +280,8 @@ class Connection:
                 self._filling.leave()
 
     def _wait_for_request(self) -> None:
-        limits = self._owner.limits
-        self.deadline = trio.current_time() + (limits.header_timeout if self._parser.began else limits.keep_alive)
+        # The server sets the deadline at its next look: to ask for the time here would cost each request as much.
+        self._is_idle = True
         self.resume()
 
     def _refuse(self, refused: Refused) -> None:

@@ -71,7 +71,7 @@ class Exchange:
         self.refusal = 0
         """The status to answer with if the application does not, where the request turned out to be none."""
         self._connection = connection
-        self._began = trio.current_time()
+        self._began = trio.current_time() if connection.is_logged else 0.0
         self._body: list[bytes] = []
         self._ended = False
         self._received = False
