@@ -102,7 +102,11 @@ def files(pair: tuple[Path, Path], **more: Any) -> TLSFiles:
 
 
 async def tell_scope(scope: Any, receive: Any, send: Any) -> None:
-    """Answers with what the scope says of TLS."""
+    """Answers with what the scope says of TLS; keeps a WebSocket open."""
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.accept"})
+        while (await receive())["type"] != "websocket.disconnect":
+            pass
     if scope["type"] == "http":
         body = json.dumps(scope["extensions"]["tls"]).encode()
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
@@ -186,6 +190,37 @@ async def test_older_tls_is_refused_and_1_2_is_not(authority: Authority) -> None
             await get(port, old)
 
     assert told["tls_version"] == 0x0303
+
+
+async def test_what_is_no_request_is_told_so_over_tls_too(authority: Authority) -> None:
+    with trio.fail_after(PATIENCE):
+        async with served(Certificates(files(authority.issue("one")))) as port:
+            plain = await trio.open_tcp_stream("127.0.0.1", port)
+            async with trio.SSLStream(
+                plain, client(authority), server_hostname="localhost", https_compatible=True
+            ) as stream:
+                await stream.send_all(b"nonsense\r\n\r\n")
+                assert (await stream.receive_some()).startswith(b"HTTP/1.1 ")
+
+
+async def test_websocket_over_tls_is_pinged_and_lives_as_long_as_it_answers(authority: Authority) -> None:
+    ping, pong = b"\x89\x00", b"\x8a\x80\0\0\0\0"
+    with trio.fail_after(PATIENCE):
+        async with served(Certificates(files(authority.issue("one"))), ping_interval=0.1) as port:
+            plain = await trio.open_tcp_stream("127.0.0.1", port)
+            async with trio.SSLStream(
+                plain, client(authority), server_hostname="localhost", https_compatible=True
+            ) as stream:
+                await stream.send_all(
+                    b"GET / HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+                    b"sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+                )
+                assert (await stream.receive_some()).startswith(b"HTTP/1.1 101 ")
+                for _ in range(4):
+                    assert await stream.receive_some() == ping
+                    await stream.send_all(pong)
+                assert await stream.receive_some() == ping
+                assert await stream.receive_some() == b"", "this time there was no answer"
 
 
 @both_engines

@@ -11,6 +11,7 @@ Source: RFC 9112 sections 9.3 (persistence, pipelining) and 9.6 (tear-down).
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Awaitable, Callable
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,10 +40,10 @@ class Connection:
     """
 
     __slots__ = (
+        "_answered",
         "_current",
         "_cut",
         "_filling",
-        "_idle",
         "_is_idle",
         "_lingering",
         "_owner",
@@ -76,7 +77,7 @@ class Connection:
         self._websocket: WebSocketExchange | None = None
         self._refused: Refused | None = None
         self._room: trio.Event | None = None
-        self._idle: trio.Event | None = None
+        self._answered: trio.Event | None = None
         self._is_idle = False
         """Whether it waits for a request since the server's last look."""
         self._lingering = False
@@ -96,8 +97,8 @@ class Connection:
             self._leave()
             while self._current is not None and not self._cut:
                 # The client may have closed its half only: what the application still answers is sent.
-                self._idle = trio.Event()
-                await self._idle.wait()
+                self._answered = trio.Event()
+                await self._answered.wait()
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
             pass  # no handshake; the client's affair
         finally:
@@ -134,6 +135,10 @@ class Connection:
     def date(self) -> bytes:
         return self._owner.date()
 
+    def start_soon(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
+        """Run it in the server's nursery; it does not raise."""
+        self._owner.start_soon(function, *args)
+
     def status_line(self, status: int) -> bytes:
         return self._owner.status_line(status)
 
@@ -152,11 +157,11 @@ class Connection:
                 # Broken, or cancelled in the middle: nothing that could follow would be understood.
                 self.cut()
 
-    def write_now(self, data: bytes) -> None:
-        """Send it if it can be sent at once, whole; a part of it ends the connection."""
+    def write_soon(self, data: bytes) -> None:
+        """Send it, where nobody can wait for that; nothing else is being written."""
         rest = self._wire.send_now(data)
-        if rest and len(rest) < len(data):
-            self.cut()
+        if rest:
+            self._owner.start_soon(self.write, bytes(rest))
 
     def resume(self) -> None:
         """There is room again: read on."""
@@ -181,8 +186,8 @@ class Connection:
     def next(self, done: Exchange | WebSocketExchange) -> Exchange | WebSocketExchange | None:
         """The request that is to be served now, in the same worker; ``None`` when there is none yet, or ever."""
         self._current = None
-        if self._idle is not None:
-            self._idle.set()
+        if self._answered is not None:
+            self._answered.set()
         if self._cut:
             return None
         if not done.complete:
@@ -213,7 +218,7 @@ class Connection:
             self.deadline = now + (limits.header_timeout if self._parser.began else limits.keep_alive)
         elif now >= self.deadline:
             if self._parser.began and self._current is None and not self._lingering:
-                self.write_now(self._owner.error(408))
+                self.write_soon(self._owner.error(408))
             self._reading.cancel()
         elif self._websocket is not None:
             self._websocket.look(now)
@@ -286,7 +291,7 @@ class Connection:
 
     def _refuse(self, refused: Refused) -> None:
         self._owner.log_refusal(self.client, refused)
-        self.write_now(self._owner.error(refused.status))
+        self.write_soon(self._owner.error(refused.status))
         self._say_goodbye(is_uploading=True)
 
     def _say_goodbye(self, *, is_uploading: bool) -> None:

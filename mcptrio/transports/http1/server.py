@@ -187,6 +187,9 @@ class Owner:
     def log_refusal(self, client: object, refused: Refused) -> None:
         LOG.debug("%s was refused with %d: %s", client, refused.status, refused.why)
 
+    def start_soon(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
+        self._nursery.start_soon(function, *args)
+
     def start(self, exchange: Exchange | WebSocketExchange, connection: Connection) -> None:
         """Have a request served."""
         if self._idle:

@@ -105,8 +105,7 @@ class WebSocketExchange:
             self._connection.cut()
         elif self._pinged == inf and now >= self._heard + interval:
             self._pinged = now
-            if self._written is None:
-                self._connection.write_now(self._frames.send(Ping()))
+            self._connection.start_soon(self._answer, self._frames.send(Ping()))
 
     # ASGI
 
