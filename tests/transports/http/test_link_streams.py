@@ -77,19 +77,30 @@ async def test_stream_in_every_legal_shape() -> None:
         assert received == []
 
 
-async def test_connection_of_a_stream_is_used_again() -> None:
+async def test_connection_of_a_stream_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The end comes a moment after the answer, which has not waited for it."""
+    answered, ended = trio.Event(), trio.Event()
 
     async def handle(seen: Seen, wire: Wire) -> None:
+        nonlocal answered, ended
         await wire.stream()
         await wire.event(answer(seen))
-        await trio.sleep(0.01)
+        await answered.wait()
+        answered = trio.Event()
         await wire.end()
+        ended.set()
+        ended = trio.Event()
 
+    # However busy the machine is: how long the end may take is told by the next test.
+    monkeypatch.setattr("mcptrio.transports.http.responses.LINGER", 10)
     async with linked(handle) as (link, web, _):
         for id in range(20):
             assert await link.exchange(call(id=id), MODERN) == Response(id, {})
-            await trio.sleep(0.03)
+            over = ended
+            answered.set()
+            await over.wait()
+            # The end is on the loopback by now; who reads it does so before nobody has anything to do.
+            await trio.testing.wait_all_tasks_blocked(0.02)
         assert web.connections == 1
 
 
