@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
@@ -16,6 +15,7 @@ from typing import Final
 import trio
 
 from mcptrio.serve.worker_link import FRAME_BYTES, Kind, WorkerLink
+from mcptrio.stores.subscription import Subscription
 
 __all__ = ["Relay", "WorkerBus"]
 
@@ -34,7 +34,7 @@ class WorkerBus:
     def __init__(self, link: WorkerLink, *, queue: int = 1000) -> None:
         self._link = link
         self._queue = queue
-        self._topics: dict[str, set[_Subscription]] = {}
+        self._topics: dict[str, set[Subscription]] = {}
 
     async def publish(self, topic: str, message: bytes) -> None:
         """Hand a message to the readers here, and to the parent. Messages of 16 MiB and more stay here.
@@ -53,7 +53,7 @@ class WorkerBus:
     async def subscribe(self, topic: str) -> AsyncIterator[AsyncIterator[bytes]]:
         """Messages published from now on, here, and elsewhere as soon as the parent has heard of it."""
         name = _encode(topic)
-        subscription = _Subscription(self._queue)
+        subscription = Subscription(self._queue)
         readers = self._topics.setdefault(topic, set())
         if not readers:
             self._link.order(Kind.FOLLOW, name, instead=Kind.UNFOLLOW)
@@ -107,28 +107,6 @@ class Relay:
         for link in self._followers.get(topic, ()):
             if link is not sender:
                 link.forward(news)
-
-
-class _Subscription:
-    """One reader of one topic."""
-
-    def __init__(self, queue: int) -> None:
-        self._waiting: deque[bytes] = deque(maxlen=queue)
-        self._arrived = trio.Event()
-
-    def put(self, message: bytes) -> None:
-        self._waiting.append(message)
-        self._arrived.set()
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self
-
-    async def __anext__(self) -> bytes:
-        await trio.lowlevel.checkpoint()
-        while not self._waiting:
-            self._arrived = trio.Event()
-            await self._arrived.wait()
-        return self._waiting.popleft()
 
 
 def _encode(topic: str) -> bytes:

@@ -20,6 +20,7 @@ from attrs import define, field
 from mcptrio.abc import SessionRecord, StoredEvent
 from mcptrio.errors import ConnectionClosed, Overloaded
 from mcptrio.stores.event_ids import event_id, read_event_id
+from mcptrio.stores.subscription import Subscription
 
 __all__ = ["MemoryBus", "MemoryEventStore", "MemorySessionStore"]
 
@@ -267,7 +268,7 @@ class MemoryBus:
 
     def __init__(self, *, queue: int = 1000) -> None:
         self._queue = queue
-        self._topics: dict[str, set[_Subscription]] = {}
+        self._topics: dict[str, set[Subscription]] = {}
 
     async def publish(self, topic: str, message: bytes) -> None:
         await trio.lowlevel.checkpoint()
@@ -276,7 +277,7 @@ class MemoryBus:
 
     @asynccontextmanager
     async def subscribe(self, topic: str) -> AsyncIterator[AsyncIterator[bytes]]:
-        subscription = _Subscription(self._queue)
+        subscription = Subscription(self._queue)
         self._topics.setdefault(topic, set()).add(subscription)
         try:
             yield subscription
@@ -285,28 +286,6 @@ class MemoryBus:
             subscriptions.discard(subscription)
             if not subscriptions:
                 del self._topics[topic]
-
-
-class _Subscription:
-    """One reader of one topic."""
-
-    def __init__(self, queue: int) -> None:
-        self._waiting: deque[bytes] = deque(maxlen=queue)
-        self._arrived = trio.Event()
-
-    def put(self, message: bytes) -> None:
-        self._waiting.append(message)
-        self._arrived.set()
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self
-
-    async def __anext__(self) -> bytes:
-        await trio.lowlevel.checkpoint()
-        while not self._waiting:
-            self._arrived = trio.Event()
-            await self._arrived.wait()
-        return self._waiting.popleft()
 
 
 def _cost(event: StoredEvent) -> int:
