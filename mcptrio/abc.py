@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
-from mcptrio.protocol.messages import ErrorResponse, Incoming, Message, Notification, Request, Response
+from mcptrio.protocol.messages import ErrorResponse, Incoming, Message, Notification, Request, RequestId, Response
 from mcptrio.protocol.revisions.revision import Revision
 
 __all__ = [
@@ -104,7 +104,7 @@ class Link(Protocol):
     ) -> Response | ErrorResponse:
         """Send a request and wait for its answer; what else the server sends meanwhile goes to the link's receiver.
 
-        Sets no deadline: the caller cancels. Cancelling tells the server only where :meth:`cancels_by_leaving`.
+        Sets no deadline: the caller cancels or gives up. Either tells the server only where :meth:`cancels_by_leaving`.
 
         Args:
             mirrored: header name in lower case, without ``mcp-param-``, to the path of the argument it repeats.
@@ -114,6 +114,14 @@ class Link(Protocol):
             SessionLost: the server has forgotten the session (HTTP 404); nothing was done.
             AuthorizationError: the server wants credentials, and there will be none.
             ConnectionClosed: the link is closed, or was closed before the answer came.
+            trio.TooSlowError: :meth:`give_up` was called.
+        """
+        ...
+
+    def give_up(self, id: RequestId) -> None:
+        """Let the exchange of this request raise TooSlowError now; one that is over is not there to be told.
+
+        For who keeps the deadlines of many exchanges: a cancel scope around each would cost more than the rest of it.
         """
         ...
 
@@ -129,7 +137,7 @@ class Link(Protocol):
         ...
 
     def cancels_by_leaving(self, revision: Revision) -> bool:
-        """Whether cancelling :meth:`exchange` is all the server needs to stop (2026-07-28 over HTTP)."""
+        """Whether leaving :meth:`exchange` is all the server needs to stop (2026-07-28 over HTTP)."""
         ...
 
     def mirrors(self, revision: Revision) -> bool:

@@ -57,6 +57,11 @@ class Outbox:
         """Whether nothing more is accepted; something may still be queued."""
         return self._closed
 
+    @property
+    def full(self) -> bool:
+        """Whether a send would have to wait."""
+        return len(self._queue) >= self._max
+
     def __len__(self) -> int:
         return len(self._queue)
 

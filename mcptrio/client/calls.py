@@ -27,6 +27,7 @@ from mcptrio.errors import MCPTrioError, RequestTimeout
 from mcptrio.protocol.client_connection import RequestSent
 from mcptrio.protocol.messages import ErrorResponse, Response
 from mcptrio.protocol.model.progress import ProgressParams, ProgressToken
+from mcptrio.runtime.deadlines import Deadlines
 from mcptrio.runtime.dispatch import Failure, contain
 
 __all__ = ["Calls", "OnProgress", "Progress"]
@@ -53,14 +54,27 @@ Answer: TypeAlias = Response | ErrorResponse
 
 @define(eq=False, slots=True)
 class _Call:
-    scope: trio.CancelScope
+    link: Link
+    sent: RequestSent
     idle: float
     latest: float
     """When it is given up at last."""
-    stands_still: bool = True
+    deadline: float
+    """When it is given up as things are now."""
+    stands_still: bool
     """Whether it waits for no answer while a handler of ours is at work."""
+    reporting: trio.CancelScope | None = None
+    """Around it and its callback, where it has one."""
+    expired: bool = False
     reports: trio.MemorySendChannel[Progress] | None = None
     unread: trio.MemoryReceiveChannel[Progress] | None = None
+
+    def expire(self) -> None:
+        self.expired = True
+        if self.reporting is not None:
+            self.reporting.cancel()
+        else:
+            self.link.give_up(self.sent.message.id)
 
 
 class Calls:
@@ -73,8 +87,13 @@ class Calls:
         self._timeouts = timeouts
         self._take_back = take_back
         self._active: dict[ProgressToken, _Call] = {}
+        self._deadlines = Deadlines()
         self._asked = 0
         """Handlers at work: as long as a person thinks, no server can answer."""
+
+    async def watch(self) -> None:
+        """Keep the deadlines; nothing can be asked without. Runs until cancelled."""
+        await self._deadlines.run()
 
     async def exchange(
         self,
@@ -98,24 +117,25 @@ class Calls:
         started = trio.current_time()
         idle = self._timeouts.request if timeout is None else timeout
         latest = started + max(self._timeouts.maximum, idle)
-        answer: Answer | None = None
         # A ping asks whether anybody is there: that does not depend on what our user is doing.
         stands_still = sent.message.method != "ping"
-        with trio.CancelScope(deadline=latest if self._asked and stands_still else started + idle) as scope:
-            call = self._active[id] = _Call(scope, idle, latest, stands_still)
-            try:
-                if on_progress is None:
-                    answer = await self._exchange(link, sent, mirrored)
-                else:
-                    answer = await self._reporting(link, sent, mirrored, call, on_progress)
-            finally:
-                del self._active[id]
-        if answer is None:
-            seconds = trio.current_time() - started
-            raise RequestTimeout(
-                f"{sent.message.method}: no answer from {link.name} within {seconds:.3g} s", seconds=seconds
-            )
-        return answer
+        deadline = latest if self._asked and stands_still else started + idle
+        call = self._active[id] = _Call(link, sent, idle, latest, deadline, stands_still)
+        self._deadlines.add(call)
+        try:
+            if on_progress is not None:
+                return await self._reporting(call, mirrored, on_progress)
+            return await self._exchange(call, mirrored)
+        except trio.TooSlowError:
+            if not call.expired:
+                raise
+        finally:
+            self._deadlines.discard(call)
+            del self._active[id]
+        seconds = trio.current_time() - started
+        raise RequestTimeout(
+            f"{sent.message.method}: no answer from {link.name} within {seconds:.3g} s", seconds=seconds
+        )
 
     def progressed(self, params: ProgressParams) -> None:
         """The server has reported progress; of a request nobody waits for it is ignored."""
@@ -123,7 +143,7 @@ class Calls:
         if call is None:
             return
         if not self._asked:
-            call.scope.deadline = min(trio.current_time() + call.idle, call.latest)
+            self._set_deadline(call, trio.current_time() + call.idle)
         if call.reports is None or call.unread is None:
             return
         progress = Progress(params.progress, params.total, params.message)
@@ -141,7 +161,7 @@ class Calls:
         self._asked += 1
         for call in self._active.values():
             if call.stands_still:
-                call.scope.deadline = call.latest
+                self._set_deadline(call, call.latest)
         try:
             yield
         finally:
@@ -150,26 +170,23 @@ class Calls:
                 now = trio.current_time()
                 for call in self._active.values():
                     if call.stands_still:
-                        call.scope.deadline = min(now + call.idle, call.latest)
+                        self._set_deadline(call, now + call.idle)
 
     # Private
 
-    async def _exchange(self, link: Link, sent: RequestSent, mirrored: Mapping[str, tuple[str, ...]]) -> Answer:
+    def _set_deadline(self, call: _Call, deadline: float) -> None:
+        call.deadline = min(deadline, call.latest)
+        self._deadlines.moved(call)
+
+    async def _exchange(self, call: _Call, mirrored: Mapping[str, tuple[str, ...]]) -> Answer:
         try:
-            return await link.exchange(sent.message, sent.revision, mirrored=mirrored)
-        except trio.Cancelled:
-            if not link.cancels_by_leaving(sent.revision):
-                self._take_back(link, sent)
+            return await call.link.exchange(call.sent.message, call.sent.revision, mirrored=mirrored)
+        except (trio.Cancelled, trio.TooSlowError):
+            if not call.link.cancels_by_leaving(call.sent.revision):
+                self._take_back(call.link, call.sent)
             raise
 
-    async def _reporting(
-        self,
-        link: Link,
-        sent: RequestSent,
-        mirrored: Mapping[str, tuple[str, ...]],
-        call: _Call,
-        on_progress: OnProgress,
-    ) -> Answer:
+    async def _reporting(self, call: _Call, mirrored: Mapping[str, tuple[str, ...]], on_progress: OnProgress) -> Answer:
         call.reports, call.unread = trio.open_memory_channel[Progress](_QUEUED)
         done: list[Answer | MCPTrioError] = []
         failure: BaseException | None = None
@@ -177,14 +194,15 @@ class Calls:
         async def work(sender: trio.MemorySendChannel[Progress]) -> None:
             with sender:
                 try:
-                    done.append(await self._exchange(link, sent, mirrored))
+                    done.append(await self._exchange(call, mirrored))
                 except MCPTrioError as error:
                     done.append(error)
             # What the callback still has to hear takes its time, not the server's.
-            call.idle = call.latest = call.scope.deadline = inf
+            call.idle = call.latest = call.deadline = inf
 
         with call.unread:
             async with trio.open_nursery() as nursery:
+                call.reporting = nursery.cancel_scope
                 nursery.start_soon(work, call.reports)
                 async for progress in call.unread:
                     outcome = await contain(partial(_report, on_progress, progress))
@@ -194,6 +212,8 @@ class Calls:
                         break
         if failure is not None:
             raise failure
+        if not done:
+            raise trio.TooSlowError
         [result] = done
         if isinstance(result, MCPTrioError):
             raise result

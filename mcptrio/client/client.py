@@ -54,7 +54,7 @@ from mcptrio.protocol.model.completion import (
     ResourceTemplateReference,
 )
 from mcptrio.protocol.model.fields import ABSENT
-from mcptrio.protocol.model.input_required import InputRequest
+from mcptrio.protocol.model.input_required import InputRequest, InputRequiredResult
 from mcptrio.protocol.model.lifecycle import DiscoverParams, Implementation, PingParams, ServerCapabilities
 from mcptrio.protocol.model.logging import LoggingLevel, SetLevelParams
 from mcptrio.protocol.model.methods import Side
@@ -272,8 +272,11 @@ class Client:
         if kept is not None:
             return kept  # type: ignore[return-value]
         changes = self._cache.changes
-        result, rounds = await self._ask_counting("resources/read", params, timeout=timeout, progress=progress)
-        if rounds == 1:
+        result = await self._ask_once("resources/read", params, timeout=timeout, progress=progress)
+        if isinstance(result, InputRequiredResult):
+            # What was answered in between is part of it, and of nobody else's.
+            result = await self._go_on(result, "resources/read", params, timeout=timeout, progress=progress)
+        else:
             self._cache.put("resources/read", {"uri": uri}, result, asked=changes)
         return result  # type: ignore[no-any-return]
 
@@ -455,30 +458,40 @@ class Client:
                 pause *= 2
 
     async def _ask(self, method: str, params: Any, *, timeout: float | None, progress: OnProgress | None) -> Any:
-        result, _ = await self._ask_counting(method, params, timeout=timeout, progress=progress)
+        """A request during which the server may ask."""
+        result = await self._ask_once(method, params, timeout=timeout, progress=progress)
+        if isinstance(result, InputRequiredResult):
+            return await self._go_on(result, method, params, timeout=timeout, progress=progress)
         return result
 
-    async def _ask_counting(
-        self, method: str, params: Any, *, timeout: float | None, progress: OnProgress | None
-    ) -> tuple[Any, int]:
-        """A request during which the server may ask; the result, and how often it was sent."""
-        rounds = 0
+    async def _ask_once(self, method: str, params: Any, *, timeout: float | None, progress: OnProgress | None) -> Any:
+        """As :meth:`_ask`; what the server asks in its result is left to the caller."""
+        mirrored = self._tools.mirrored(params.name) if isinstance(params, CallToolParams) else None
+        try:
+            return await self._send(method, params, timeout=timeout, progress=progress, mirrored=mirrored)
+        except URLElicitationRequired as required:
+            session = await self._supervisor.current()
+            if self._handlers.open_page is None or session.revision.inputs is Inputs.ROUND_TRIPS:
+                raise
+            send = partial(self._send, method, params, timeout=timeout, progress=progress, mirrored=mirrored)
+            return await send_after_pages(session, required, send, self._timeouts.input)
+
+    async def _go_on(
+        self,
+        result: InputRequiredResult,
+        method: str,
+        params: Any,
+        *,
+        timeout: float | None,
+        progress: OnProgress | None,
+    ) -> Any:
+        """Answer what the server asks in its result, and send the request again, until that is complete."""
 
         async def send(params: Any) -> Any:
-            nonlocal rounds
-            rounds += 1
-            mirrored = self._tools.mirrored(params.name) if isinstance(params, CallToolParams) else None
-            return await self._send(method, params, timeout=timeout, progress=progress, mirrored=mirrored)
+            return await self._ask_once(method, params, timeout=timeout, progress=progress)
 
         session = await self._supervisor.current()
-        if session.revision.inputs is Inputs.ROUND_TRIPS:
-            return await drive(params, send, partial(self._answer, session), session.revision), rounds
-        try:
-            return await send(params), rounds
-        except URLElicitationRequired as required:
-            if self._handlers.open_page is None:
-                raise
-            return await send_after_pages(session, required, partial(send, params), self._timeouts.input), rounds
+        return await drive(result, params, send, partial(self._answer, session), session.revision)
 
     async def _answer(self, session: ClientSession, question: InputRequest) -> Any:
         return await session.answer(question.method, question.params)

@@ -31,14 +31,16 @@ _PAUSE = 0.05
 
 
 async def drive(
+    result: InputRequiredResult,
     params: Any,
     send: Callable[[Any], Awaitable[Any]],
     answer: Callable[[InputRequest], Awaitable[Result]],
     revision: Revision,
 ) -> Any:
-    """Send a request as often as it takes.
+    """Send a request again, with answers, as often as it takes.
 
     Args:
+        result: what came of sending it first.
         params: of tools/call, prompts/get or resources/read.
         send: sends the request with these params; gives its result.
         answer: answers one question.
@@ -48,10 +50,7 @@ async def drive(
         RemoteProtocolError: the server asks for nothing, for too much, or too often.
     """
     pause = _PAUSE
-    result = await send(params)
     for _ in range(MAX_ROUNDS):
-        if not isinstance(result, InputRequiredResult):
-            return result
         questions = result.input_requests or {}
         if not questions:
             if result.request_state is None:
@@ -61,10 +60,11 @@ async def drive(
         if len(questions) > _QUESTIONS:
             raise RemoteProtocolError(f"expected at most {_QUESTIONS} questions at once, got {len(questions)}")
         answers = await _answer_all(questions, answer, revision)
-        result = await send(evolve(params, input_responses=answers or None, request_state=result.request_state))
-    if isinstance(result, InputRequiredResult):
-        raise RemoteProtocolError(f"the server asked {MAX_ROUNDS + 1} times and was still not satisfied")
-    return result
+        again = await send(evolve(params, input_responses=answers or None, request_state=result.request_state))
+        if not isinstance(again, InputRequiredResult):
+            return again
+        result = again
+    raise RemoteProtocolError(f"the server asked {MAX_ROUNDS + 1} times and was still not satisfied")
 
 
 async def _answer_all(

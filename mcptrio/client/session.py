@@ -131,10 +131,13 @@ class ClientSession:
         """
         self._link = link
         self._nursery = nursery
+        watching = trio.CancelScope()
+        nursery.start_soon(self._watch, watching)
         try:
             yield
         finally:
             self._nursery = None
+            watching.cancel()
 
     async def negotiate(self, *, pinned: str | None = None, known: str | None = None) -> RemoteServer:
         """Agree on a revision.
@@ -410,6 +413,10 @@ class ClientSession:
         elif self._nursery is not None:
             self._at_work[request.id] = trio.CancelScope()
             self._nursery.start_soon(self._serve, request)
+
+    async def _watch(self, scope: trio.CancelScope) -> None:
+        with scope:
+            await self._calls.watch()
 
     async def _serve(self, request: RequestReceived) -> None:
         reply: Response | ErrorResponse | None = None

@@ -14,7 +14,7 @@ from typing import Protocol
 from mcptrio.abc import Link, LinkOpener, Receiver
 from mcptrio.errors import MCPTrioError
 from mcptrio.nurseries import open_hidden_nursery
-from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
+from mcptrio.protocol.messages import ErrorResponse, Notification, Request, RequestId, Response
 from mcptrio.protocol.revisions.revision import Revision
 
 __all__ = ["LinkWatcher", "watched"]
@@ -84,6 +84,9 @@ class _WatchedLink:
         self, request: Request, revision: Revision, *, mirrored: Mapping[str, tuple[str, ...]] = _NOTHING
     ) -> Response | ErrorResponse:
         return await self._link.exchange(request, revision, mirrored=mirrored)
+
+    def give_up(self, id: RequestId) -> None:
+        self._link.give_up(id)
 
     async def send(self, message: Notification | Response | ErrorResponse, revision: Revision) -> None:
         await self._link.send(message, revision)

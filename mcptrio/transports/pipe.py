@@ -61,6 +61,8 @@ class PipeLink:
         self._why = why
         self._outbox = Outbox(_QUEUED, write_now=channel.send_now if isinstance(channel, PromptChannel) else None)
         self._waiting: dict[RequestId, trio.lowlevel.Task] = {}
+        self._queueing: dict[RequestId, trio.CancelScope] = {}
+        """Who waits for room in the outbox."""
         self._closed = trio.Event()
         self._reason = ""
         self._heard_rubbish = False
@@ -79,6 +81,8 @@ class PipeLink:
             raise ConnectionClosed(self._reason)
         # Where others wait too, more may be sent at once.
         if self._waiting or not self._outbox.send_now(request):
+            if self._outbox.full:
+                await self._until_room(request.id)
             await self._outbox.send(request)
         # Whoever closes the link while this waited for room has not seen us waiting.
         if self._reason:
@@ -94,6 +98,14 @@ class PipeLink:
         finally:
             self._waiting.pop(request.id, None)
         return answer
+
+    def give_up(self, id: RequestId) -> None:
+        """See :class:`mcptrio.abc.Link`."""
+        task = self._waiting.pop(id, None)
+        if task is not None:
+            trio.lowlevel.reschedule(task, outcome.Error(trio.TooSlowError()))
+        elif id in self._queueing:
+            self._queueing[id].cancel()
 
     async def send(self, message: Notification | Response | ErrorResponse, revision: Revision) -> None:
         """See :class:`mcptrio.abc.Link`."""
@@ -154,6 +166,16 @@ class PipeLink:
         self._closed.set()
 
     # Private
+
+    async def _until_room(self, id: RequestId) -> None:
+        with trio.CancelScope() as scope:
+            self._queueing[id] = scope
+            try:
+                await self._outbox.wait_for_room()
+            finally:
+                del self._queueing[id]
+        if scope.cancelled_caught:
+            raise trio.TooSlowError
 
     async def _end(self, error: ConnectionClosed | None) -> None:
         if not self._reason:

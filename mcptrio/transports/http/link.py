@@ -25,7 +25,7 @@ from attrs import define
 from mcptrio.abc import ClientAuth, Receiver
 from mcptrio.errors import AuthorizationError, Code, ConnectionClosed, RequestFailed, SessionLost
 from mcptrio.protocol.jsonrpc import CLIENT_DEFAULT, Limits, encode
-from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
+from mcptrio.protocol.messages import ErrorResponse, Notification, Request, RequestId, Response
 from mcptrio.protocol.revisions.revision import Revision
 from mcptrio.transports.http.client_connection import HTTPResponse
 from mcptrio.transports.http.client_headers import INITIALIZE, ClientHeaders
@@ -87,6 +87,7 @@ class HTTPLink:
         """The server has answered the GET of the stream of unasked messages, or has had its time for that."""
         self._heard.set()
         self._closed = trio.Event()
+        self._exchanges: dict[RequestId, trio.CancelScope] = {}
 
     @property
     def closed(self) -> bool:
@@ -101,26 +102,22 @@ class HTTPLink:
         Raises:
             AuthorizationError: the server wants credentials, and there will be none.
         """
-        initial = request.method == INITIALIZE
-        if not initial and not self._heard.is_set():
-            await self._until_heard()
-        session = None if initial else self._session_for(revision)
-        response = await self._post(request, revision, session, mirrored)
-        if response.status != 200:
-            raise await self._refusal(response, session)
-        reader = AnswerReader(request=request, receive=self._receive, batches=revision.batches, limits=self._limits)
-        if initial:
-            session = _granted(response)
-        answer = await self._read(reader, response)
-        if isinstance(answer, str):
-            if not revision.http.resumable:
-                raise RequestFailed(f"{answer} before the answer")
-            # A session's version is not settled before `initialize` has been answered.
-            get = partial(self._get, None if initial else revision, session)
-            answer = await resume(reader, answer, get=get, read=partial(self._read, reader), closed=self._closed)
-        if initial and isinstance(answer, Response):
-            self._begin(session)
+        answer: Answer | None = None
+        with trio.CancelScope() as scope:
+            self._exchanges[request.id] = scope
+            try:
+                answer = await self._exchange(request, revision, mirrored)
+            finally:
+                self._exchanges.pop(request.id, None)
+        if answer is None:
+            raise trio.TooSlowError
         return answer
+
+    def give_up(self, id: RequestId) -> None:
+        """See :class:`mcptrio.abc.Link`."""
+        scope = self._exchanges.get(id)
+        if scope is not None:
+            scope.cancel()
 
     async def send(self, message: Notification | Response | ErrorResponse, revision: Revision) -> None:
         """See :class:`mcptrio.abc.Link`.
@@ -167,6 +164,28 @@ class HTTPLink:
         self._requests.close()
 
     # One request
+
+    async def _exchange(self, request: Request, revision: Revision, mirrored: Mapping[str, tuple[str, ...]]) -> Answer:
+        initial = request.method == INITIALIZE
+        if not initial and not self._heard.is_set():
+            await self._until_heard()
+        session = None if initial else self._session_for(revision)
+        response = await self._post(request, revision, session, mirrored)
+        if response.status != 200:
+            raise await self._refusal(response, session)
+        reader = AnswerReader(request=request, receive=self._receive, batches=revision.batches, limits=self._limits)
+        if initial:
+            session = _granted(response)
+        answer = await self._read(reader, response)
+        if isinstance(answer, str):
+            if not revision.http.resumable:
+                raise RequestFailed(f"{answer} before the answer")
+            # A session's version is not settled before `initialize` has been answered.
+            get = partial(self._get, None if initial else revision, session)
+            answer = await resume(reader, answer, get=get, read=partial(self._read, reader), closed=self._closed)
+        if initial and isinstance(answer, Response):
+            self._begin(session)
+        return answer
 
     async def _post(
         self,
