@@ -76,8 +76,8 @@ if TYPE_CHECKING:
     from mcptrio.host.listing import Listed as Listed
     from mcptrio.host.member import ServerStatus as ServerStatus
     from mcptrio.host.options import HostOptions as HostOptions
-    from mcptrio.plugins import Plugin as Plugin
-    from mcptrio.plugins import PluginManager as PluginManager
+    from mcptrio.plugins.plugin import Plugin as Plugin
+    from mcptrio.plugins.manager import PluginManager as PluginManager
     from mcptrio.protocol.model import Annotations as Annotations
     from mcptrio.protocol.model import AudioContent as AudioContent
     from mcptrio.protocol.model import BlobResourceContents as BlobResourceContents
@@ -109,6 +109,7 @@ if TYPE_CHECKING:
     from mcptrio.protocol.model import ToolChoice as ToolChoice
     from mcptrio.runtime.limits import Limits as Limits
     from mcptrio.runtime.timeouts import Timeouts as Timeouts
+    from mcptrio.secret import Secret as Secret
     from mcptrio.serve.http import serve_http as serve_http
     from mcptrio.serve.http_options import HTTPOptions as HTTPOptions
     from mcptrio.serve.mounted import asgi_app as asgi_app
@@ -137,6 +138,7 @@ _HOMES = {
     "prompt": "mcptrio.capabilities.marks",
     "resource": "mcptrio.capabilities.marks",
     "tool": "mcptrio.capabilities.marks",
+    "Secret": "mcptrio.secret",
     # What a function may return
     "Annotations": "mcptrio.protocol.model",
     "AudioContent": "mcptrio.protocol.model",
@@ -168,8 +170,8 @@ _HOMES = {
     "ToolChoice": "mcptrio.protocol.model",
     # Running a server
     "Limits": "mcptrio.runtime.limits",
-    "Plugin": "mcptrio.plugins",
-    "PluginManager": "mcptrio.plugins",
+    "Plugin": "mcptrio.plugins.plugin",
+    "PluginManager": "mcptrio.plugins.manager",
     "Principal": "mcptrio.abc",
     "Server": "mcptrio.server",
     "Timeouts": "mcptrio.runtime.timeouts",

@@ -20,6 +20,7 @@ hookspec = pluggy.HookspecMarker("mcptrio")
 hookimpl = pluggy.HookimplMarker("mcptrio")
 
 HOOKS = (
+    "configuration",
     "register_objects",
     "register_tools",
     "register_resources",
@@ -36,30 +37,37 @@ HOOKS = (
 
 
 @hookspec
-def register_objects(register: Callable[[object], None], config: Mapping[str, Any]) -> None:
-    """Offer objects whose marked methods are capabilities: ``register(Notes(config["path"]))``.
+def configuration() -> type:  # type: ignore[empty-body]
+    """The class of the plugin's settings: one of attrs, frozen, all of its fields with defaults.
 
-    ``config`` is the plugin's table of the configuration file, ``[plugins.NAME]``.
+    The other hooks get an instance of it as ``config``: the table ``[plugins.NAME]`` of the configuration file, with
+    ``MCPTRIO_NAME_FIELD`` of the environment before it, checked against the annotations and validators. A plugin
+    without this hook gets the table as it is. See :mod:`mcptrio.plugins.settings` for the types a field may have.
     """
 
 
 @hookspec
-def register_tools(register: Callable[..., str]) -> None:
+def register_objects(register: Callable[[object], None], config: Any) -> None:
+    """Offer objects whose marked methods are capabilities: ``register(Notes(config.path))``."""
+
+
+@hookspec
+def register_tools(register: Callable[..., str], config: Any) -> None:
     """Offer tools: ``register(function, name=..., read_only=True, ...)`` with the arguments of ``@tool``."""
 
 
 @hookspec
-def register_resources(register: Callable[..., str]) -> None:
+def register_resources(register: Callable[..., str], config: Any) -> None:
     """Offer resources and templates: ``register(function, "notes://{name}", ...)``, the arguments of ``@resource``."""
 
 
 @hookspec
-def register_prompts(register: Callable[..., str]) -> None:
+def register_prompts(register: Callable[..., str], config: Any) -> None:
     """Offer prompts: ``register(function, name=..., ...)`` with the arguments of ``@prompt``."""
 
 
 @hookspec
-def register_completions(register: Callable[..., str]) -> None:
+def register_completions(register: Callable[..., str], config: Any) -> None:
     """Offer completions: ``register(function_or_list, ref, argument)``."""
 
 
@@ -87,19 +95,16 @@ def register_log_sinks(register: Callable[[Callable[[str, Any, str | None], None
 
 
 @hookspec
-def register_transports(
-    register: Callable[[str, Callable[..., Awaitable[None]]], None], config: Mapping[str, Any]
-) -> None:
+def register_transports(register: Callable[[str, Callable[..., Awaitable[None]]], None], config: Any) -> None:
     """Offer transports of one's own: ``register("pigeon", serve)`` for ``mcptrio serve --transport pigeon``.
 
     ``serve(engine, *, stopping, task_status)`` is an async function that runs until it is cancelled: see
-    :class:`mcptrio.serve.opened.Transport`. Called only where a transport is asked for by such a name. ``config`` is
-    the plugin's table of the configuration file.
+    :class:`mcptrio.serve.opened.Transport`. Called only where a transport is asked for by such a name.
     """
 
 
 @hookspec
-def lifespan(server: Host) -> AbstractAsyncContextManager[Any]:  # type: ignore[empty-body]
+def lifespan(server: Host, config: Any) -> AbstractAsyncContextManager[Any]:  # type: ignore[empty-body]
     """What has to be open while the server is: returns an async context manager.
 
     What it yields is ``ctx.state`` in the plugin's handlers. If entering fails, the plugin is quarantined.
@@ -107,5 +112,5 @@ def lifespan(server: Host) -> AbstractAsyncContextManager[Any]:  # type: ignore[
 
 
 @hookspec
-def background(server: Host) -> Iterable[Callable[[], Awaitable[None]]]:  # type: ignore[empty-body]
+def background(server: Host, config: Any) -> Iterable[Callable[[], Awaitable[None]]]:  # type: ignore[empty-body]
     """Async functions to run while the server is open. One that fails is started again, later each time."""

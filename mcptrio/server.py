@@ -25,7 +25,9 @@ from mcptrio.capabilities.resources import Resources
 from mcptrio.capabilities.subscriptions import Subscriptions
 from mcptrio.capabilities.tools import Tools
 from mcptrio.errors import PluginError
-from mcptrio.plugins import Plugin, PluginManager, State
+from mcptrio.plugins.manager import PluginManager
+from mcptrio.plugins.plugin import Plugin, State
+from mcptrio.plugins.settings import PluginTables
 from mcptrio.protocol.model.icons import Icon
 from mcptrio.protocol.model.lifecycle import (
     Implementation,
@@ -56,7 +58,7 @@ class Server:
         name, version, title, description, website_url, icons: what clients are told of it.
         instructions: how its tools are meant to be used, for the model.
         plugins: modules or objects; or a manager that has loaded some.
-        config: tables by plugin name.
+        config: what is set for the plugins, by their names; or the same with where it was written.
         timeouts, limits: see there.
         plugin_timeouts: seconds per call, by plugin name.
         page_size: entries on one page of a list.
@@ -80,7 +82,7 @@ class Server:
         icons: Sequence[Icon] | None = None,
         instructions: str | None = None,
         plugins: Iterable[object] | PluginManager = (),
-        config: Mapping[str, Mapping[str, Any]] | None = None,
+        config: Mapping[str, Mapping[str, Any]] | PluginTables | None = None,
         timeouts: Timeouts | None = None,
         limits: Limits | None = None,
         plugin_timeouts: Mapping[str, float] | None = None,
@@ -124,7 +126,7 @@ class Server:
         self.prompts = Prompts(self)
         self.completions = Completions(self, self.prompts, self.resources)
         self.methods = Methods(self)
-        self._config = config or {}
+        self._tables = config if isinstance(config, PluginTables) else PluginTables(tables=config or {})
         self._plugin_timeouts = dict(plugin_timeouts or {})
         self._states: dict[str, Any] = {}
         self._sinks: dict[str, list[LogSink]] = {}
@@ -396,10 +398,8 @@ class Server:
             self._withdraw(plugin, problem)
 
     def _collect(self, plugin: Plugin) -> None:
-        config = self._config.get(plugin.name, {})
-        self.plugins.call(
-            plugin, "register_objects", register=partial(self.plugins.adopt_object, plugin), config=config
-        )
+        self.plugins.configure(plugin, self._tables)
+        self.plugins.call(plugin, "register_objects", register=partial(self.plugins.adopt_object, plugin))
         adders: dict[str, tuple[str, Callable[..., str]]] = {
             "register_tools": ("tools", self.add_tool),
             "register_resources": ("resources", self.add_resource),

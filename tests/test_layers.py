@@ -20,7 +20,7 @@ __all__: list[str] = []
 PACKAGE = Path(__file__).resolve().parent.parent / "mcptrio"
 
 LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
-    (frozenset({"errors"}),),
+    (frozenset({"errors"}), frozenset({"secret"})),
     (frozenset({"protocol"}),),
     (frozenset({"abc"}), frozenset({"outbox"}), frozenset({"contexts"}), frozenset({"nurseries"})),
     (frozenset({"runtime"}), frozenset({"transports"}), frozenset({"auth"}), frozenset({"stores"})),
@@ -29,7 +29,7 @@ LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
     (frozenset({"server", "plugins"}), frozenset({"client"}), frozenset({"extensions"})),
     (
         frozenset({"", "__main__", "serve", "cli", "config", "config_file", "commands"})
-        | frozenset({"connecting", "targets", "mcp_json", "host", "testing"}),
+        | frozenset({"connecting", "targets", "mcp_json", "host", "installing", "testing"}),
     ),
 )
 """From the ground up. Each layer is made of rooms; a room imports from itself and from the layers below."""
@@ -39,7 +39,7 @@ LAZY: frozenset[tuple[str, str]] = frozenset(
         # Where no argument is checked against a schema written by hand.
         ("mcptrio.capabilities.validation", "jsonschema_rs"),
         # Where only files are served; it brings a parser for mails along.
-        ("mcptrio.plugins", "importlib.metadata"),
+        ("mcptrio.plugins.finding", "importlib.metadata"),
         # A server that never parks a request, stdio in a handshake revision, seals nothing.
         ("mcptrio.runtime.request_state", "cryptography.exceptions"),
         ("mcptrio.runtime.request_state", "cryptography.hazmat.primitives.ciphers.aead"),

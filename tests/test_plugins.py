@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mcptrio import ConfigError, PluginError, PluginManager, Server, hookimpl, notification
-from mcptrio.plugins import State
+from mcptrio.plugins.plugin import State
 from mcptrio.protocol.messages import Request
 from tests.distributions import install, one_tool
 from tests.runtime.peers import Client, connected

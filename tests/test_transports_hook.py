@@ -10,7 +10,7 @@ import trio
 
 from mcptrio import PluginError, Server, adapt_channel, connect, hookimpl, serve_transport, tool
 from mcptrio.abc import Engine
-from mcptrio.plugins import BUILT_IN
+from mcptrio.plugins.manager import BUILT_IN
 from tests.transports.test_adapted import End, pair
 
 __all__: list[str] = []
@@ -62,8 +62,8 @@ class Registers:
 
 async def test_transport_of_a_plugin_is_served() -> None:
     pigeons = Pigeons()
-    server = Server("roof", plugins=[pigeons])
-    offered = server.plugins.transports({"Pigeons": {"flies": "far"}}, server.quarantine)
+    server = Server("roof", plugins=[pigeons], config={"Pigeons": {"flies": "far"}})
+    offered = server.plugins.transports(server.quarantine)
     assert list(offered) == ["pigeon"]
     assert pigeons.configs == [{"flies": "far"}]
     assert server.plugins.plugins["Pigeons"].offers["transports"] == ["pigeon"]
@@ -100,7 +100,7 @@ async def test_transport_of_a_plugin_is_served() -> None:
 )
 def test_plugin_that_gets_it_wrong_is_alone_with_it(plugin: Registers, fault: str) -> None:
     server = Server("roof", plugins=[Pigeons(), plugin])
-    offered = server.plugins.transports({}, server.quarantine)
+    offered = server.plugins.transports(server.quarantine)
 
     assert list(offered) == ["pigeon"]
     wrong = server.plugins.plugins["Registers"]
@@ -114,4 +114,4 @@ def test_plugin_that_gets_it_wrong_is_an_error_where_the_server_is_strict() -> N
     server = Server("roof", plugins=[Registers(("http", nowhere))], strict=True)
 
     with pytest.raises(PluginError, match="plugin Registers: register_transports failed: expected a name"):
-        server.plugins.transports({}, server.quarantine)
+        server.plugins.transports(server.quarantine)

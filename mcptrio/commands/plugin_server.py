@@ -84,7 +84,7 @@ class Wanted:
         Raises:
             ConfigError: a file is not there, or what the file names is not installed.
         """
-        from mcptrio.plugins import PluginManager
+        from mcptrio.plugins.manager import PluginManager
 
         given = plugins or read.enable
         files = [Path(name) if plugins else read.beside(name) for name in given or () if name.endswith(".py")]
@@ -121,7 +121,8 @@ def make_server(
     Raises:
         ConfigError, PluginError: the configuration is wrong, or a plugin is and that counts.
     """
-    from mcptrio.plugins import PluginManager
+    from mcptrio.plugins.manager import PluginManager
+    from mcptrio.plugins.settings import PluginTables
     from mcptrio.runtime.limits import Limits
     from mcptrio.runtime.timeouts import Timeouts
     from mcptrio.server import Server
@@ -147,7 +148,7 @@ def make_server(
         version=_version(),
         instructions=read.instructions,
         plugins=manager,
-        config=read.plugins,
+        config=PluginTables(tables=read.plugins, folder=read.beside(""), error=read.error),
         plugin_timeouts=read.plugin_timeouts,
         timeouts=Timeouts(**{**read.timeouts, **_given(timeouts)}),
         limits=Limits(**{**read.limits, **_given(limits)}),

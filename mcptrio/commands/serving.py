@@ -183,12 +183,12 @@ def _over_streams(asked: Asked) -> None:
 
 def _over(name: str, asked: Asked) -> None:
     """Serve over the transport of a plugin."""
-    from mcptrio.plugins import BUILT_IN
+    from mcptrio.plugins.manager import BUILT_IN
     from mcptrio.serve.opened import serve_transport
     from mcptrio.serve.process import run
 
     server = asked.make()
-    offered = server.plugins.transports(asked.read.plugins, server.quarantine)
+    offered = server.plugins.transports(server.quarantine)
     if name not in offered:
         known = ", ".join((*BUILT_IN, *offered))
         raise ConfigError(f"--transport: expected one of {known}, got {name!r}")

@@ -24,7 +24,8 @@ from typing import Any
 from attrs import field, frozen
 
 from mcptrio.errors import ConfigError
-from mcptrio.plugins import PluginManager, State
+from mcptrio.plugins.manager import PluginManager
+from mcptrio.plugins.plugin import State
 from mcptrio.server import Server
 
 __all__ = ["ServerParts", "open_parcel", "packed"]

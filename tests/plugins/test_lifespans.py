@@ -12,7 +12,7 @@ import trio
 import trio.testing
 
 from mcptrio import PluginError, PluginManager, Server, Timeouts, hookimpl, tool
-from mcptrio.plugins import State
+from mcptrio.plugins.plugin import State
 from mcptrio.protocol.messages import Notification, Request
 from tests.runtime.peers import Client, connected, envelope, open_client
 

@@ -8,130 +8,34 @@ written on it; the others never notice.
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import logging
-import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pluggy
-from attrs import define, field
 
 from mcptrio import hookspecs
-from mcptrio.capabilities.marks import (
-    CompletionMark,
-    Mark,
-    MethodMark,
-    PromptMark,
-    ResourceMark,
-    ToolMark,
-    marks_of,
-)
 from mcptrio.capabilities.registry import Duplicate
-from mcptrio.errors import ConfigError, PluginError
-from mcptrio.hookspecs import HOOKS, hookimpl
+from mcptrio.errors import PluginError
+from mcptrio.hookspecs import HOOKS
+from mcptrio.plugins.finding import check_offered, distribution_of, import_file, offered
+from mcptrio.plugins.marked import Marked
+from mcptrio.plugins.plugin import Plugin, State
+from mcptrio.plugins.settings import PluginTables
 from mcptrio.runtime.dispatch import Done, Failure, contain_sync
 
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
-__all__ = ["BUILT_IN", "GROUP", "Plugin", "PluginManager", "State"]
+__all__ = ["BUILT_IN", "PluginManager"]
 
 _log = logging.getLogger("mcptrio.plugins")
-
-GROUP = "mcptrio"
-"""The entry point group."""
 
 BUILT_IN = ("stdio", "http", "stream")
 """The transports there are without any plugin."""
 
 _TRANSPORTS = "register_transports"
-
-
-class State(Enum):
-    LOADED = "loaded"
-    """Imported; its capabilities are offered."""
-    RUNNING = "running"
-    """Its lifespan is open."""
-    QUARANTINED = "quarantined"
-    """Something failed: see ``fault``. Its capabilities are withdrawn."""
-    DISABLED = "disabled"
-    """Found, and not wanted: never imported."""
-
-
-@define(eq=False, slots=True)
-class Plugin:
-    """One plugin as the server knows it."""
-
-    name: str
-    distribution: str | None = None
-    version: str | None = None
-    object: Any = None
-    state: State = State.LOADED
-    fault: str | None = None
-    error: BaseException | None = None
-    offers: dict[str, list[str]] = field(factory=dict)
-    """Kind (``tools``, ``resources``, …) to names; empty in quarantine."""
-
-    @property
-    def label(self) -> str:
-        return f"{self.name} ({self.distribution} {self.version})" if self.distribution else self.name
-
-    def quarantine(self, fault: str, error: BaseException | None = None) -> None:
-        self.state = State.QUARANTINED
-        self.fault = fault
-        self.error = error
-        self.offers.clear()
-
-    def snapshot(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "version": self.version,
-            "distribution": self.distribution,
-            "state": self.state.value,
-            "fault": self.fault,
-            "offers": {kind: list(names) for kind, names in self.offers.items()},
-        }
-
-
-class _Marked:
-    """The marks of an object as hook implementations, so that there is one mechanism."""
-
-    def __init__(self, plugin: object) -> None:
-        self._marks = list(marks_of(plugin))
-
-    def _of(self, kind: type[Mark]) -> Iterator[tuple[Callable[..., Any], Any]]:
-        return ((function, mark) for function, mark in self._marks if isinstance(mark, kind))
-
-    @hookimpl
-    def register_tools(self, register: Callable[..., str]) -> None:
-        for function, mark in self._of(ToolMark):
-            register(function, mark=mark)
-
-    @hookimpl
-    def register_resources(self, register: Callable[..., str]) -> None:
-        for function, mark in self._of(ResourceMark):
-            register(function, mark=mark)
-
-    @hookimpl
-    def register_prompts(self, register: Callable[..., str]) -> None:
-        for function, mark in self._of(PromptMark):
-            register(function, mark=mark)
-
-    @hookimpl
-    def register_completions(self, register: Callable[..., str]) -> None:
-        for function, mark in self._of(CompletionMark):
-            register(function, mark=mark)
-
-    @hookimpl
-    def register_methods(self, register: Callable[..., None]) -> None:
-        for function, mark in self._of(MethodMark):
-            register(function, mark=mark)
 
 
 class PluginManager:
@@ -162,12 +66,12 @@ class PluginManager:
             PluginError: any fault, if strict.
         """
         excluded = frozenset(without)
-        offered = _offered()
-        _check_offered((*(only or ()), *excluded), offered)
-        for name, points in offered.items():
+        found = offered()
+        check_offered((*(only or ()), *excluded), found)
+        for name, points in found.items():
             unwanted = name in excluded or (only is not None and name not in only)
             for point in points:
-                plugin = Plugin(name, *_distribution(point))
+                plugin = Plugin(name, *distribution_of(point))
                 if unwanted:
                     plugin.state = State.DISABLED
                     self._enlist(plugin)
@@ -180,13 +84,13 @@ class PluginManager:
         Raises:
             ConfigError: one is not; says which one it may have been.
         """
-        _check_offered(names, _offered())
+        check_offered(names, offered())
 
     def load_file(self, path: Path) -> Plugin:
         """Import one Python file as a plugin, named after the file."""
         plugin = Plugin(path.stem, distribution=None, version=None)
         if self._is_new(plugin):
-            self._import(plugin, partial(_import_file, path))
+            self._import(plugin, partial(import_file, path))
         return plugin
 
     def register(self, object: object, name: str | None = None) -> Plugin:
@@ -219,24 +123,30 @@ class PluginManager:
                 results.append(outcome.value)
         return results
 
+    def configure(self, plugin: Plugin, tables: PluginTables) -> None:
+        """Read what the operator has set for a plugin, as the class it names wants it.
+
+        Raises:
+            PluginError: it cannot be read, or does not fit; the plugin is quarantined.
+        """
+        classes = self.call(plugin, "configuration")
+        outcome = contain_sync(partial(tables.of, plugin.name, classes[0] if classes else None))
+        if isinstance(outcome, Failure):
+            raise self.fault(plugin, _text(outcome.error), outcome.error)
+        plugin.config = outcome.value
+
     def transports(
-        self,
-        configs: Mapping[str, Mapping[str, Any]],
-        failed: Callable[[Plugin, str, BaseException], None],
+        self, failed: Callable[[Plugin, str, BaseException], None]
     ) -> dict[str, Callable[..., Awaitable[None]]]:
         """The transports that active plugins offer, by name.
 
         Args:
-            configs: tables by plugin name.
             failed: told of each plugin whose hook failed, and why; what it registered before does not count.
         """
         offered: dict[str, tuple[str, Callable[..., Awaitable[None]]]] = {}
         for plugin in self.active():
             own: dict[str, Callable[..., Awaitable[None]]] = {}
-            arguments = {
-                "register": partial(self._transport, plugin, offered, own),
-                "config": configs.get(plugin.name, {}),
-            }
+            arguments = {"register": partial(self._transport, plugin, offered, own)}
             failures = [each for each in self._outcomes(plugin, _TRANSPORTS, arguments) if isinstance(each, Failure)]
             if failures:
                 error = failures[0].error
@@ -265,7 +175,7 @@ class PluginManager:
         if holder is not None:
             raise ValueError(f"{object!r} is already registered by {holder.partition(chr(0))[0]}")
         _check_hooks(object)
-        for part in (object, _Marked(object)):
+        for part in (object, Marked(object)):
             self._pluggy.register(part, f"{plugin.name}\0{id(part)}")
 
     def fault(self, plugin: Plugin, fault: str, error: BaseException | None = None) -> PluginError:
@@ -284,9 +194,10 @@ class PluginManager:
 
     def _outcomes(self, plugin: Plugin, hook: str, arguments: Mapping[str, Any]) -> Iterator[Done[Any] | Failure]:
         """What the implementations of one hook of one plugin give, each called when it is asked for."""
+        given = {"config": plugin.config, **arguments}
         for implementation in reversed(getattr(self._pluggy.hook, hook).get_hookimpls()):
             if implementation.plugin_name.partition("\0")[0] == plugin.name:
-                wanted = [arguments[name] for name in implementation.argnames]
+                wanted = [given[name] for name in implementation.argnames]
                 yield contain_sync(partial(implementation.function, *wanted))
 
     @staticmethod
@@ -374,44 +285,3 @@ def _check_hooks(object: object) -> None:
             raise TypeError(f"hook {name!r}: expected a plain function, got an async one")
         if options["wrapper"] or options["hookwrapper"]:
             raise TypeError(f"hook {name!r}: expected a plain function, got a wrapper")
-
-
-def _offered() -> dict[str, list[EntryPoint]]:
-    """The entry points by name, in the order of the names; several of one name in the order of their distributions."""
-    from importlib.metadata import entry_points
-
-    offered: dict[str, list[EntryPoint]] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, _distribution(point)[0] or "")):
-        offered.setdefault(point.name, []).append(point)
-    return offered
-
-
-def _check_offered(names: Iterable[str], offered: Mapping[str, object]) -> None:
-    for name in names:
-        if name not in offered:
-            near = get_close_matches(name, offered, 1)
-            hint = f"did you mean {near[0]}?" if near else f"installed: {', '.join(offered) or 'none'}"
-            raise ConfigError(f"no plugin {name!r} is installed; {hint}")
-
-
-def _distribution(point: EntryPoint) -> tuple[str | None, str | None]:
-    dist = point.dist
-    return (None, None) if dist is None else (dist.name, dist.version)
-
-
-def _import_file(path: Path) -> Any:
-    name = f"mcptrio_file_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"expected a Python file, got {path}")
-    module = importlib.util.module_from_spec(spec)
-    # Before execution, as import does: annotations of classes in the file are looked up there.
-    sys.modules[name] = module
-    loaded = False
-    try:
-        spec.loader.exec_module(module)
-        loaded = True
-    finally:
-        if not loaded:
-            del sys.modules[name]
-    return module

@@ -1,0 +1,3 @@
+"""Plugins: found, imported, configured, registered, each at its own risk."""
+
+__all__: list[str] = []

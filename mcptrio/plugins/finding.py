@@ -1,0 +1,64 @@
+"""Where plugins are found: among the installed distributions, and in files.
+
+Used by the plugin manager. The one rule: looking for plugins imports none of them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcptrio.errors import ConfigError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+__all__ = ["GROUP", "check_offered", "distribution_of", "import_file", "offered"]
+
+GROUP = "mcptrio"
+"""The entry point group."""
+
+
+def offered() -> dict[str, list[EntryPoint]]:
+    """The entry points by name, in the order of the names; several of one name in the order of their distributions."""
+    from importlib.metadata import entry_points
+
+    found: dict[str, list[EntryPoint]] = {}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, distribution_of(point)[0] or "")):
+        found.setdefault(point.name, []).append(point)
+    return found
+
+
+def check_offered(names: Iterable[str], offered: Mapping[str, object]) -> None:
+    for name in names:
+        if name not in offered:
+            near = get_close_matches(name, offered, 1)
+            hint = f"did you mean {near[0]}?" if near else f"installed: {', '.join(offered) or 'none'}"
+            raise ConfigError(f"no plugin {name!r} is installed; {hint}")
+
+
+def distribution_of(point: EntryPoint) -> tuple[str | None, str | None]:
+    dist = point.dist
+    return (None, None) if dist is None else (dist.name, dist.version)
+
+
+def import_file(path: Path) -> Any:
+    name = f"mcptrio_file_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"expected a Python file, got {path}")
+    module = importlib.util.module_from_spec(spec)
+    # Before execution, as import does: annotations of classes in the file are looked up there.
+    sys.modules[name] = module
+    loaded = False
+    try:
+        spec.loader.exec_module(module)
+        loaded = True
+    finally:
+        if not loaded:
+            del sys.modules[name]
+    return module

@@ -1,0 +1,37 @@
+"""A secret that does not show itself.
+
+Used in the settings of plugins, and wherever something must not reach a log by accident.
+"""
+
+from __future__ import annotations
+
+from hmac import compare_digest
+
+__all__ = ["Secret"]
+
+
+class Secret:
+    """A text that only :meth:`reveal` gives away: not ``repr``, not ``str``, not a traceback, not a copy by pickle."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return "Secret(…)"
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and compare_digest(self._text.encode(), other._text.encode())
+
+    def __hash__(self) -> int:
+        return hash((Secret, self._text))
+
+    def __reduce__(self) -> str:
+        raise TypeError("a secret is not pickled")

@@ -1,0 +1,251 @@
+"""The settings of a plugin: what may be set and where, and what is said of what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from attrs import field, frozen, validators
+
+from mcptrio import ConfigError, PluginError, Secret, Server, hookimpl, tool
+from mcptrio.config_file import load_config
+from mcptrio.plugins.settings import PluginTables
+
+__all__: list[str] = []
+
+
+@frozen(kw_only=True)
+class Remote:
+    url: str = ""
+    token: Secret | None = None
+
+
+@frozen(kw_only=True)
+class Config:
+    count: int = field(default=3, validator=validators.ge(1))
+    ratio: float = 0.5
+    loud: bool = False
+    title: str | None = None
+    folder: Path | None = None
+    folders: tuple[Path, ...] = ()
+    words: tuple[str, ...] = ()
+    mode: Literal["fast", "careful"] = "fast"
+    token: Secret | None = None
+    remotes: Mapping[str, Remote] = field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        if self.count == 13:
+            raise ValueError("expected a lucky count, got 13")
+
+
+class Plugin:
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    @hookimpl
+    def configuration(self) -> type[Config]:
+        return Config
+
+    @hookimpl
+    def register_objects(self, register: Callable[[object], None], config: Config) -> None:
+        self.seen.append(config)
+
+    @hookimpl
+    def register_tools(self, register: Callable[..., str], config: Config) -> None:
+        self.seen.append(config)
+
+    @hookimpl
+    def lifespan(self, config: Config) -> AbstractAsyncContextManager[None]:
+        self.seen.append(config)
+        return nullcontext()
+
+
+def configured(table: dict[str, Any], **environ: str) -> Config:
+    plugin = Plugin()
+    Server(plugins=[plugin], config=PluginTables(tables={"Plugin": table}, environ=environ), strict=True)
+    [first, second] = plugin.seen
+    assert first is second
+    return first  # type: ignore[no-any-return]
+
+
+def test_without_any_setting_there_are_the_defaults() -> None:
+    assert configured({}) == Config()
+
+
+def test_settings_become_what_the_class_says() -> None:
+    table = {
+        "count": 7,
+        "ratio": 2,
+        "loud": True,
+        "title": "é",
+        "folder": "/srv",
+        "folders": ["/a", "~/b"],
+        "words": ["x"],
+        "mode": "careful",
+        "token": "hush",
+        "remotes": {"one": {"url": "https://example.com", "token": "hush too"}},
+    }
+    assert configured(table) == Config(
+        count=7,
+        ratio=2.0,
+        loud=True,
+        title="é",
+        folder=Path("/srv"),
+        folders=(Path("/a"), Path.home() / "b"),
+        words=("x",),
+        mode="careful",
+        token=Secret("hush"),
+        remotes={"one": Remote(url="https://example.com", token=Secret("hush too"))},
+    )
+
+
+async def test_every_hook_gets_the_same_settings() -> None:
+    plugin = Plugin()
+    async with Server(plugins=[plugin], config={"Plugin": {"count": 2}}).open():
+        assert plugin.seen == [Config(count=2)] * 3
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "name", "value"),
+    [
+        ("MCPTRIO_PLUGIN_COUNT", "5", "count", 5),
+        ("MCPTRIO_PLUGIN_RATIO", "0.25", "ratio", 0.25),
+        ("MCPTRIO_PLUGIN_LOUD", "True", "loud", True),
+        ("MCPTRIO_PLUGIN_TITLE", "5", "title", "5"),
+        ("MCPTRIO_PLUGIN_FOLDERS", "/a:/b", "folders", (Path("/a"), Path("/b"))),
+        ("MCPTRIO_PLUGIN_WORDS", "x, y", "words", ("x", "y")),
+        ("MCPTRIO_PLUGIN_MODE", "careful", "mode", "careful"),
+        ("MCPTRIO_PLUGIN_TOKEN", "hush", "token", Secret("hush")),
+        ("MCPTRIO_PLUGIN_REMOTES", '{"one": {"url": "u"}}', "remotes", {"one": Remote(url="u")}),
+    ],
+)
+def test_environment_wins_over_the_table(variable: str, text: str, name: str, value: object) -> None:
+    assert getattr(configured({"count": 9}, **{variable: text}), name) == value
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ({"count": "7"}, "plugins.Plugin.count: expected an integer, got '7'"),
+        ({"count": True}, "plugins.Plugin.count: expected an integer, got true"),
+        ({"title": 1}, "plugins.Plugin.title: expected a string or nothing, got 1"),
+        ({"words": "x"}, "plugins.Plugin.words: expected a list, got 'x'"),
+        ({"words": ["x", 2]}, "plugins.Plugin.words: expected a string, got a list"),
+        ({"mode": "slow"}, "plugins.Plugin.mode: expected one of fast, careful, got 'slow'"),
+        ({"folder": ""}, "plugins.Plugin.folder: expected a path, got ''"),
+        ({"counts": 7}, "plugins.Plugin.counts: there is no setting counts; did you mean count?"),
+        (
+            {"remotes": {"one": {"ulr": ""}}},
+            "plugins.Plugin.remotes.one.ulr: there is no setting ulr; did you mean url?",
+        ),
+        ({"remotes": {"one": {"url": 3}}}, "plugins.Plugin.remotes.url: expected a string"),
+        ({"token": 12345}, "plugins.Plugin.token: expected a string, got a value that is not shown"),
+        ({"count": 0}, "plugins.Plugin.count: 'count' must be >= 1: 0"),
+        ({"count": 13}, "plugins.Plugin: expected a lucky count, got 13"),
+    ],
+)
+def test_what_does_not_fit_is_named(table: dict[str, Any], said: str) -> None:
+    with pytest.raises(PluginError) as raised:
+        configured(table)
+    assert str(raised.value).endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "said"),
+    [
+        ("MCPTRIO_PLUGIN_COUNT", "many", "MCPTRIO_PLUGIN_COUNT: expected an integer, got 'many'"),
+        ("MCPTRIO_PLUGIN_MODE", "slow", "MCPTRIO_PLUGIN_MODE: expected one of fast, careful, got 'slow'"),
+        ("MCPTRIO_PLUGIN_REMOTES", "{", "MCPTRIO_PLUGIN_REMOTES: expected JSON"),
+    ],
+)
+def test_variable_that_does_not_fit_is_named(variable: str, text: str, said: str) -> None:
+    with pytest.raises(PluginError, match=said):
+        configured({}, **{variable: text})
+
+
+def test_references_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("from a file\n")
+    plugin = Plugin()
+    table = {
+        "title": {"$env": "WHO"},
+        "token": {"$file": "token"},
+        "words": [{"$env": "WHO"}, {"$env": "NOBODY", "default": "x"}],
+        "remotes": {"one": {"token": {"$file": "none", "default": "y"}}},
+    }
+    tables = PluginTables(tables={"Plugin": table}, folder=tmp_path, environ={"WHO": "me"})
+    Server(plugins=[plugin], config=tables, strict=True)
+    assert plugin.seen[0] == Config(
+        title="me",
+        token=Secret("from a file"),
+        words=("me", "x"),
+        remotes={"one": Remote(token=Secret("y"))},
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({"$env": "NOBODY"}, "expected the environment variable NOBODY, which is not set"),
+        ({"$file": "none"}, "none cannot be read: No such file or directory"),
+        ({"$env": "A", "else": 1}, 'expected { "$env" = "…" }, with or without a default'),
+        ({"$file": "large"}, "expected a file of at most 65536 bytes"),
+        ({"$file": "binary"}, "expected a file of UTF-8 text"),
+    ],
+)
+def test_reference_that_leads_nowhere_is_named(tmp_path: Path, value: object, said: str) -> None:
+    (tmp_path / "large").write_bytes(b"x" * 70_000)
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    tables = PluginTables(tables={"Plugin": {"title": value}}, folder=tmp_path, environ={})
+    with pytest.raises(ConfigError) as raised:
+        tables.of("Plugin", Config)
+    assert said in str(raised.value)
+    assert str(raised.value).startswith("plugins.Plugin.title: ")
+
+
+def test_file_and_line_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "mcptrio.toml"
+    path.write_text('[server]\nname = "x"\n\n[plugins.Plugin]\nloud = true\ncount = "seven"\n')
+    read = load_config(path)
+    tables = PluginTables(tables=read.plugins, folder=tmp_path, error=read.error, environ={})
+    server = Server(plugins=[Plugin()], config=tables)
+    assert server.plugins.plugins["Plugin"].fault == (
+        f"{path}:6: plugins.Plugin.count: expected an integer, got 'seven'"
+    )
+
+
+def test_wrong_settings_cost_that_plugin_only() -> None:
+    class Other:
+        @tool
+        def works(self) -> str:
+            return "yes"
+
+    server = Server(plugins=[Plugin(), Other()], config={"Plugin": {"count": "7"}})
+    assert [each["state"] for each in server.snapshot()["plugins"]] == ["quarantined", "loaded"]
+
+
+@pytest.mark.parametrize(
+    ("cls", "said"),
+    [
+        (dict, "expected a class of attrs"),
+        (frozen(type("NoDefault", (), {"__annotations__": {"x": int}})), "expected a default for NoDefault.x"),
+        (
+            frozen(type("Taken", (), {"__annotations__": {"timeout": float}, "timeout": 1.0})),
+            "timeout is a setting of the server's own",
+        ),
+    ],
+)
+def test_class_that_cannot_be_used_is_refused(cls: type[Any], said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        PluginTables().of("x", cls)
+
+
+def test_secret_does_not_show_itself() -> None:
+    secret = Secret("hush")
+    assert secret.reveal() == "hush"
+    assert "hush" not in f"{secret} {secret!r} {Config(token=secret)}"
+    assert secret == Secret("hush") != Secret("loud")
+    assert hash(secret) == hash(Secret("hush"))
+    assert not Secret("")
