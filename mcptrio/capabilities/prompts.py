@@ -20,6 +20,7 @@ from mcptrio.capabilities.docstrings import parse_docstring
 from mcptrio.capabilities.functions import Function
 from mcptrio.capabilities.host import Host
 from mcptrio.capabilities.marks import PromptMark
+from mcptrio.capabilities.pages import Pages
 from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.text_arguments import convert_text
 from mcptrio.errors import InvalidParams, ToolError
@@ -54,6 +55,7 @@ class Prompts:
     def __init__(self, host: Host) -> None:
         self._host = host
         self.registry: Registry[PromptEntry] = Registry("prompt", lambda: host.subscriptions.changed("prompts"))
+        self._pages = Pages(self.registry, "prompts", self._listed, size=host.page_size)
         self.handlers: dict[str, Handler] = {"prompts/list": self._list, "prompts/get": self._get}
 
     def register(self, function: Callable[..., Any], mark: PromptMark, owner: str | None) -> str:
@@ -67,8 +69,10 @@ class Prompts:
         self.registry.add(entry)
         return entry.key
 
-    async def _list(self, scope: RequestScope, params: ListPromptsParams) -> ListPromptsResult:
-        entries, cursor = self.registry.page(params.cursor, self._host.page_size)
+    async def _list(self, scope: RequestScope, params: ListPromptsParams) -> dict[str, Any]:
+        return self._pages.page(scope.request.peer.revision, params.cursor)
+
+    def _listed(self, entries: list[PromptEntry], cursor: str | None) -> ListPromptsResult:
         return ListPromptsResult(
             prompts=tuple(entry.prompt for entry in entries), next_cursor=cursor, ttl_ms=self._host.list_ttl_ms
         )

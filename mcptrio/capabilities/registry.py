@@ -13,12 +13,14 @@ from typing import Generic, Protocol, TypeVar
 
 from mcptrio.errors import InvalidParams
 
-__all__ = ["Duplicate", "Registry"]
+__all__ = ["Duplicate", "Entry", "Registry"]
 
 CURSOR_BYTES = 4096
 
 
 class Entry(Protocol):
+    """What a registry holds."""
+
     @property
     def key(self) -> str: ...
 

@@ -23,6 +23,7 @@ from mcptrio.capabilities.docstrings import parse_docstring
 from mcptrio.capabilities.functions import Function
 from mcptrio.capabilities.host import Host
 from mcptrio.capabilities.marks import ResourceMark
+from mcptrio.capabilities.pages import Pages
 from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.text_arguments import convert_text
 from mcptrio.capabilities.uri_templates import URITemplate
@@ -68,6 +69,9 @@ class Resources:
 
         self.registry: Registry[ResourceEntry] = Registry("resource", changed)
         self.templates: Registry[ResourceEntry] = Registry("resource template", changed)
+        size = host.page_size
+        self._pages = Pages(self.registry, "resources", self._listed, size=size)
+        self._template_pages = Pages(self.templates, "resourceTemplates", self._listed_templates, size=size)
         self.handlers: dict[str, Handler] = {
             "resources/list": self._list,
             "resources/templates/list": self._list_templates,
@@ -88,15 +92,17 @@ class Resources:
     def remove(self, uri: str) -> bool:
         return self.registry.remove(uri) or self.templates.remove(uri)
 
-    async def _list(self, scope: RequestScope, params: ListResourcesParams) -> ListResourcesResult:
-        entries, cursor = self.registry.page(params.cursor, self._host.page_size)
+    async def _list(self, scope: RequestScope, params: ListResourcesParams) -> dict[str, Any]:
+        return self._pages.page(scope.request.peer.revision, params.cursor)
+
+    async def _list_templates(self, scope: RequestScope, params: ListResourceTemplatesParams) -> dict[str, Any]:
+        return self._template_pages.page(scope.request.peer.revision, params.cursor)
+
+    def _listed(self, entries: list[ResourceEntry], cursor: str | None) -> ListResourcesResult:
         listed = tuple(entry.listed for entry in entries if isinstance(entry.listed, Resource))
         return ListResourcesResult(resources=listed, next_cursor=cursor, ttl_ms=self._host.list_ttl_ms)
 
-    async def _list_templates(
-        self, scope: RequestScope, params: ListResourceTemplatesParams
-    ) -> ListResourceTemplatesResult:
-        entries, cursor = self.templates.page(params.cursor, self._host.page_size)
+    def _listed_templates(self, entries: list[ResourceEntry], cursor: str | None) -> ListResourceTemplatesResult:
         listed = tuple(entry.listed for entry in entries if isinstance(entry.listed, ResourceTemplate))
         return ListResourceTemplatesResult(resource_templates=listed, next_cursor=cursor, ttl_ms=self._host.list_ttl_ms)
 

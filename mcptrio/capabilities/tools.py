@@ -26,6 +26,7 @@ from mcptrio.capabilities.docstrings import parse_docstring
 from mcptrio.capabilities.functions import Function
 from mcptrio.capabilities.host import Host
 from mcptrio.capabilities.marks import Header, ToolMark
+from mcptrio.capabilities.pages import Pages
 from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.schemas import OutputSchema
 from mcptrio.capabilities.validation import Validator, check_header_annotations
@@ -92,6 +93,7 @@ class Tools:
     def __init__(self, host: Host) -> None:
         self._host = host
         self.registry: Registry[ToolEntry] = Registry("tool", lambda: host.subscriptions.changed("tools"))
+        self._pages = Pages(self.registry, "tools", self._listed, size=host.page_size)
         self.handlers: dict[str, Handler] = {"tools/list": self._list, "tools/call": self._call}
 
     def register(self, function: Callable[..., Any], mark: ToolMark, owner: str | None) -> str:
@@ -109,8 +111,10 @@ class Tools:
         entry = self.registry.get(name)
         return entry.mirrored if entry is not None else {}
 
-    async def _list(self, scope: RequestScope, params: ListToolsParams) -> ListToolsResult:
-        entries, cursor = self.registry.page(params.cursor, self._host.page_size)
+    async def _list(self, scope: RequestScope, params: ListToolsParams) -> dict[str, Any]:
+        return self._pages.page(scope.request.peer.revision, params.cursor)
+
+    def _listed(self, entries: list[ToolEntry], cursor: str | None) -> ListToolsResult:
         return ListToolsResult(
             tools=tuple(entry.tool for entry in entries),
             next_cursor=cursor,

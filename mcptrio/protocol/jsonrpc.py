@@ -34,7 +34,7 @@ from mcptrio.protocol.messages import (
     Response,
 )
 
-__all__ = ["CLIENT_DEFAULT", "DEFAULT", "Limits", "decode", "encode"]
+__all__ = ["CLIENT_DEFAULT", "DEFAULT", "Limits", "decode", "encode", "preencoded"]
 
 
 @frozen(kw_only=True)
@@ -107,6 +107,14 @@ def encode(message: Message | Sequence[Message]) -> bytes:
     if not message:
         raise LocalProtocolError("a batch needs at least one message, got none")
     return b"[" + b",".join([_encode_one(each) for each in message]) + b"]"
+
+
+def preencoded(value: Any) -> Any:
+    """A value to be put into messages, written once for all of them; as it is where it cannot be written."""
+    try:
+        return orjson.Fragment(orjson.dumps(value))
+    except TypeError:  # orjson.JSONEncodeError is one
+        return value
 
 
 def _decode_object(value: Any) -> Message | Malformed:

@@ -1,0 +1,101 @@
+"""Lists are written once and kept: what clients get is the same as if they were not."""
+
+from __future__ import annotations
+
+import pytest
+
+import mcptrio
+from mcptrio import MCPError, Server, tool
+from mcptrio.capabilities.pages import Pages
+from mcptrio.capabilities.registry import Registry
+from mcptrio.capabilities.tools import ToolEntry
+from mcptrio.protocol.jsonrpc import encode
+from mcptrio.protocol.messages import Response
+from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
+
+__all__: list[str] = []
+
+
+class Many:
+    """What there is of everything."""
+
+    @tool(title="é", read_only=True)
+    def first(self, x: int) -> str:
+        return str(x)
+
+    @tool
+    def second(self) -> dict[str, int]:
+        return {}
+
+    @mcptrio.resource("memo://one")
+    def one(self) -> str:
+        return ""
+
+    @mcptrio.resource("memo://{name}")
+    def named(self, name: str) -> str:
+        return name
+
+    @mcptrio.prompt
+    def greet(self, who: str) -> str:
+        return who
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_second_look_shows_what_the_first_did(revision: str) -> None:
+    async with Server(plugins=[Many()], page_size=1).open() as server:
+
+        async def seen() -> list[object]:
+            async with mcptrio.connect(server, revision=revision) as client:
+                tools = [tool async for tool in client.tools()]
+                resources = [each async for each in client.resources()]
+                templates = [each async for each in client.resource_templates()]
+                prompts = [each async for each in client.prompts()]
+                return [tools, resources, templates, prompts]
+
+        first = await seen()
+        assert [len(each) for each in first if isinstance(each, list)] == [2, 1, 1, 1]
+        assert await seen() == first
+
+
+async def test_change_is_seen_at_once() -> None:
+    async with Server(plugins=[Many()]).open() as server, mcptrio.connect(server) as client:
+        assert [tool.name async for tool in client.tools()] == ["first", "second"]
+        server.add_tool(lambda: "", name="third")
+        async with mcptrio.connect(server) as another:
+            assert [tool.name async for tool in another.tools()] == ["first", "second", "third"]
+        server.remove_tool("first")
+        async with mcptrio.connect(server) as another:
+            assert [tool.name async for tool in another.tools()] == ["second", "third"]
+
+
+async def test_what_cannot_be_written_costs_nothing_but_itself() -> None:
+    async with Server(plugins=[Many()]).open() as server, mcptrio.connect(server) as client:
+        server.add_tool(lambda: "", name="odd", description="\ud800")
+        with pytest.raises(MCPError, match="cannot be written as JSON"):
+            await client.request("tools/list")
+        server.remove_tool("odd")
+        assert len((await client.request("tools/list")).tools) == 2
+
+
+def test_pages_are_bounded_whatever_cursors_come() -> None:
+    server = Server(plugins=[Many()], page_size=1)
+    registry: Registry[ToolEntry] = server.tools.registry
+    made: list[str | None] = []
+
+    def result(entries: list[ToolEntry], cursor: str | None) -> object:
+        made.append(cursor)
+        return server.tools._listed(entries, cursor)
+
+    pages = Pages(registry, "tools", result, size=1)
+    first = pages.page(LATEST, None)
+    pages.page(LATEST, None)
+    assert len(made) == 1
+    first["_meta"] = {"a": "caller's own"}
+    assert "_meta" not in pages.page(LATEST, None)
+    assert b'"first"' in encode(Response(1, first))
+    _, cursor = registry.page(None, 1)
+    assert cursor is not None
+    # The same page by other names: each is a cursor of this list.
+    for length in range(200):
+        pages.page(LATEST, cursor + "=" * length)
+    assert len(pages._pages) <= 64
