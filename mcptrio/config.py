@@ -40,11 +40,15 @@ class Config:
     name: str | None = None
     instructions: str | None = None
     plugins: Mapping[str, Mapping[str, Any]] = field(factory=dict)
-    """By plugin name: its own table, without the members that are the server's (``timeout``)."""
-    plugin_timeouts: Mapping[str, float] = field(factory=dict)
+    """By plugin name: its table, as it is written."""
     enable: tuple[str, ...] | None = None
     """The plugins to load; ``None``: all that are installed."""
     disable: tuple[str, ...] = ()
+    read_only: bool = False
+    """Offer no tool that is not marked read-only."""
+    include: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] = ()
+    """Globs of the tools to offer, and not to."""
     timeouts: Mapping[str, float] = field(factory=dict)
     limits: Mapping[str, float] = field(factory=dict)
     http: Mapping[str, Any] = field(factory=dict)

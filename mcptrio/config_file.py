@@ -128,6 +128,9 @@ _SERVER: dict[str, _Kind] = {
     "instructions": _STRING,
     "enable": _STRINGS,
     "disable": _STRINGS,
+    "read_only": _BOOLEAN,
+    "include": _STRINGS,
+    "exclude": _STRINGS,
     "page_size": _COUNT,
     "ping_interval": _NOT_NEGATIVE,
     "message_bytes": _MESSAGE_BYTES,
@@ -219,18 +222,11 @@ class _Reader:
             limits=self._values(self._table(server, ("server", "limits")), ("server", "limits"), _LIMITS),
             http=self._values(self._table(tables, ("http",)), ("http",), _HTTP),
             stream=self._values(self._table(tables, ("stream",)), ("stream",), _STREAM),
-            **self._plugins(self._table(tables, ("plugins",))),
+            plugins=self._plugins(self._table(tables, ("plugins",))),
         )
 
-    def _plugins(self, tables: dict[str, Any]) -> dict[str, Any]:
-        plugins: dict[str, dict[str, Any]] = {}
-        timeouts: dict[str, float] = {}
-        for name in tables:
-            own = dict(self._table(tables, ("plugins", name)))
-            if "timeout" in own:
-                timeouts[name] = self._value(own.pop("timeout"), ("plugins", name, "timeout"), _POSITIVE)
-            plugins[name] = own
-        return {"plugins": plugins, "plugin_timeouts": timeouts}
+    def _plugins(self, tables: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        return {name: self._table(tables, ("plugins", name)) for name in tables}
 
     def _table(self, tables: dict[str, Any], key: Key) -> dict[str, Any]:
         table = tables.get(key[-1], {})

@@ -21,6 +21,7 @@ hookimpl = pluggy.HookimplMarker("mcptrio")
 
 HOOKS = (
     "configuration",
+    "prefix",
     "register_objects",
     "register_tools",
     "register_resources",
@@ -43,6 +44,14 @@ def configuration() -> type:  # type: ignore[empty-body]
     The other hooks get an instance of it as ``config``: the table ``[plugins.NAME]`` of the configuration file, with
     ``MCPTRIO_NAME_FIELD`` of the environment before it, checked against the annotations and validators. A plugin
     without this hook gets the table as it is. See :mod:`mcptrio.plugins.settings` for the types a field may have.
+    """
+
+
+@hookspec
+def prefix() -> str:  # type: ignore[empty-body]
+    """What the names of the plugin's tools begin with, before an underscore; by default its own name.
+
+    An empty one means none, and holds where the names are free. Files and objects have none by default.
     """
 
 

@@ -7,26 +7,29 @@ The one rule: a server is a value until it is opened; everything that runs, runs
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
 import trio
 
 from mcptrio.abc import Bus, MessageChannel, Principal
+from mcptrio.capabilities.call_limits import CallLimits
 from mcptrio.capabilities.completion import Completions
+from mcptrio.capabilities.host import Host
 from mcptrio.capabilities.lifecycle import Lifecycle
-from mcptrio.capabilities.logging import ClientLogHandler, Logging, LogSink
-from mcptrio.capabilities.marks import CompletionMark, MethodMark, PromptMark, ResourceMark, ToolMark
+from mcptrio.capabilities.logging import ClientLogHandler, Logging
+from mcptrio.capabilities.marks import CompletionMark, MethodMark, PromptMark, ResourceMark, ToolMark, mark_of
 from mcptrio.capabilities.methods import Methods
 from mcptrio.capabilities.prompts import Prompts
 from mcptrio.capabilities.resources import Resources
 from mcptrio.capabilities.subscriptions import Subscriptions
 from mcptrio.capabilities.tools import Tools
-from mcptrio.errors import PluginError
+from mcptrio.plugins.contributions import Contributions
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.plugins.plugin import Plugin, State
+from mcptrio.plugins.policy import ToolPolicy
+from mcptrio.plugins.running import RunningPlugins
 from mcptrio.plugins.settings import PluginTables
 from mcptrio.protocol.model.icons import Icon
 from mcptrio.protocol.model.lifecycle import (
@@ -37,8 +40,7 @@ from mcptrio.protocol.model.lifecycle import (
     ToolsCapability,
 )
 from mcptrio.protocol.revisions.registry import LATEST
-from mcptrio.runtime.dispatch import Failure, Handler
-from mcptrio.runtime.lifespans import Lifespan
+from mcptrio.runtime.dispatch import Handler
 from mcptrio.runtime.limits import Limits
 from mcptrio.runtime.request_state import KeyRing
 from mcptrio.runtime.settings import Settings
@@ -46,9 +48,6 @@ from mcptrio.runtime.supervisor import Supervisor
 from mcptrio.runtime.timeouts import Timeouts
 
 __all__ = ["Server"]
-
-GOODBYE = 1.0
-"""Seconds each lifespan gets for being left, where the requests have used up ``timeouts.shutdown``."""
 
 
 class Server:
@@ -59,8 +58,8 @@ class Server:
         instructions: how its tools are meant to be used, for the model.
         plugins: modules or objects; or a manager that has loaded some.
         config: what is set for the plugins, by their names; or the same with where it was written.
+        tool_policy: which tools of plugins are offered; by default all.
         timeouts, limits: see there.
-        plugin_timeouts: seconds per call, by plugin name.
         page_size: entries on one page of a list.
         list_ttl_ms: milliseconds for which clients may keep a list (2026-07-28); changes are told anyway.
         log_level: what a handshake session gets before it says so itself; ``None``: nothing.
@@ -83,9 +82,9 @@ class Server:
         instructions: str | None = None,
         plugins: Iterable[object] | PluginManager = (),
         config: Mapping[str, Mapping[str, Any]] | PluginTables | None = None,
+        tool_policy: ToolPolicy | None = None,
         timeouts: Timeouts | None = None,
         limits: Limits | None = None,
-        plugin_timeouts: Mapping[str, float] | None = None,
         page_size: int = 100,
         list_ttl_ms: int = 0,
         log_level: str | None = "info",
@@ -126,12 +125,6 @@ class Server:
         self.prompts = Prompts(self)
         self.completions = Completions(self, self.prompts, self.resources)
         self.methods = Methods(self)
-        self._tables = config if isinstance(config, PluginTables) else PluginTables(tables=config or {})
-        self._plugin_timeouts = dict(plugin_timeouts or {})
-        self._states: dict[str, Any] = {}
-        self._sinks: dict[str, list[LogSink]] = {}
-        self._extension_owners: dict[str, list[str]] = {}
-        self._lifespans: list[Lifespan] = []
         self.is_open = False
         """Whether it welcomes sessions: every lifespan is entered, and none is being left."""
         self._capabilities: tuple[tuple[int, ...], ServerCapabilities] | None = None
@@ -162,8 +155,11 @@ class Server:
             self.plugins = PluginManager(strict=strict)
             for plugin in plugins:
                 self.plugins.register(plugin)
+        tables = config if isinstance(config, PluginTables) else PluginTables(tables=config or {})
+        self.contributions = Contributions(self, self.plugins, tables, tool_policy or ToolPolicy())
+        self._running = RunningPlugins(self, self.plugins, self.contributions)
         for plugin in self.plugins.active():
-            self._offer(plugin)
+            self.contributions.offer(plugin)
 
     # Serving
 
@@ -182,8 +178,7 @@ class Server:
         try:
             async with trio.open_nursery() as plugins:
                 try:
-                    for plugin in self.plugins.active():
-                        await self._enter(plugin, plugins)
+                    await self._running.enter_all(plugins)
                     async with trio.open_nursery() as nursery:
                         try:
                             await nursery.start(self.supervisor.run)
@@ -201,9 +196,7 @@ class Server:
                     with trio.CancelScope(shield=True):
                         # Bounded by the deadline of each. Where opening failed, nothing has been drained yet.
                         await self.supervisor.drain()
-                        while self._lifespans:
-                            deadline = max(self.supervisor.stop_by, trio.current_time() + GOODBYE)
-                            await self._lifespans.pop().leave(deadline)
+                        await self._running.leave_all(self.supervisor.stop_by)
         finally:
             logging.getLogger().removeHandler(handler)
 
@@ -254,7 +247,7 @@ class Server:
         Raises:
             TypeError, ValueError: something about it is wrong, or its name is taken.
         """
-        return self.tools.register(function, mark or _mark_of(function, ToolMark, options), owner)
+        return self.tools.register(function, mark or mark_of(function, ToolMark, options), owner)
 
     def remove_tool(self, name: str) -> bool:
         """Whether there was one; clients are told."""
@@ -280,7 +273,7 @@ class Server:
         self, function: Callable[..., Any], *, mark: PromptMark | None = None, owner: str | None = None, **options: Any
     ) -> str:
         """Add a prompt. Takes the arguments of ``@prompt``. Returns its name."""
-        return self.prompts.register(function, mark or _mark_of(function, PromptMark, options), owner)
+        return self.prompts.register(function, mark or mark_of(function, PromptMark, options), owner)
 
     def remove_prompt(self, name: str) -> bool:
         """Whether there was one; clients are told."""
@@ -324,6 +317,11 @@ class Server:
         self.extensions[identifier] = dict(settings or {})
         self._capabilities = None
 
+    def remove_extension(self, identifier: str) -> None:
+        """Advertise it no longer."""
+        self.extensions.pop(identifier, None)
+        self._capabilities = None
+
     def notify_resource_updated(self, uri: str) -> None:
         """Tell the subscribers of a resource, in every revision, that it has changed."""
         self.subscriptions.updated(uri)
@@ -335,11 +333,14 @@ class Server:
 
     # What plugins bring
 
-    def timeout_of(self, owner: str | None) -> float | None:
-        return self._plugin_timeouts.get(owner) if owner is not None else None
+    def limits_of(self, owner: str | None) -> CallLimits | None:
+        return self.contributions.limits_of(owner)
+
+    def seen_by(self, owner: str | None) -> Host:
+        return self.contributions.seen_by(owner)
 
     def state_of(self, owner: str | None) -> Any:
-        return self._states.get(owner) if owner is not None else None
+        return self._running.state_of(owner)
 
     def health(self) -> dict[str, Any]:
         """For ``/readyz``: ready while open, not stopping, and no plugin in quarantine."""
@@ -355,112 +356,34 @@ class Server:
             **self.supervisor.snapshot(),
         }
 
+    async def enable_plugin(self, name: str) -> Plugin:
+        """Take in a plugin that is disabled, or try one in quarantine once more; clients are told of what is new.
+
+        Returns:
+            The plugin; in quarantine if it failed (again).
+
+        Raises:
+            ConfigError: there is no such plugin.
+            PluginError: it failed, and the server is strict.
+        """
+        return await self._running.enable(name)
+
+    async def disable_plugin(self, name: str) -> Plugin:
+        """Withdraw what a plugin offers; clients are told. Its calls in flight get ``timeouts.shutdown`` seconds, then
+        its lifespan is left.
+
+        Raises:
+            ConfigError: there is no such plugin.
+        """
+        return await self._running.disable(name)
+
     def quarantine(self, plugin: Plugin, fault: str, error: BaseException | None = None) -> None:
         """Withdraw what a plugin offers, and say why.
 
         Raises:
             PluginError: where the server is strict.
         """
-        self._withdraw(plugin, self.plugins.fault(plugin, fault, error))
-
-    # Private
-
-    def _registries(self) -> tuple[Any, ...]:
-        return (
-            self.tools.registry,
-            self.resources.registry,
-            self.resources.templates,
-            self.prompts.registry,
-            self.completions.registry,
-        )
-
-    def _withdraw(self, plugin: Plugin, problem: PluginError) -> None:
-        """Take back what a plugin offered; clients are told. Its redactions stay: what they hide is still secret.
-
-        Raises:
-            PluginError: where the server is strict.
-        """
-        for registry in self._registries():
-            registry.withdraw(plugin.name)
-        self.methods.withdraw(plugin.name)
-        for identifier in self._extension_owners.pop(plugin.name, ()):
-            self.extensions.pop(identifier, None)
-        for sink in self._sinks.pop(plugin.name, ()):
-            self.logging.sinks.remove(sink)
+        problem = self.plugins.fault(plugin, fault, error)
+        self.contributions.withdraw(plugin)
         if self.plugins.strict:
             raise problem
-
-    def _offer(self, plugin: Plugin) -> None:
-        """Let a plugin register what it has."""
-        try:
-            self._collect(plugin)
-        except PluginError as problem:
-            self._withdraw(plugin, problem)
-
-    def _collect(self, plugin: Plugin) -> None:
-        self.plugins.configure(plugin, self._tables)
-        self.plugins.call(plugin, "register_objects", register=partial(self.plugins.adopt_object, plugin))
-        adders: dict[str, tuple[str, Callable[..., str]]] = {
-            "register_tools": ("tools", self.add_tool),
-            "register_resources": ("resources", self.add_resource),
-            "register_prompts": ("prompts", self.add_prompt),
-            "register_completions": ("completions", self.add_completion),
-            "register_methods": ("methods", self.add_method),
-        }
-        for hook, (kind, add) in adders.items():
-            self.plugins.call(plugin, hook, register=partial(_add, plugin, kind, add))
-        self.plugins.call(plugin, "register_extensions", register=partial(self._extend, plugin))
-        self.plugins.call(plugin, "register_redactions", register=self.logging.redactions.append)
-        self.plugins.call(plugin, "register_log_sinks", register=partial(self._sink, plugin))
-
-    def _extend(self, plugin: Plugin, identifier: str, settings: Mapping[str, Any] | None = None) -> None:
-        self.add_extension(identifier, settings)
-        self._extension_owners.setdefault(plugin.name, []).append(identifier)
-        plugin.offers.setdefault("extensions", []).append(identifier)
-
-    def _sink(self, plugin: Plugin, sink: LogSink) -> None:
-        self.logging.sinks.append(sink)
-        self._sinks.setdefault(plugin.name, []).append(sink)
-
-    async def _enter(self, plugin: Plugin, nursery: trio.Nursery) -> None:
-        """Open a plugin's lifespan and start its background tasks."""
-
-        def tasks(states: list[Any]) -> list[Callable[[], Awaitable[None]]]:
-            for state in states:
-                if state is not None:
-                    self._states[plugin.name] = state
-            return self.plugins.gather(plugin, "background", server=self)
-
-        def failed(error: BaseException) -> None:
-            self.quarantine(plugin, f"lifespan failed: {_text(error)}", error)
-
-        try:
-            managers = self.plugins.call(plugin, "lifespan", server=self)
-        except PluginError as problem:
-            self._withdraw(plugin, problem)
-            return
-        lifespan = Lifespan(plugin.label, managers, tasks=tasks, failed=failed)
-        outcome = await nursery.start(lifespan.run)
-        if not isinstance(outcome, Failure):
-            plugin.state = State.RUNNING
-            self._lifespans.append(lifespan)
-        elif isinstance(outcome.error, PluginError) and plugin.state is State.QUARANTINED:
-            # Not its lifespan: a hook has failed, and that is written on it already.
-            self._withdraw(plugin, outcome.error)
-        else:
-            failed(outcome.error)
-
-
-def _add(plugin: Plugin, kind: str, add: Callable[..., str], *args: Any, **options: Any) -> str:
-    name = add(*args, owner=plugin.name, **options)
-    plugin.offers.setdefault(kind, []).append(name)
-    return name
-
-
-def _mark_of(function: Callable[..., Any], kind: type[Any], options: Mapping[str, Any]) -> Any:
-    marks = [mark for mark in getattr(function, "__mcptrio_marks__", ()) if isinstance(mark, kind)]
-    return marks[0] if marks and not options else kind(**options)
-
-
-def _text(error: BaseException) -> str:
-    return str(error) or type(error).__name__

@@ -276,12 +276,16 @@ def test_plugins_as_json_and_nothing_else(tmp_path: Path, installed: Path) -> No
     listed = {each.pop("name"): each for each in json.loads(ended.stdout)}
 
     assert ended.returncode == 0
+    assert listed["good"].pop("import_seconds") > 0
+    assert listed["broken"].pop("import_seconds") > 0
     assert listed["good"] == {
         "version": "2.1",
         "distribution": "cli-good",
         "state": "loaded",
         "fault": None,
-        "offers": {"tools": ["fine"]},
+        "offers": {"tools": ["good_fine"]},
+        "warnings": [],
+        "withheld": {},
     }
     assert listed["broken"] == {
         "version": "1.0",
@@ -289,6 +293,8 @@ def test_plugins_as_json_and_nothing_else(tmp_path: Path, installed: Path) -> No
         "state": "quarantined",
         "fault": "import failed: RuntimeError: no such luck",
         "offers": {},
+        "warnings": [],
+        "withheld": {},
     }
     assert listed["everything"]["state"] == "disabled"
     assert "from Python" in ended.stderr

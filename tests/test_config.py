@@ -74,8 +74,7 @@ def test_everything_that_can_be_said(tmp_path: Path) -> None:
     assert config.timeouts == {"shutdown": inf}
     assert config.limits == {"sessions": 10, "parked": 0, "logs_per_second": 0.5}
     assert config.http == {"host": "::1", "port": 0, "path": "/files", "allow_hosts": ["*"], "body_timeout": 3}
-    assert config.plugins == {"fs": {"folders": ["/srv"]}}
-    assert config.plugin_timeouts == {"fs": 9}
+    assert config.plugins == {"fs": {"timeout": 9, "folders": ["/srv"]}}
     assert (config.message_bytes, config.audience, config.key_files) == (1048576, "files.example", ("key",))
 
 
@@ -100,7 +99,7 @@ def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
         ),
         ("[http]\nport = 1\n[plugins]\nfs = 5", "mcptrio.toml:4: plugins.fs: expected a table, got 5"),
         ("\n[server]\n[server.timeouts]\nidle = nan", "mcptrio.toml:4: server.timeouts.idle: expected a number above"),
-        ("[plugins.fs]\nx=1\n[plugins.'a b']\ntimeout=-2", "mcptrio.toml:4: plugins.a b.timeout: expected a number"),
+        ("[plugins.fs]\nx=1\n[plugins]\n'a b'=-2", "mcptrio.toml:4: plugins.a b: expected a table, got -2"),
         ("server = 5", "mcptrio.toml:1: server: expected a table, got 5"),
         # A long string that looks like a table is none.
         ("[server]\nname = '''\n[http]\nport = 5\n'''\n[http]\nport = true", "mcptrio.toml:7: http.port: expected"),

@@ -61,6 +61,14 @@ def wanted(manager: PluginManager) -> dict[str, State]:
     return {name: plugin.state for name, plugin in manager.plugins.items() if plugin.state is not State.DISABLED}
 
 
+PREFIX = """
+from mcptrio import hookimpl
+
+@hookimpl
+def prefix():
+    return {!r}
+"""
+
 # Plugins that fail
 
 FAULTS = {
@@ -111,7 +119,7 @@ async def test_a_plugin_that_cannot_be_registered_is_alone(
     manager = load("bad", "good")
     server = Server(plugins=manager)
 
-    assert await tools_of(server) == ["fine"]
+    assert await tools_of(server) == ["good_fine"]
     assert wanted(manager) == {"bad": State.QUARANTINED, "good": State.RUNNING}
     fault = manager.plugins["bad"].fault
     assert fault is not None
@@ -155,14 +163,14 @@ def test_a_name_that_is_not_installed(site: Path, how: str) -> None:
 
 async def test_a_tool_of_two_plugins_belongs_to_the_first(site: Path, load: Load) -> None:
     install(site, "dist-one", "1.1", modules={"plug_first": one_tool("add", "first")}, first="plug_first")
-    second = one_tool("own") + one_tool("add", "second")
+    second = one_tool("own") + one_tool("add", "second") + PREFIX.format("first")
     install(site, "dist-two", "2.2", modules={"plug_second": second}, second="plug_second")
     manager = load("first", "second")
     server = Server(plugins=manager)
 
-    assert await tools_of(server) == ["add"]
+    assert await tools_of(server) == ["first_add"]
     assert manager.plugins["second"].fault == (
-        "register_tools failed: tool 'add' of second (dist-two 2.2) is already offered by first (dist-one 1.1)"
+        "register_tools failed: tool 'first_add' of second (dist-two 2.2) is already offered by first (dist-one 1.1)"
     )
     with pytest.raises(PluginError, match=r"^plugin second \(from dist-two\): .* by first \(dist-one 1\.1\)$"):
         Server(plugins=load("first", "second", strict=True))
@@ -174,7 +182,7 @@ async def test_a_name_of_two_distributions_belongs_to_the_first(site: Path, load
     manager = load("twice")
     server = Server(plugins=manager)
 
-    assert await tools_of(server) == ["a"]
+    assert await tools_of(server) == ["twice_a"]
     assert wanted(manager) == {"twice": State.RUNNING, "twice #2": State.QUARANTINED}
     assert manager.plugins["twice #2"].distribution == "dist-b"
     assert manager.plugins["twice #2"].fault == (

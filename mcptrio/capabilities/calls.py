@@ -47,14 +47,22 @@ async def call(
     """What the function returned, or the InputRequiredResult that has to come first."""
     scope.label = label
     scope.owner = owner
-    if timeout is None:
-        timeout = host.timeout_of(owner)
+    limits = host.limits_of(owner)
+    if limits is None:
+        return await _called(scope, host, function, values, timeout)
+    async with limits.admitted():
+        return await _called(scope, host, function, values, limits.timeout if timeout is None else timeout)
+
+
+async def _called(
+    scope: RequestScope, host: Host, function: Function, values: dict[str, Any], timeout: float | None
+) -> Any:
     if timeout is not None:
         scope.bound(timeout)
     if function.context is None:
         return await function(values, None, host.threads)
     channel = _channel(scope)
-    context = Context(channel, host, host.state_of(owner))
+    context = Context(channel, host.seen_by(scope.owner), host.state_of(scope.owner))
 
     async def handler() -> Any:
         return await function(values, context, host.threads)

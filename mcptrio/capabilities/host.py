@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import trio
 
 if TYPE_CHECKING:
+    from mcptrio.capabilities.call_limits import CallLimits
     from mcptrio.capabilities.logging import Logging
     from mcptrio.capabilities.subscriptions import Subscriptions
     from mcptrio.protocol.model.lifecycle import Implementation, ServerCapabilities
@@ -44,8 +45,12 @@ class Host(Protocol):
     def page_size(self) -> int: ...
     @property
     def list_ttl_ms(self) -> int: ...
-    def timeout_of(self, owner: str | None) -> float | None:
-        """A plugin's own bound on its calls, in seconds."""
+    def limits_of(self, owner: str | None) -> CallLimits | None:
+        """What the operator has set for a plugin's calls."""
+        ...
+
+    def seen_by(self, owner: str | None) -> Host:
+        """The server as a plugin has it: what that adds is its own."""
         ...
 
     def state_of(self, owner: str | None) -> Any:

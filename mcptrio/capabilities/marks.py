@@ -25,6 +25,7 @@ __all__ = [
     "ResourceMark",
     "ToolMark",
     "completion",
+    "mark_of",
     "marks_of",
     "method",
     "notification",
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
+M = TypeVar("M", "ToolMark", "ResourceMark", "PromptMark")
 
 _MARKS = "__mcptrio_marks__"
 
@@ -299,6 +301,12 @@ def method(name: str, /, *, capability: str | None = None) -> Callable[[F], F]:
 def notification(name: str, /) -> Callable[[F], F]:
     """Mark a function as the handler of a notification: one of one's own, or one of the specification's."""
     return _put(MethodMark(name=name, notification=True))
+
+
+def mark_of(function: Callable[..., Any], kind: type[M], options: Mapping[str, Any]) -> M:
+    """The mark of a function that is offered by hand: what it is marked with, unless the options say more."""
+    marks = [mark for mark in getattr(function, _MARKS, ()) if isinstance(mark, kind)]
+    return marks[0] if marks and not options else kind(**options)
 
 
 def marks_of(plugin: object) -> Iterator[tuple[Callable[..., Any], Mark]]:

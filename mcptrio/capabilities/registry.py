@@ -63,6 +63,9 @@ class Registry(Generic[E]):
     def __iter__(self) -> Iterator[E]:
         return iter(self._entries.values())
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._entries
+
     def get(self, name: str) -> E | None:
         return self._entries.get(name)
 

@@ -122,6 +122,7 @@ def make_server(
         ConfigError, PluginError: the configuration is wrong, or a plugin is and that counts.
     """
     from mcptrio.plugins.manager import PluginManager
+    from mcptrio.plugins.policy import ToolPolicy
     from mcptrio.plugins.settings import PluginTables
     from mcptrio.runtime.limits import Limits
     from mcptrio.runtime.timeouts import Timeouts
@@ -149,7 +150,11 @@ def make_server(
         instructions=read.instructions,
         plugins=manager,
         config=PluginTables(tables=read.plugins, folder=read.beside(""), error=read.error),
-        plugin_timeouts=read.plugin_timeouts,
+        tool_policy=ToolPolicy(
+            read_only=read.read_only or bool(options.get("read_only")),
+            include=tuple(options.get("include") or ()) or read.include,
+            exclude=(*read.exclude, *(options.get("exclude") or ())),
+        ),
         timeouts=Timeouts(**{**read.timeouts, **_given(timeouts)}),
         limits=Limits(**{**read.limits, **_given(limits)}),
         page_size=read.page_size or 100,

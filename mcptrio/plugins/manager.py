@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import pluggy
@@ -34,6 +35,9 @@ _log = logging.getLogger("mcptrio.plugins")
 
 BUILT_IN = ("stdio", "http", "stream")
 """The transports there are without any plugin."""
+
+SLOW_IMPORT = 1.0
+"""Seconds after which the import of a plugin is worth a warning: everybody waits for it at every start."""
 
 _TRANSPORTS = "register_transports"
 
@@ -71,12 +75,12 @@ class PluginManager:
         for name, points in found.items():
             unwanted = name in excluded or (only is not None and name not in only)
             for point in points:
-                plugin = Plugin(name, *distribution_of(point))
+                plugin = Plugin(name, *distribution_of(point), load=point.load)
                 if unwanted:
                     plugin.state = State.DISABLED
                     self._enlist(plugin)
                 elif self._is_new(plugin):
-                    self._import(plugin, point.load)
+                    self._import(plugin)
 
     @staticmethod
     def check_installed(names: Iterable[str]) -> None:
@@ -88,9 +92,9 @@ class PluginManager:
 
     def load_file(self, path: Path) -> Plugin:
         """Import one Python file as a plugin, named after the file."""
-        plugin = Plugin(path.stem, distribution=None, version=None)
+        plugin = Plugin(path.stem, load=partial(import_file, path))
         if self._is_new(plugin):
-            self._import(plugin, partial(import_file, path))
+            self._import(plugin)
         return plugin
 
     def register(self, object: object, name: str | None = None) -> Plugin:
@@ -103,6 +107,25 @@ class PluginManager:
         if self._is_new(plugin):
             self._adopt(plugin)
         return plugin
+
+    def renew(self, plugin: Plugin) -> bool:
+        """Begin with a plugin anew: as it is, if it could be imported, else from its import.
+
+        Returns:
+            Whether it is there.
+
+        Raises:
+            PluginError: any fault, if strict.
+        """
+        for name, _ in self._pluggy.list_name_plugin():
+            if name.partition("\0")[0] == plugin.name:
+                self._pluggy.unregister(name=name)
+        plugin.renew()
+        if plugin.object is None:
+            self._import(plugin)
+        else:
+            self._adopt(plugin)
+        return plugin.state is State.LOADED
 
     # Using
 
@@ -124,16 +147,25 @@ class PluginManager:
         return results
 
     def configure(self, plugin: Plugin, tables: PluginTables) -> None:
-        """Read what the operator has set for a plugin, as the class it names wants it.
+        """Read what the operator has set for a plugin: for the server, and as the class it names wants it.
 
         Raises:
             PluginError: it cannot be read, or does not fit; the plugin is quarantined.
         """
+        read = contain_sync(partial(tables.policy, plugin.name))
+        if isinstance(read, Failure):
+            raise self.fault(plugin, _text(read.error), read.error)
+        plugin.policy = read.value
         classes = self.call(plugin, "configuration")
         outcome = contain_sync(partial(tables.of, plugin.name, classes[0] if classes else None))
         if isinstance(outcome, Failure):
             raise self.fault(plugin, _text(outcome.error), outcome.error)
         plugin.config = outcome.value
+        own = self.call(plugin, "prefix")
+        plugin.prefers_no_prefix = own == [""] and plugin.policy.prefix is None
+        # Whoever names a file, or registers an object, knows what else there is.
+        by_itself = plugin.name if plugin.distribution is not None else ""
+        plugin.prefix = plugin.policy.prefix if plugin.policy.prefix is not None else own[0] if own else by_itself
 
     def transports(
         self, failed: Callable[[Plugin, str, BaseException], None]
@@ -235,13 +267,19 @@ class PluginManager:
         self._tolerate(self.fault(plugin, fault))
         return False
 
-    def _import(self, plugin: Plugin, load: Callable[[], Any]) -> None:
-        outcome = contain_sync(load)
+    def _import(self, plugin: Plugin) -> None:
+        assert plugin.load is not None
+        started = perf_counter()
+        outcome = contain_sync(plugin.load)
+        plugin.import_seconds = perf_counter() - started
         if isinstance(outcome, Failure):
             self._tolerate(
                 self.fault(plugin, f"import failed: {type(outcome.error).__name__}: {outcome.error}", outcome.error)
             )
             return
+        if plugin.import_seconds > SLOW_IMPORT:
+            plugin.warnings.append(f"importing it took {plugin.import_seconds:.1f} s")
+            _log.warning("%s: importing it took %.1f s", plugin.label, plugin.import_seconds)
         plugin.object = outcome.value
         self._adopt(plugin)
 

@@ -5,10 +5,13 @@ The one rule: whatever one plugin does wrong is written on it, and nowhere else.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
 from attrs import define, field
+
+from mcptrio.plugins.policy import PluginPolicy
 
 __all__ = ["Plugin", "State"]
 
@@ -37,6 +40,20 @@ class Plugin:
     error: BaseException | None = None
     config: Any = field(factory=dict)
     """What the operator has set: an instance of the plugin's own class, or its table."""
+    policy: PluginPolicy = field(factory=PluginPolicy)
+    """What the operator says of it."""
+    prefix: str = ""
+    """Of its tools' names."""
+    prefers_no_prefix: bool = False
+    """Whether that was the plugin's own choice, which holds where nothing collides."""
+    load: Callable[[], Any] | None = None
+    """Imports it; ``None`` for an object that was there."""
+    import_seconds: float | None = None
+    """How long that took."""
+    withheld: dict[str, str] = field(factory=dict)
+    """Tools that are not offered, with the reason."""
+    warnings: list[str] = field(factory=list)
+    """What is odd about it, and harms nobody."""
     offers: dict[str, list[str]] = field(factory=dict)
     """Kind (``tools``, ``resources``, …) to names; empty in quarantine."""
 
@@ -49,6 +66,15 @@ class Plugin:
         self.fault = fault
         self.error = error
         self.offers.clear()
+        self.withheld.clear()
+
+    def renew(self) -> None:
+        """As if nothing had been tried: another attempt begins."""
+        self.state = State.LOADED
+        self.fault = self.error = None
+        self.offers.clear()
+        self.withheld.clear()
+        self.warnings.clear()
 
     def snapshot(self) -> dict[str, Any]:
         return {
@@ -57,5 +83,8 @@ class Plugin:
             "distribution": self.distribution,
             "state": self.state.value,
             "fault": self.fault,
+            "warnings": list(self.warnings),
+            "import_seconds": self.import_seconds,
+            "withheld": dict(self.withheld),
             "offers": {kind: list(names) for kind, names in self.offers.items()},
         }

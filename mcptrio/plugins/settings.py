@@ -31,15 +31,13 @@ import msgspec
 import orjson
 
 from mcptrio.errors import ConfigError
+from mcptrio.plugins.policy import RESERVED, PluginPolicy
 from mcptrio.secret import Secret
 
-__all__ = ["RESERVED", "Key", "PluginTables", "variable_of"]
+__all__ = ["Key", "PluginTables", "variable_of"]
 
 Key: TypeAlias = tuple[str, ...]
 """Where something stands: ``("plugins", "git", "repositories")``."""
-
-RESERVED: tuple[str, ...] = ("timeout",)
-"""Keys of a plugin's table that are the server's own."""
 
 _FILE_BYTES = 64 * 1024
 _ENV, _FILE, _DEFAULT = "$env", "$file", "default"
@@ -83,11 +81,31 @@ class PluginTables:
             ConfigError: they do not fit; names file, line and key.
             TypeError: the class cannot be used for settings.
         """
-        where = ("plugins", plugin)
-        table = {key: self._resolved(value, (*where, key)) for key, value in self.tables.get(plugin, {}).items()}
+        table = {key: value for key, value in self._table(plugin).items() if key not in RESERVED}
         if cls is None:
             return table
         _check_class(cls)
+        return self._structured(plugin, table, cls)
+
+    def policy(self, plugin: str) -> PluginPolicy:
+        """What the operator says of a plugin.
+
+        Raises:
+            ConfigError: it does not fit; names file, line and key.
+        """
+        table = {key: value for key, value in self._table(plugin).items() if key in RESERVED}
+        policy: PluginPolicy = self._structured(plugin, table, PluginPolicy)
+        return policy
+
+    # Private
+
+    def _table(self, plugin: str) -> dict[str, Any]:
+        return {
+            key: self._resolved(value, ("plugins", plugin, key)) for key, value in self.tables.get(plugin, {}).items()
+        }
+
+    def _structured(self, plugin: str, table: dict[str, Any], cls: type[Any]) -> Any:
+        where = ("plugins", plugin)
         self._check_keys(cls, table, where)
         hints = typing.get_type_hints(cls)
         settings = {key: self._converted(value, hints[key], (*where, key)) for key, value in table.items()}
@@ -102,8 +120,6 @@ class PluginTables:
             # A validator of attrs names its field; which one it was is told by the sentence otherwise.
             named = next((name for name in settings if f"'{name}'" in str(error)), None)
             raise self.error((*where, named) if named else where, _sentence(error)) from error
-
-    # Private
 
     def _resolved(self, value: Any, where: Key) -> Any:
         """The value with its references to variables and files replaced."""

@@ -84,6 +84,8 @@ class Supervisor:
         self._nursery: trio.Nursery | None = None
         self._draining = trio.Event()
         self._idle = trio.Event()
+        self._awaited: dict[RequestScope, trio.Event] = {}
+        """Whose end somebody waits for; few, and seldom."""
         self.stop_by = inf
         """Trio time until which what is in flight may go on, once the server is stopping."""
 
@@ -147,6 +149,20 @@ class Supervisor:
         self.deadlines.discard(scope)
         if not self.in_flight and self.draining:
             self._idle.set()
+        if self._awaited and scope in self._awaited:
+            self._awaited.pop(scope).set()
+
+    async def drain_owner(self, owner: str, reason: str, deadline: float) -> None:
+        """Wait until the calls of a plugin that are in flight have ended; what has not by ``deadline`` is cancelled."""
+        scopes = [scope for session in self.sessions for scope in session.in_flight.values() if scope.owner == owner]
+        ends = [self._awaited.setdefault(scope, trio.Event()) for scope in scopes]
+        with trio.move_on_at(deadline) as patience:
+            for end in ends:
+                await end.wait()
+        if patience.cancelled_caught:
+            for scope in scopes:
+                if not scope.released:
+                    scope.cancel(reason)
 
     # The engine: what transports call
 

@@ -151,7 +151,7 @@ async def test_a_tool_may_have_no_bound_at_all(serve: Serve) -> None:
 
 @only(transports=["memory"], because=JUMPS)
 async def test_a_plugin_may_have_a_bound_of_its_own(serve: Serve) -> None:
-    peer = await serve(plugins=[Slow()], plugin_timeouts={"Slow": 7})
+    peer = await serve(plugins=[Slow()], config={"Slow": {"timeout": 7}})
 
     await _timed_out(await peer.start_call("dawdle"), 7)
 

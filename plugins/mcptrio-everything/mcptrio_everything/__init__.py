@@ -5,6 +5,8 @@ The module is the plugin: the runtime registers the marked functions among its n
 
 from __future__ import annotations
 
+from mcptrio import hookimpl
+
 # First: the conformance suite calls the first tool listed without arguments.
 from mcptrio_everything.tools_content import test_simple_text
 
@@ -120,6 +122,7 @@ __all__ = [
     "get_tiny_image",
     "gzip_file_as_resource",
     "json_schema_2020_12_tool",
+    "prefix",
     "resource_prompt",
     "simulate_logging",
     "simulate_research_query",
@@ -165,3 +168,9 @@ __all__ = [
     "trigger_url_elicitation",
     "watched_resource",
 ]
+
+
+@hookimpl
+def prefix() -> str:
+    """The suite knows its tools by their own names."""
+    return ""

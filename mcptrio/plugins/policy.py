@@ -1,0 +1,76 @@
+"""What the operator lets plugins do, whatever they would: their tools, their time, their rate.
+
+Read from the table of each plugin and from ``[server]``; kept by :mod:`mcptrio.plugins.contributions`.
+The one rule: a policy only ever takes away, and what is withheld can be seen with the reason.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from attrs import field, fields, frozen
+from attrs.validators import gt, optional
+
+__all__ = ["RESERVED", "PluginPolicy", "ToolPolicy"]
+
+
+@frozen(kw_only=True)
+class ToolPolicy:
+    """Which tools are offered.
+
+    Args:
+        read_only: only those that are marked read-only.
+        include: globs (``git_*``) of names; ``None`` for all.
+        exclude: globs of names; wins over ``include``.
+    """
+
+    read_only: bool = False
+    include: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] = ()
+
+    def withholds(self, *names: str, read_only: bool | None) -> str | None:
+        """Why a tool is not offered; ``None`` where it is.
+
+        Args:
+            names: it is known by; a glob may name any of them.
+            read_only: what it says of itself.
+        """
+        if self.read_only and read_only is not True:
+            return "it is not marked read-only"
+        if self.include is not None and not _named(self.include, names):
+            return "it is not included"
+        return "it is excluded" if _named(self.exclude, names) else None
+
+
+@frozen(kw_only=True)
+class PluginPolicy:
+    """What the operator says of one plugin, in its table beside the plugin's own settings.
+
+    Args:
+        timeout: seconds for one call.
+        concurrency: calls at the same time; more wait.
+        rate: calls a second, on average; as many may come at once. More are refused.
+        include, exclude: globs of its tools, with or without their prefix.
+        prefix: what its tools' names begin with, before an underscore; empty for nothing.
+        isolate: run it in a process of its own.
+    """
+
+    timeout: float | None = field(default=None, validator=optional(gt(0)))
+    concurrency: int | None = field(default=None, validator=optional(gt(0)))
+    rate: float | None = field(default=None, validator=optional(gt(0)))
+    include: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] = ()
+    prefix: str | None = None
+    isolate: bool = False
+
+    @property
+    def tools(self) -> ToolPolicy:
+        return ToolPolicy(include=self.include, exclude=self.exclude)
+
+
+RESERVED: tuple[str, ...] = tuple(each.name for each in fields(PluginPolicy))
+"""Keys of a plugin's table that are the server's own."""
+
+
+def _named(globs: tuple[str, ...], names: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, glob) for glob in globs for name in names)

@@ -1,0 +1,155 @@
+"""Plugins of a server that is open: their lifespans and background tasks, begun, ended and begun again.
+
+Owned by the server, in a nursery of its own around everything else that runs.
+The one rule: whatever is done to one plugin, the others go on, and nothing of one that has left is left.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from mcptrio.errors import ConfigError, PluginError
+from mcptrio.plugins.contributions import Contributions
+from mcptrio.plugins.manager import PluginManager
+from mcptrio.plugins.plugin import Plugin, State
+from mcptrio.runtime.dispatch import Failure
+from mcptrio.runtime.lifespans import Lifespan
+
+if TYPE_CHECKING:
+    from mcptrio.server import Server
+
+__all__ = ["RunningPlugins"]
+
+_log = logging.getLogger("mcptrio.plugins")
+
+GOODBYE = 1.0
+"""Seconds a lifespan gets for being left at least, whatever its requests have used up."""
+
+
+class RunningPlugins:
+    def __init__(self, server: Server, plugins: PluginManager, contributions: Contributions) -> None:
+        self._server = server
+        self._plugins = plugins
+        self._contributions = contributions
+        self._states: dict[str, Any] = {}
+        self._lifespans: dict[str, Lifespan] = {}
+        """By plugin, in the order in which they were entered."""
+        self._nursery: trio.Nursery | None = None
+        self._changing = trio.Lock()
+        """One plugin comes or goes at a time."""
+
+    def state_of(self, owner: str | None) -> Any:
+        """What a plugin's lifespan yielded."""
+        return self._states.get(owner) if owner is not None else None
+
+    async def enter_all(self, nursery: trio.Nursery) -> None:
+        """Open the plugins there are, in the order of registration. From now on some may come and go.
+
+        Raises:
+            PluginError: one failed, and the server is strict.
+        """
+        self._nursery = nursery
+        for plugin in self._plugins.active():
+            await self._enter(plugin)
+
+    async def leave_all(self, stop_by: float) -> None:
+        """Leave them, the last one entered first, each until ``stop_by`` or for :data:`GOODBYE` seconds."""
+        self._nursery = None
+        while self._lifespans:
+            _, lifespan = self._lifespans.popitem()
+            await lifespan.leave(max(stop_by, trio.current_time() + GOODBYE))
+
+    async def enable(self, name: str) -> Plugin:
+        """Take in a plugin that is disabled, or try one in quarantine once more. One that runs is left alone.
+
+        Returns:
+            The plugin; in quarantine if it failed (again).
+
+        Raises:
+            ConfigError: there is no such plugin.
+            PluginError: it failed, and the server is strict.
+        """
+        plugin = self._plugin(name)
+        async with self._changing:
+            if plugin.state in (State.LOADED, State.RUNNING):
+                return plugin
+            self._contributions.withdraw(plugin)
+            if self._plugins.renew(plugin) and self._contributions.offer(plugin) and self._nursery is not None:
+                await self._enter(plugin)
+            _log.info("%s is %s", plugin.label, plugin.state.value)
+            return plugin
+
+    async def disable(self, name: str) -> Plugin:
+        """Withdraw what a plugin offers, give its calls ``timeouts.shutdown`` seconds, and leave its lifespan.
+
+        Raises:
+            ConfigError: there is no such plugin.
+        """
+        plugin = self._plugin(name)
+        async with self._changing:
+            if plugin.state is State.DISABLED:
+                return plugin
+            self._contributions.withdraw(plugin)
+            plugin.state = State.DISABLED
+            supervisor = self._server.supervisor
+            deadline = trio.current_time() + supervisor.settings.timeouts.shutdown
+            await supervisor.drain_owner(plugin.name, "the plugin was disabled", deadline)
+            lifespan = self._lifespans.pop(plugin.name, None)
+            if lifespan is not None:
+                await lifespan.leave(max(deadline, trio.current_time() + GOODBYE))
+            self._states.pop(plugin.name, None)
+            _log.info("%s is disabled", plugin.label)
+            return plugin
+
+    # Private
+
+    def _plugin(self, name: str) -> Plugin:
+        plugin = self._plugins.plugins.get(name)
+        if plugin is None:
+            raise ConfigError(f"there is no plugin {name!r}; expected one of {', '.join(self._plugins.plugins)}")
+        return plugin
+
+    async def _enter(self, plugin: Plugin) -> None:
+        """Open a plugin's lifespan and start its background tasks."""
+        seen = self._contributions.seen_by(plugin.name)
+        nursery = self._nursery
+        assert nursery is not None
+
+        def tasks(states: list[Any]) -> list[Callable[[], Awaitable[None]]]:
+            for state in states:
+                if state is not None:
+                    self._states[plugin.name] = state
+            return self._plugins.gather(plugin, "background", server=seen)
+
+        def failed(error: BaseException) -> None:
+            self._lifespans.pop(plugin.name, None)
+            self._server.quarantine(plugin, f"lifespan failed: {str(error) or type(error).__name__}", error)
+
+        try:
+            managers = self._plugins.call(plugin, "lifespan", server=seen)
+        except PluginError:
+            self._withdraw(plugin)
+            return
+        lifespan = Lifespan(plugin.label, managers, tasks=tasks, failed=failed)
+        outcome = await nursery.start(lifespan.run)
+        if not isinstance(outcome, Failure):
+            plugin.state = State.RUNNING
+            self._lifespans[plugin.name] = lifespan
+        elif isinstance(outcome.error, PluginError) and plugin.state is State.QUARANTINED:
+            # Not its lifespan: a hook has failed, and that is written on it already.
+            self._withdraw(plugin)
+        else:
+            failed(outcome.error)
+
+    def _withdraw(self, plugin: Plugin) -> None:
+        """
+        Raises:
+            PluginError: where the server is strict.
+        """
+        self._contributions.withdraw(plugin)
+        if self._plugins.strict:
+            raise PluginError(plugin.fault or "", plugin=plugin.name, distribution=plugin.distribution)

@@ -1,0 +1,133 @@
+"""The names under which clients see the tools of plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mcptrio
+from mcptrio import Server, hookimpl, tool
+from mcptrio.plugins.manager import PluginManager
+from mcptrio.plugins.naming import exposed, is_portable
+from mcptrio.plugins.plugin import State
+from mcptrio.plugins.settings import PluginTables
+
+__all__: list[str] = []
+
+
+class Notes:
+    @tool
+    def add(self) -> str:
+        return "added"
+
+    @tool
+    def notes_list(self) -> str:
+        return "listed"
+
+    @tool
+    def notes(self) -> str:
+        return "all"
+
+
+class Bare(Notes):
+    @hookimpl
+    def prefix(self) -> str:
+        return ""
+
+
+def installed(*plugins: tuple[str, object]) -> PluginManager:
+    """Plugins as if they came from distributions."""
+    manager = PluginManager()
+    for name, object in plugins:
+        manager.register(object, name).distribution = f"mcptrio-{name}"
+    return manager
+
+
+def names(server: Server) -> list[str]:
+    return [entry.key for entry in server.tools.registry]
+
+
+def test_tools_of_an_installed_plugin_begin_with_its_name() -> None:
+    assert names(Server(plugins=installed(("notes", Notes())))) == ["notes_add", "notes_list", "notes"]
+
+
+def test_objects_have_no_prefix() -> None:
+    assert names(Server(plugins=[Notes()])) == ["add", "notes_list", "notes"]
+
+
+def test_operator_has_the_last_word() -> None:
+    manager = installed(("notes", Notes()), ("bare", Bare()))
+    tables = PluginTables(tables={"notes": {"prefix": ""}, "bare": {"prefix": "b"}}, environ={})
+    assert names(Server(plugins=manager, config=tables)) == [
+        *("add", "notes_list", "notes"),
+        *("b_add", "b_notes_list", "b_notes"),
+    ]
+
+
+def test_own_choice_of_none_holds_where_names_are_free() -> None:
+    class Other:
+        @tool
+        def add(self) -> str:
+            return ""
+
+    server = Server(plugins=installed(("other", Other()), ("bare", Bare())), config={"other": {"prefix": ""}})
+    assert names(server) == ["add", "bare_add", "notes_list", "notes"]
+    assert server.plugins.plugins["bare"].state is State.LOADED
+    assert server.plugins.plugins["bare"].warnings == ["tool add is offered as bare_add: add is taken"]
+
+
+async def said(client: mcptrio.Client, tool: str) -> str:
+    [block] = (await client.call_tool(tool)).content
+    assert isinstance(block, mcptrio.TextContent)
+    return block.text
+
+
+async def test_tools_added_later_have_the_prefix_and_go_with_their_plugin() -> None:
+    class Growing:
+        @tool
+        def grow(self, ctx: mcptrio.Context) -> str:
+            return ctx.server.add_tool(lambda: "grown", name="leaf")
+
+        @tool
+        def fall(self, ctx: mcptrio.Context) -> bool:
+            return ctx.server.remove_tool("leaf")
+
+    manager = installed(("tree", Growing()))
+    async with Server(plugins=manager).open() as server, mcptrio.connect(server) as client:
+        assert await said(client, "tree_grow") == "tree_leaf"
+        assert names(server) == ["tree_grow", "tree_fall", "tree_leaf"]
+        assert await said(client, "tree_fall") == "true"
+        assert manager.plugins["tree"].offers["tools"] == ["tree_grow", "tree_fall"]
+        await client.call_tool("tree_grow")
+        server.quarantine(manager.plugins["tree"], "enough")
+        assert names(server) == []
+
+
+@pytest.mark.parametrize(("name", "fault"), [("a.b", True), ("x" * 60, False), ("x" * 61, True)])
+def test_name_that_not_every_host_takes_is_refused(name: str, fault: bool) -> None:
+    class One:
+        @hookimpl
+        def register_tools(self, register: Callable[..., str], config: Any) -> None:
+            register(lambda: "", name=name)
+
+    manager = installed(("one", One()))
+    Server(plugins=manager)
+    plugin = manager.plugins["one"]
+    if fault:
+        assert plugin.state is State.QUARANTINED
+        assert "expected a tool name of 1 to 64 characters" in str(plugin.fault)
+    else:
+        assert plugin.warnings == [f"tool one_{name} has 64 characters: some hosts cut what is over 40"]
+
+
+@given(st.from_regex(r"[A-Za-z0-9_-]{1,20}", fullmatch=True), st.from_regex(r"[A-Za-z0-9_-]{1,40}", fullmatch=True))
+def test_names_are_stable(prefix: str, name: str) -> None:
+    once = exposed(prefix, name)
+    assert exposed(prefix, once) == once
+    assert once.endswith(name)
+    assert is_portable(once)
+    assert exposed("", name) == name
