@@ -1,0 +1,290 @@
+"""The way from a call to git: which repository, one writer at a time, within a deadline, and the commands themselves.
+
+Called by every tool, resource, prompt and completion. The one rule: git is run here and nowhere else, so that whatever
+is run has the repository checked, its environment made, its output and its time bounded.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+import trio
+from attrs import define, field
+
+from mcptrio import Context, ToolError
+
+from .arguments import check_name, check_revision
+from .binary import Binary, find_git, read_version
+from .config import Config
+from .environment import Kind, environment
+from .process import Command, Output, run
+from .progress import Progress
+from .repositories import Repositories, Repository
+from .text import printable, redacted, text_of
+
+__all__ = ["LISTING", "Access", "Work", "reason_of", "said_by"]
+
+LISTING = 8 * 1024 * 1024
+"""Bytes of a list that are read to make an answer of it; a list that is longer is cut there, and says so."""
+
+_ID = r"[0-9a-f]{40}|[0-9a-f]{64}"
+_SURVEYED = r"^(core\.worktree|filter\..*\.(clean|smudge|process)|merge\..*\.driver)$"
+_OWN = ("local", "worktree")
+"""Scopes of configuration that belong to the repository."""
+_LONGEST_SAID = 2000
+
+
+@define(eq=False, repr=False)
+class Access:
+    """Git, as the configuration leaves it."""
+
+    config: Config
+    repositories: Repositories = field(init=False)
+    _binary: Binary | None = field(init=False, default=None)
+    _processes: trio.CapacityLimiter = field(init=False)
+    _writing: dict[str, tuple[trio.Lock, int]] = field(init=False, factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        self.repositories = Repositories(self.config)
+        self._processes = trio.CapacityLimiter(self.config.max_processes)
+
+    @asynccontextmanager
+    async def open(self, ctx: Context, repo_path: str, kind: Kind = Kind.READ) -> AsyncIterator[Work]:
+        """Work in a repository, within the time for a call of this kind; one at a time for what changes something.
+
+        Raises:
+            ToolError: the repository is not allowed, git is missing, or the time is over.
+        """
+        async with self._in_time(kind):
+            repository = await trio.to_thread.run_sync(self.repositories.find, repo_path, limiter=ctx.server.threads)
+            binary = await self.binary(ctx)
+            progress = Progress(ctx, "git", kind is Kind.NETWORK)
+            work = Work(self, repository, binary, kind, progress)
+            if kind is Kind.READ:
+                await work.survey()
+                yield work
+            else:
+                async with self._one_writer(repository.common_dir):
+                    await work.survey()
+                    yield work
+
+    @asynccontextmanager
+    async def open_folder(self, ctx: Context, folder: str) -> AsyncIterator[Work]:
+        """Work in a folder that holds no repository yet, with a remote.
+
+        Raises:
+            ToolError: git is missing, or the time is over.
+        """
+        async with self._in_time(Kind.NETWORK):
+            binary = await self.binary(ctx)
+            nowhere = Repository(root=folder, git_dir="", common_dir="")
+            async with self._one_writer(folder):
+                yield Work(self, nowhere, binary, Kind.NETWORK, Progress(ctx, "git", talks=True))
+
+    async def binary(self, ctx: Context) -> Binary:
+        """The git command; it is looked for until it has been found once.
+
+        Raises:
+            ToolError: there is none, or it is too old.
+        """
+        if self._binary is None:
+            path = await trio.to_thread.run_sync(find_git, self.config.git, limiter=ctx.server.threads)
+            env = environment(self.config, Kind.READ, root=os.sep, is_bare=False)
+            output = await self.run(
+                Command(argv=(path, "version"), cwd=os.sep, env=env, limit=1000), Progress(ctx, "git", talks=False)
+            )
+            self._binary = Binary(path=path, version=read_version(text_of(output.stdout)))
+        return self._binary
+
+    async def run(self, command: Command, progress: Progress) -> Output:
+        """Run a command as soon as there is room for another process."""
+        async with self._processes:
+            return await run(command, progress)
+
+    @asynccontextmanager
+    async def _in_time(self, kind: Kind) -> AsyncIterator[None]:
+        config = self.config
+        seconds = {
+            Kind.READ: config.read_timeout,
+            Kind.WRITE: config.write_timeout,
+            Kind.NETWORK: config.network_timeout,
+        }[kind]
+        try:
+            with trio.fail_after(seconds):
+                await trio.lowlevel.checkpoint()  # what is cancelled already does not begin
+                yield
+        except trio.TooSlowError as error:
+            raise ToolError(
+                f"git did not finish within {seconds:g} seconds and was stopped; ask for less, or raise "
+                f"{kind.value}_timeout in [plugins.git]"
+            ) from error
+
+    @asynccontextmanager
+    async def _one_writer(self, data: str) -> AsyncIterator[None]:
+        """Keep two changes of one repository apart; other programs are kept apart by git's own lock files."""
+        lock, waiting = self._writing.get(data, (trio.Lock(), 0))
+        self._writing[data] = lock, waiting + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, waiting = self._writing.pop(data)
+            if waiting > 1:
+                self._writing[data] = lock, waiting - 1
+
+
+@define(eq=False, repr=False)
+class Work:
+    """One call's work in one repository."""
+
+    access: Access
+    repository: Repository
+    binary: Binary
+    kind: Kind
+    progress: Progress
+    _programs: tuple[str, ...] = field(init=False, default=())
+
+    @property
+    def config(self) -> Config:
+        return self.access.config
+
+    @property
+    def root(self) -> str:
+        return self.repository.root
+
+    async def survey(self) -> None:
+        """Look at what the repository's own configuration says of programs and of another work tree.
+
+        Raises:
+            ToolError: its work tree is elsewhere.
+        """
+        arguments = ("config", "-z", "--show-scope", "--get-regexp", _SURVEYED)
+        output = await self.git(*arguments, kind=Kind.READ, codes=(0, 1))
+        if output.cut:
+            raise ToolError(f"expected a configuration of at most {LISTING} bytes @ {printable(self.root)}")
+        programs: list[str] = []
+        parts = os.fsdecode(output.stdout).split("\0")  # a name need not be UTF-8, and goes back as it came
+        for scope, setting in zip(parts[::2], parts[1::2], strict=False):
+            key, _, value = setting.partition("\n")
+            if scope not in _OWN:
+                continue
+            if key != "core.worktree":
+                programs.append(key)
+                continue
+            tree = await trio.to_thread.run_sync(os.path.realpath, os.path.join(self.repository.git_dir, value))
+            if tree != self.root:
+                raise ToolError(
+                    f"not an allowed repository: core.worktree of {printable(self.root)} is {printable(value)!r}"
+                )
+        self._programs = tuple(programs)
+
+    async def git(
+        self,
+        *arguments: str,
+        kind: Kind | None = None,
+        stdin: bytes = b"",
+        skip: int = 0,
+        limit: int = LISTING,
+        codes: Sequence[int] = (0,),
+    ) -> Output:
+        """Run a git command.
+
+        Args:
+            arguments: without the ``git``; values from outside have been checked.
+            kind: what it may do, where that is less than what the call may do.
+            skip: bytes of output that are dropped first.
+            limit: bytes of output that are kept then; with more the command is ended, and the output ``cut``.
+            codes: the exit codes that are no failure.
+
+        Raises:
+            ToolError: it failed; the message is git's.
+        """
+        self.progress.what = f"git {arguments[0]}"
+        command = Command(
+            argv=(self.binary.path, "--no-pager", *arguments),
+            cwd=self.root,
+            env=self._environment(kind or self.kind),
+            stdin=stdin,
+            skip=skip,
+            limit=limit,
+        )
+        output = await self.access.run(command, self.progress)
+        if output.code not in codes and not output.cut:
+            raise ToolError(f"git {arguments[0]} failed: {reason_of(output)}")
+        return output
+
+    async def text(self, *arguments: str, codes: Sequence[int] = (0,)) -> str:
+        """What a command for reading says, without the line end; empty where its exit code is not 0 and fine."""
+        output = await self.git(*arguments, kind=Kind.READ, codes=codes)
+        return text_of(output.stdout).rstrip("\n") if output.code == 0 else ""
+
+    async def resolve(self, revision: str, where: str, *, with_path: bool = False) -> str:
+        """The id of the commit that a revision names; with a path, of whatever it names.
+
+        Raises:
+            ToolError: it is no revision, or names nothing.
+        """
+        check_revision(revision, where, with_path=with_path)
+        wanted = revision if with_path else f"{revision}^{{commit}}"
+        found = await self.text("rev-parse", "--verify", "--quiet", "--end-of-options", wanted, codes=(0, 1, 128))
+        if not re.fullmatch(_ID, found):
+            unborn = " (nothing has been committed yet)" if revision == "HEAD" else ""
+            raise ToolError(f"no such revision @ {where}: {printable(revision, 200)!r}{unborn}")
+        return found
+
+    async def resolve_range(self, revision: str, where: str) -> tuple[str, str, str]:
+        """A revision, or two of them: ``a..b``, ``a...b``; a side that is left out is HEAD.
+
+        Returns:
+            The first id, the dots, and the second id; the latter two are empty for one revision.
+        """
+        for dots in ("...", ".."):
+            if dots in revision:
+                first, _, second = revision.partition(dots)
+                return await self.resolve(first or "HEAD", where), dots, await self.resolve(second or "HEAD", where)
+        return await self.resolve(revision, where), "", ""
+
+    async def check_name(self, space: str, name: str, where: str) -> str:
+        """The whole name of a branch or tag: no option, and nothing that makes a refspec (``:``, ``+``) or pattern.
+
+        Args:
+            space: ``refs/heads/`` or ``refs/tags/``.
+
+        Raises:
+            ToolError: git would not take it for a name.
+        """
+        check_name(name, where)
+        output = await self.git("check-ref-format", space + name, kind=Kind.READ, codes=(0, 1))
+        if output.code:
+            raise ToolError(
+                f"expected a name that git allows (git help check-ref-format) @ {where}, got {printable(name, 200)!r}"
+            )
+        return space + name
+
+    async def head(self) -> tuple[str | None, str | None]:
+        """The branch that is checked out, and its commit; None for a detached HEAD, and before the first commit."""
+        branch = await self.text("symbolic-ref", "--quiet", "--short", "HEAD", codes=(0, 1))
+        commit = await self.text("rev-parse", "--verify", "--quiet", "HEAD^{commit}", codes=(0, 1, 128))
+        return branch or None, commit or None
+
+    def _environment(self, kind: Kind) -> Mapping[str, str]:
+        return environment(self.config, kind, root=self.root, is_bare=self.repository.is_bare, programs=self._programs)
+
+
+def reason_of(output: Output) -> str:
+    """Why a command failed, in its own words; the end of what it said."""
+    said = said_by(output)
+    if "index.lock" in said:
+        said += "\nanother git process is at work in this repository, or one was killed there"
+    return said or f"exit code {output.code}"
+
+
+def said_by(output: Output) -> str:
+    """What a command and its hooks said, messages last; at most the last 2000 characters, no secrets in its URLs."""
+    whole = text_of(output.stdout[-_LONGEST_SAID:] + b"\n" + output.stderr).replace("\r", "\n")
+    lines = [line.rstrip() for line in whole.split("\n") if line.strip() and not line.startswith("hint: ")]
+    said = redacted("\n".join(printable(line, 500) for line in lines[-50:]))
+    return said if len(said) <= _LONGEST_SAID else "…" + said[-_LONGEST_SAID:]

@@ -1,0 +1,153 @@
+"""What a client may give: the types of the tools' parameters, and the checks before git sees a value.
+
+Called by ``Work`` and the tools. The one rule: a value is data. Nothing that begins with ``-`` stands where git looks
+for options or revisions; a revision becomes the id of an object before it is used; paths stand behind ``--``, without
+magic.
+
+Source: gitrevisions(7); gitglossary(7), "pathspec"; git-check-ref-format(1).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta
+
+from mcptrio.errors import ToolError
+
+from .text import printable
+
+__all__ = [
+    "LARGEST",
+    "Cursor",
+    "Limit",
+    "MaxBytes",
+    "Paths",
+    "RepoPath",
+    "StartIndex",
+    "check_name",
+    "check_paths",
+    "check_plain",
+    "check_revision",
+    "limit_of",
+    "offset_of",
+]
+
+LARGEST = 2**53 - 1
+"""The largest integer that every JSON reader keeps."""
+
+DEFAULT_BYTES = 64 * 1024
+DEFAULT_ENTRIES = 100
+
+RepoPath = Annotated[
+    str,
+    Meta(
+        max_length=4096,
+        description="The repository: its name or an absolute path to it or into it, as git_list_repositories shows. "
+        "May be left out where there is only one.",
+    ),
+]
+StartIndex = Annotated[
+    int, Meta(ge=0, le=LARGEST, description="Begin at this byte of the output: the next_index of the answer before.")
+]
+MaxBytes = Annotated[
+    Annotated[int, Meta(ge=100, le=LARGEST)] | None,
+    "At most this many bytes of output; 65536 unless told, and never more than the server allows.",
+]
+Limit = Annotated[
+    Annotated[int, Meta(ge=1, le=LARGEST)] | None,
+    "At most this many entries; 100 unless told, and never more than the server allows.",
+]
+Cursor = Annotated[
+    Annotated[str, Meta(max_length=200)] | None, "The next_cursor of the answer before, for what comes next."
+]
+Paths = Annotated[
+    Annotated[list[Annotated[str, Meta(min_length=1, max_length=4096)]], Meta(max_length=200)] | None,
+    "Only these files and folders, relative to the top of the repository; globs such as *.py are allowed.",
+]
+
+_CONTROL = r"[\x00-\x1f\x7f]"
+_LONGEST_REVISION = 4096
+
+
+def check_plain(value: str, where: str) -> str:
+    """A value that follows ``=`` or stands in a place of its own: no control characters, no leading dash.
+
+    Raises:
+        ToolError: it does not fit.
+    """
+    if value.startswith("-") or re.search(_CONTROL, value):
+        raise ToolError(f"expected a value without a leading '-' or control characters @ {where}, got {_shown(value)}")
+    return value
+
+
+def check_revision(value: str, where: str, *, with_path: bool = False) -> str:
+    """A revision such as ``main``, ``HEAD~2``, ``v1.0``, ``stash@{0}`` or an id.
+
+    Args:
+        with_path: ``rev:path`` is fine too.
+
+    Raises:
+        ToolError: it does not fit.
+    """
+    if not value or value[0] in "-^" or len(value) > _LONGEST_REVISION or re.search(_CONTROL, value):
+        raise ToolError(f"expected a revision such as 'main' or 'HEAD~1' @ {where}, got {_shown(value)}")
+    if ":" in value and not with_path:
+        raise ToolError(f"expected a revision without ':' @ {where}, got {_shown(value)}")
+    return value
+
+
+def check_name(value: str, where: str) -> str:
+    """The name of a branch or tag; git checks the rest of its form.
+
+    Raises:
+        ToolError: it does not fit.
+    """
+    if not value or value.startswith("-") or len(value) > 250 or re.search(_CONTROL, value) or "@{" in value:
+        raise ToolError(f"expected the name of a branch or tag @ {where}, got {_shown(value)}")
+    return value
+
+
+def check_paths(paths: Sequence[str] | None, root: str, where: str) -> list[str]:
+    """Paths relative to the root, which git is given behind ``--``.
+
+    Raises:
+        ToolError: one leads out of the work tree, or begins with ``:``, which would be magic.
+    """
+    checked: list[str] = []
+    for number, path in enumerate(paths or ()):
+        place = f"{where}[{number}]"
+        if not path or "\0" in path or path.startswith(":"):
+            raise ToolError(f"expected a path (one that begins with ':' as './:…') @ {place}, got {_shown(path)}")
+        absolute = os.path.normpath(os.path.join(root, path))
+        if os.path.commonpath((absolute, root)) != root:
+            raise ToolError(f"expected a path inside the repository @ {place}, got {_shown(path)}")
+        relative = os.path.relpath(absolute, root)
+        # The slash at the end of a glob says "folders only", and "./" keeps a leading colon from being magic.
+        checked.append(("./" if relative.startswith(":") else "") + relative + ("/" if path.endswith("/") else ""))
+    return checked
+
+
+def limit_of(given: int | None, ceiling: int, default: int = DEFAULT_ENTRIES) -> int:
+    """How much is answered: what was asked for, within what the operator allows."""
+    return min(default if given is None else given, ceiling)
+
+
+def offset_of(cursor: str | None) -> int:
+    """The number of entries before a page, from the cursor that ``str`` of that number has made.
+
+    Raises:
+        ToolError: the cursor is not one of ours.
+    """
+    if cursor is None:
+        return 0
+    if not re.fullmatch(r"[0-9]{1,9}", cursor):
+        raise ToolError(f"expected a next_cursor of an earlier answer @ cursor, got {_shown(cursor)}")
+    return int(cursor)
+
+
+def _shown(value: str) -> str:
+    return repr(printable(value, 100))

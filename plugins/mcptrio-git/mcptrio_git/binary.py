@@ -1,0 +1,56 @@
+"""The git command: found once, its version checked.
+
+Called by ``Access`` before the first git process. The one rule: the command is an absolute path from then on, so a
+repository that is the working directory cannot bring its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+
+from attrs import frozen
+
+from mcptrio.errors import ToolError
+
+__all__ = ["OLDEST", "Binary", "find_git", "read_version"]
+
+OLDEST = (2, 36)
+"""The first with ``git worktree list -z``; those before lack fixes of what a foreign repository may do besides."""
+
+_VERSION = r"git version (\d+)\.(\d+)"
+
+
+@frozen(kw_only=True, eq=False, repr=False)
+class Binary:
+    """A git command that is new enough."""
+
+    path: str
+    version: tuple[int, int]
+
+
+def find_git(command: str) -> str:
+    """The absolute path of the command. Blocks.
+
+    Raises:
+        ToolError: there is none.
+    """
+    found = shutil.which(os.path.expanduser(command))
+    if found is None:
+        raise ToolError(f"the git command {command!r} was not found; install git, or set git in [plugins.git]")
+    return os.path.abspath(found)
+
+
+def read_version(output: str) -> tuple[int, int]:
+    """The version from what ``git version`` says.
+
+    Raises:
+        ToolError: it is too old, or not git.
+    """
+    found = re.match(_VERSION, output)
+    version = (int(found[1]), int(found[2])) if found else None
+    if version is None or version < OLDEST:
+        needed = ".".join(map(str, OLDEST))
+        raise ToolError(f"expected git {needed} or newer, got {output.strip()[:100]!r}; set git in [plugins.git]")
+    return version

@@ -1,0 +1,235 @@
+"""The tools that make and change branches, tags and stashes: create, check out, merge, put aside.
+
+Marked for mcptrio, registered by the plugin where ``allow_write`` is on. The one rule: nothing that is committed is
+rewritten, and no file of the work tree is overwritten that git would have to be forced to overwrite.
+
+Source: ``git_create_branch`` and ``git_checkout`` of the reference git server (2026.10.19); the others are what its
+users have asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import trio
+from attrs import frozen
+from msgspec import Meta, Struct
+
+from mcptrio import Context, ToolError, tool
+
+from .access import Access, Work, reason_of, said_by
+from .arguments import RepoPath, check_revision
+from .environment import Kind
+from .text import named, printable
+
+__all__ = ["Branching", "Created", "Head", "StashDone"]
+
+_Name = Annotated[str, Meta(min_length=1, max_length=250)]
+_Revision = Annotated[str, Meta(max_length=1000)]
+_Message = Annotated[str, Meta(max_length=100_000)]
+_UNDOING = 30.0
+"""Seconds for giving a merge up, whatever happens to the call."""
+_Index = Annotated[int, Meta(ge=0, le=100_000, description="Which stash: 0 is the newest, as git_stash_list shows.")]
+
+
+class Created(Struct, frozen=True, kw_only=True):
+    """A branch or tag that was made.
+
+    Attributes:
+        name: its name.
+        commit: the commit it points to.
+    """
+
+    name: str
+    commit: str
+
+
+class Head(Struct, frozen=True, kw_only=True):
+    """What is checked out now.
+
+    Attributes:
+        branch: null for a detached HEAD.
+        commit: null before the first commit.
+        previous_branch: what was checked out before; null for a detached HEAD.
+        previous_commit: the commit before.
+        output: what git and the hooks said.
+    """
+
+    branch: str | None
+    commit: str | None
+    previous_branch: str | None
+    previous_commit: str | None
+    output: str
+
+
+class StashDone(Struct, frozen=True, kw_only=True):
+    """What became of a stash.
+
+    Attributes:
+        commit: the id of the stash; null where there was nothing to put aside. A dropped one can be had back with it
+            for a while.
+        output: what git said.
+    """
+
+    commit: str | None
+    output: str
+
+
+@frozen(eq=False, repr=False)
+class Branching:
+    """The tools that make and change branches, tags and stashes."""
+
+    access: Access
+
+    @tool(title="Git Create Branch", read_only=False, destructive=False, idempotent=False, open_world=False)
+    async def git_create_branch(
+        self,
+        ctx: Context,
+        branch_name: Annotated[_Name, "The name of the new branch."],
+        repo_path: RepoPath = "",
+        base_branch: Annotated[_Revision | None, "Where it begins: a branch, tag or commit; HEAD unless told."] = None,
+    ) -> Created:
+        """Create a branch. It is not checked out."""
+        async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
+            await work.check_name("refs/heads/", branch_name, "branch_name")
+            commit = await work.resolve(base_branch or "HEAD", "base_branch")
+            await work.git("branch", "--no-track", "--", branch_name, commit)
+        return Created(name=branch_name, commit=commit)
+
+    @tool(title="Git Checkout", read_only=False, destructive=False, idempotent=False, open_world=False)
+    async def git_checkout(
+        self,
+        ctx: Context,
+        branch_name: Annotated[_Revision, "A branch; a tag or commit is checked out without a branch."],
+        repo_path: RepoPath = "",
+    ) -> Head:
+        """Switch to a branch. Changes that are not committed are kept; where they are in the way, it fails."""
+        check_revision(branch_name, "branch_name")
+        async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
+            before = await work.head()
+            # "--" behind it: it is a branch or commit, and never the path of a file to be overwritten.
+            output = await work.git(
+                "checkout", "--no-recurse-submodules", "--no-overwrite-ignore", "--no-progress", branch_name, "--"
+            )
+            return await _moved(work, before, said_by(output))
+
+    @tool(title="Git Merge", read_only=False, destructive=False, idempotent=True, open_world=False)
+    async def git_merge(
+        self,
+        ctx: Context,
+        branch_name: Annotated[_Revision, "What is merged: a branch, tag or commit."],
+        repo_path: RepoPath = "",
+        fast_forward: Annotated[
+            Literal["allow", "only", "never"],
+            "Move the branch forward where that is possible; only then; or always make a merge commit.",
+        ] = "allow",
+    ) -> Head:
+        """Merge a branch into the one that is checked out. With conflicts the merge is given up, everything is as it
+        was before, and the conflicting files are named.
+        """
+        async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
+            await work.resolve(branch_name, "branch_name")
+            before = await work.head()
+            how = {"allow": "--ff", "only": "--ff-only", "never": "--no-ff"}[fast_forward]
+            output = await work.git("merge", "--no-edit", "--no-autostash", how, "--", branch_name, codes=(0, 1))
+            if output.code:
+                conflicts: list[str] = []
+                # Whoever cancels now is not left with half a merge.
+                with trio.move_on_after(_UNDOING, shield=True):
+                    conflicts = await _conflicts(work)
+                    if conflicts:
+                        await work.git("merge", "--abort")
+                if not conflicts:
+                    raise ToolError(f"git merge failed: {reason_of(output)}")
+                more = f" and {len(conflicts) - 50} more" if len(conflicts) > 50 else ""
+                raise ToolError(
+                    f"{printable(branch_name, 200)} conflicts in {', '.join(conflicts[:50])}{more}; "
+                    "the merge was given up and nothing is changed"
+                )
+            return await _moved(work, before, said_by(output))
+
+    @tool(title="Git Create Tag", read_only=False, destructive=False, idempotent=False, open_world=False)
+    async def git_create_tag(
+        self,
+        ctx: Context,
+        tag_name: Annotated[_Name, "The name of the new tag."],
+        repo_path: RepoPath = "",
+        revision: Annotated[_Revision, "What it names."] = "HEAD",
+        message: Annotated[_Message | None, "Makes it an annotated tag with this message."] = None,
+    ) -> Created:
+        """Create a tag. An existing one is never moved."""
+        if message is not None and (not message.strip() or "\0" in message):
+            raise ToolError("expected a message @ message, got an empty one or one with NUL")
+        async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
+            await work.check_name("refs/tags/", tag_name, "tag_name")
+            commit = await work.resolve(revision, "revision")
+            annotated = () if message is None else ("--annotate", "--cleanup=whitespace", "--file=-")
+            await work.git("tag", *annotated, "--", tag_name, commit, stdin=(message or "").encode())
+        return Created(name=tag_name, commit=commit)
+
+    @tool(title="Git Stash Push", read_only=False, destructive=False, idempotent=False, open_world=False)
+    async def git_stash_push(
+        self,
+        ctx: Context,
+        repo_path: RepoPath = "",
+        message: Annotated[Annotated[str, Meta(max_length=1000)] | None, "What it is about."] = None,
+        include_untracked: Annotated[bool, "Put untracked files aside too."] = False,
+    ) -> StashDone:
+        """Put the changes of the working tree and the index aside, so that both are as the last commit has them."""
+        async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
+            options = ["--include-untracked"] if include_untracked else []
+            if message:
+                options.append(f"--message={printable(message)}")
+            before = await _stash(work, 0)
+            output = await work.git("stash", "push", *options)
+            after = await _stash(work, 0)
+        return StashDone(commit=None if after == before else after, output=said_by(output))
+
+    @tool(title="Git Stash Pop", read_only=False, destructive=False, idempotent=False, open_world=False)
+    async def git_stash_pop(
+        self,
+        ctx: Context,
+        repo_path: RepoPath = "",
+        stash: _Index = 0,
+        keep: Annotated[bool, "Keep the stash, so that it can be applied again."] = False,
+    ) -> StashDone:
+        """Bring changes back that were put aside. Where files are in the way it fails; with conflicts the files hold
+        markers and the stash is kept.
+        """
+        async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
+            commit = await _wanted_stash(work, stash)
+            output = await work.git("stash", "apply" if keep else "pop", f"stash@{{{stash}}}")
+        return StashDone(commit=commit, output=said_by(output))
+
+    @tool(title="Git Stash Drop", read_only=False, destructive=True, idempotent=False, open_world=False)
+    async def git_stash_drop(self, ctx: Context, repo_path: RepoPath = "", stash: _Index = 0) -> StashDone:
+        """Throw a stash away."""
+        async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
+            commit = await _wanted_stash(work, stash)
+            output = await work.git("stash", "drop", f"stash@{{{stash}}}")
+        return StashDone(commit=commit, output=said_by(output))
+
+
+async def _conflicts(work: Work) -> list[str]:
+    listed = await work.git("diff", "--name-only", "--diff-filter=U", "-z", kind=Kind.READ)
+    return [printable(named(path), 300) for path in listed.stdout.split(b"\0")[:-1]]
+
+
+async def _moved(work: Work, before: tuple[str | None, str | None], said: str) -> Head:
+    branch, commit = await work.head()
+    return Head(branch=branch, commit=commit, previous_branch=before[0], previous_commit=before[1], output=said)
+
+
+async def _stash(work: Work, index: int) -> str:
+    return await work.text("rev-parse", "--verify", "--quiet", f"stash@{{{index}}}", codes=(0, 1, 128))
+
+
+async def _wanted_stash(work: Work, index: int) -> str:
+    """
+    Raises:
+        ToolError: there is no such stash.
+    """
+    commit = await _stash(work, index)
+    if not commit:
+        raise ToolError(f"there is no stash {index} @ stash; git_stash_list shows those there are")
+    return commit

@@ -1,0 +1,142 @@
+"""The tool that clones: a new repository, in the one folder that is configured for it.
+
+Marked for mcptrio, registered by the plugin where ``clone_folder`` is set and ``allow_network`` and ``allow_write`` are
+on. The one rule: a clone is made under a name of its own and gets its place when it is whole, so whatever ends it
+leaves nothing half done there.
+
+Source: git-clone(1), "GIT URLS"; git-remote-ext(1), which is what must not be reached.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import secrets
+import shutil
+from typing import Annotated
+
+import trio
+from attrs import frozen
+from msgspec import Meta, Struct
+
+from mcptrio import Context, ToolError, tool
+
+from .access import Access
+from .arguments import check_name
+from .config import Config
+from .text import printable, redacted
+
+__all__ = ["Cloned", "Cloning", "check_url"]
+
+_URL = r"(?P<scheme>[a-z]+)://(?:(?P<user>[^/@\s]*)@)?(?P<host>[A-Za-z0-9\[][^/@\s]*)?/\S+"
+_SSH = r"(?:[A-Za-z0-9_][\w.-]*@)?[A-Za-z0-9][\w.-]*:(?!:|//)[^\s-]\S*"
+"""``user@host:path``, which is ssh."""
+_NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}"
+
+
+class Cloned(Struct, frozen=True, kw_only=True):
+    """A repository that was cloned.
+
+    Attributes:
+        name: what other tools take as repo_path.
+        branch: what is checked out; null for a detached HEAD.
+        commit: null where the remote is empty.
+    """
+
+    name: str
+    path: str
+    branch: str | None
+    commit: str | None
+
+
+@frozen(eq=False, repr=False)
+class Cloning:
+    """The tool that clones."""
+
+    access: Access
+
+    @tool(title="Git Clone", read_only=False, destructive=False, idempotent=False, open_world=True, timeout=math.inf)
+    async def git_clone(
+        self,
+        ctx: Context,
+        url: Annotated[str, Meta(min_length=1, max_length=2000, description="https://… or ssh://… or user@host:path.")],
+        name: Annotated[
+            Annotated[str, Meta(max_length=100)] | None, "What its folder is called; the end of the URL unless told."
+        ] = None,
+        branch: Annotated[Annotated[str, Meta(max_length=250)] | None, "The branch or tag that is checked out."] = None,
+        depth: Annotated[Annotated[int, Meta(ge=1, le=10**9)] | None, "Only so many of the newest commits."] = None,
+    ) -> Cloned:
+        """Clone a remote repository into the folder that is configured for clones. It can be used from then on.
+        Submodules are not cloned.
+        """
+        config = self.access.config
+        check_url(url, config)
+        called = name or url.rstrip("/").rpartition("/")[2].rpartition(":")[2].removesuffix(".git")
+        if not re.fullmatch(_NAME, called) or called.endswith(".lock"):
+            raise ToolError(
+                f"expected a name of letters, digits, '.', '_' and '-' @ name, got {printable(called, 100)!r}"
+            )
+        options = [] if branch is None else [f"--branch={check_name(branch, 'branch')}"]
+        if depth is not None:
+            options.append(f"--depth={depth}")
+        folder = await trio.to_thread.run_sync(_folder, config)
+        target = os.path.join(folder, called)
+        partial = os.path.join(folder, f".{called}.{secrets.token_hex(4)}.partial")
+        async with self.access.open_folder(ctx, folder) as work:
+            await trio.to_thread.run_sync(_check_free, target)
+            try:
+                await work.git("clone", "--progress", "--no-recurse-submodules", *options, "--", url, partial)
+                await trio.to_thread.run_sync(_settle, partial, target)
+            finally:
+                with trio.CancelScope(shield=True), trio.move_on_after(_REMOVAL):
+                    await trio.to_thread.run_sync(_remove, partial)
+        async with self.access.open(ctx, target) as cloned:
+            head, commit = await cloned.head()
+        return Cloned(name=called, path=target, branch=head, commit=commit)
+
+
+_REMOVAL = 60.0
+"""Seconds for taking half a clone away."""
+
+
+def check_url(url: str, config: Config) -> None:
+    """
+    Raises:
+        ToolError: it is no URL of an allowed protocol, or it holds a password.
+    """
+    found = re.fullmatch(_URL, url)
+    allowed = config.protocols
+    if found is not None and found["scheme"] in allowed and (found["host"] or found["scheme"] == "file"):
+        if found["user"] and ":" in found["user"]:
+            raise ToolError("expected a URL without a password @ url; git's credential helpers are the place for it")
+        return
+    if "ssh" in allowed and re.fullmatch(_SSH, url):
+        return
+    raise ToolError(
+        f"expected a URL of one of the protocols {', '.join(allowed)} @ url, got {printable(redacted(url), 200)!r}"
+    )
+
+
+def _folder(config: Config) -> str:
+    assert config.clone_folder is not None  # the plugin registers the tool only then
+    folder = os.path.realpath(os.path.expanduser(config.clone_folder))
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise ToolError(f"cannot make the folder for clones: {error.strerror}") from error
+    return folder
+
+
+def _check_free(target: str) -> None:
+    if os.path.lexists(target):
+        raise ToolError(f"there is something already: {printable(target)}; give another name")
+
+
+def _settle(partial: str, target: str) -> None:
+    _check_free(target)
+    os.rename(partial, target)
+
+
+def _remove(partial: str) -> None:
+    shutil.rmtree(partial, ignore_errors=True)

@@ -1,0 +1,82 @@
+"""Commits, as a log prints them and as clients get them.
+
+Called by the tools that name commits. The one rule: one format, fields that end in NUL, so no message can pose as
+another commit.
+
+Source: git-log(1), "PRETTY FORMATS" and ``-z``.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from .text import clip, named, text_of
+
+__all__ = ["LOG", "Commit", "Log", "parse_log"]
+
+_FIELDS = ("%H", "%P", "%an", "%ae", "%aI", "%cn", "%cI", "%D", "%s", "%b")
+LOG = ("log", "-z", "--no-color", "--no-show-signature", "--encoding=UTF-8", "--format=tformat:" + "%x00".join(_FIELDS))
+"""The command, to be followed by what is wanted."""
+
+_LONGEST_BODY = 10_000
+"""Characters of one message; a merge may list thousands of others."""
+
+
+class Commit(Struct, frozen=True, kw_only=True):
+    """A commit.
+
+    Attributes:
+        id: its full id.
+        parents: ids; none for a first commit, two or more for a merge.
+        date: when it was authored, ISO 8601.
+        committed: when it was committed, ISO 8601.
+        refs: branches and tags that point to it.
+        body: the message after its first paragraph.
+    """
+
+    id: str
+    parents: tuple[str, ...]
+    author: str
+    email: str
+    date: str
+    committer: str
+    committed: str
+    refs: tuple[str, ...]
+    subject: str
+    body: str
+
+
+class Log(Struct, frozen=True, kw_only=True):
+    """Commits, newest first.
+
+    Attributes:
+        truncated: there are more.
+        next_cursor: give it as cursor to get them.
+    """
+
+    items: tuple[Commit, ...]
+    truncated: bool
+    next_cursor: str | None
+
+
+def parse_log(output: bytes) -> list[Commit]:
+    """The commits of an output of ``LOG``; one that was cut off in the middle is left out."""
+    fields = output.split(b"\0")[:-1]
+    width = len(_FIELDS)
+    return [_commit(fields[start : start + width]) for start in range(0, len(fields) - width + 1, width)]
+
+
+def _commit(fields: list[bytes]) -> Commit:
+    id, parents, author, email, date, committer, committed, refs, subject, body = fields
+    return Commit(
+        id=id.decode("ascii"),
+        parents=tuple(parents.decode("ascii").split()),
+        author=clip(text_of(author), 500),
+        email=clip(text_of(email), 500),
+        date=text_of(date),
+        committer=clip(text_of(committer), 500),
+        committed=text_of(committed),
+        refs=tuple(named(refs).split(", ")) if refs else (),
+        subject=clip(text_of(subject), 1000),
+        body=clip(text_of(body).rstrip("\n"), _LONGEST_BODY),
+    )

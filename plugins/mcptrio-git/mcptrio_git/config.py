@@ -1,0 +1,75 @@
+"""What the operator may set: ``[plugins.git]`` in mcptrio.toml, or ``MCPTRIO_GIT_<KEY>`` in the environment.
+
+Made by mcptrio before the plugin is registered. The one rule: what is not allowed here is not offered at all; without
+``repositories`` no repository is reachable.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attrs import Attribute, field, frozen
+from attrs.validators import ge, le
+
+__all__ = ["PROTOCOLS", "Config"]
+
+PROTOCOLS = ("https", "ssh", "http", "git", "file")
+"""What ``protocols`` may name. ``ext::``, which runs any command, is not among them."""
+
+
+def _check_protocols(_: object, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
+    unknown = [name for name in value if name not in PROTOCOLS]
+    if unknown:
+        raise ValueError(f"{attribute.name}: expected protocols among {', '.join(PROTOCOLS)}, got {unknown[0]!r}")
+
+
+def _check_paths(_: object, attribute: Attribute[tuple[Path, ...]], value: tuple[Path, ...]) -> None:
+    for path in value:
+        if not str(path).strip() or "\0" in str(path):
+            raise ValueError(f"{attribute.name}: expected paths of repositories or folders, got {str(path)!r}")
+
+
+@frozen(kw_only=True)
+class Config:
+    """The settings of the plugin. Sizes are bytes, times seconds."""
+
+    repositories: tuple[Path, ...] = field(default=(), validator=_check_paths)
+    """Repositories that may be used: each is a repository, a path inside one, or a folder of repositories. In a folder
+    everything below counts; of a path inside a repository, that one repository."""
+
+    clone_folder: Path | None = None
+    """The folder new repositories are cloned into, which may then be used; unset, nothing is cloned."""
+
+    allow_write: bool = True
+    """Offer the tools that change a repository on this machine: add, commit, branch, checkout and so on."""
+
+    allow_network: bool = False
+    """Offer the tools that talk to remotes: fetch and push, with ``allow_write`` also pull and clone."""
+
+    hooks: bool = True
+    """Run the hooks of a repository, and the filters and merge drivers its own configuration names, when something is
+    changed. Reading never runs them."""
+
+    protocols: tuple[str, ...] = field(default=("https", "ssh"), validator=_check_protocols)
+    """The protocols remotes may be reached by: ``https``, ``ssh``, ``http``, ``git``, ``file``."""
+
+    git: str = "git"
+    """The git command, a name to be found in PATH or an absolute path; 2.36 or newer."""
+
+    max_output_bytes: int = field(default=1024 * 1024, validator=[ge(1000), le(64 * 1024 * 1024)])
+    """The most bytes of a diff or file in one answer, whatever is asked for; 1000 to 64 MiB."""
+
+    max_entries: int = field(default=1000, validator=[ge(1), le(100_000)])
+    """The most entries of a list in one answer, whatever is asked for; 1 to 100000."""
+
+    max_processes: int = field(default=8, validator=[ge(1), le(1000)])
+    """Git processes at a time; calls beyond wait. 1 to 1000."""
+
+    read_timeout: float = field(default=60.0, validator=[ge(0.1), le(86400)])
+    """Seconds for a call that reads; 0.1 to a day."""
+
+    write_timeout: float = field(default=300.0, validator=[ge(0.1), le(86400)])
+    """Seconds for a call that changes something, hooks included; 0.1 to a day."""
+
+    network_timeout: float = field(default=900.0, validator=[ge(0.1), le(86400)])
+    """Seconds for a call that talks to a remote; 0.1 to a day."""

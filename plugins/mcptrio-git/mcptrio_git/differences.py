@@ -1,0 +1,136 @@
+"""Differences: the text of a diff in pages, and which files it is about.
+
+Called by the tools that show or make changes. The one rule: no program of the repository takes part: no external diff,
+no text conversion, nothing inside submodules.
+
+Source: git-diff(1); gitattributes(5), "Performing text diffs of binary files".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from .access import Work
+from .text import named, page_of
+
+__all__ = ["PLAIN", "Change", "Diff", "FileStat", "list_staged", "read_diff"]
+
+PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short")
+"""For every command that prints differences."""
+
+_MOST_FILES = 500
+
+Kind = Literal["added", "modified", "deleted", "renamed", "copied", "type_changed", "unmerged", "unknown"]
+_KINDS: dict[str, Kind] = {
+    "A": "added",
+    "M": "modified",
+    "D": "deleted",
+    "R": "renamed",
+    "C": "copied",
+    "T": "type_changed",
+    "U": "unmerged",
+}
+
+
+class FileStat(Struct, frozen=True, kw_only=True):
+    """How much of a file has changed.
+
+    Attributes:
+        additions: lines; null for a binary file.
+        deletions: lines; null for a binary file.
+        original_path: where it was, if it was renamed or copied.
+    """
+
+    path: str
+    additions: int | None
+    deletions: int | None
+    original_path: str | None = None
+
+
+class Diff(Struct, frozen=True, kw_only=True):
+    """A diff, or a piece of it.
+
+    Attributes:
+        diff: the unified diff; empty where there is no difference.
+        files: what it is about; only with the first piece, and at most 500.
+        files_truncated: there are more files.
+        truncated: there is more of the diff.
+        next_index: give it as start_index to get it.
+    """
+
+    diff: str
+    files: tuple[FileStat, ...]
+    files_truncated: bool
+    truncated: bool
+    next_index: int | None
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """A file that is not as it was."""
+
+    path: str
+    change: Kind
+
+
+async def read_diff(work: Work, command: Sequence[str], paths: Sequence[str], *, start: int, limit: int) -> Diff:
+    """A piece of a diff.
+
+    Args:
+        command: such as ``("diff", "--cached")``, with ids in the place of revisions.
+        start: the byte at which it begins.
+        limit: bytes.
+    """
+    name, *options = command
+    output = await work.git(name, "--patch", *PLAIN, *options, "--", *paths, skip=start, limit=limit)
+    page = page_of(output.stdout, start=start, cut=output.cut)
+    files: list[FileStat] = []
+    if start == 0 and page.text:
+        stats = await work.git(name, "--numstat", "-z", *PLAIN, *options, "--", *paths)
+        files = _parse_numstat(stats.stdout)
+    return Diff(
+        diff=page.text,
+        files=tuple(files[:_MOST_FILES]),
+        files_truncated=len(files) > _MOST_FILES,
+        truncated=output.cut,
+        next_index=page.next_index,
+    )
+
+
+async def list_staged(work: Work) -> list[Change]:
+    """What would be committed."""
+    output = await work.git(
+        "diff", "--cached", "--name-status", "-z", "--no-renames", "--ignore-submodules=dirty", *PLAIN
+    )
+    fields = output.stdout.split(b"\0")[:-1]
+    return [
+        Change(path=named(path), change=_KINDS.get(named(letter)[:1], "unknown"))
+        for letter, path in zip(fields[::2], fields[1::2], strict=False)
+    ]
+
+
+def _parse_numstat(output: bytes) -> list[FileStat]:
+    fields = output.split(b"\0")[:-1]
+    files: list[FileStat] = []
+    index = 0
+    while index < len(fields):
+        added, _, rest = fields[index].partition(b"\t")
+        deleted, _, path = rest.partition(b"\t")
+        index += 1
+        original = None
+        if not path:  # renamed: the two paths follow
+            if index + 2 > len(fields):
+                break
+            original, path = fields[index], fields[index + 1]
+            index += 2
+        files.append(
+            FileStat(
+                path=named(path),
+                additions=None if added == b"-" else int(added),
+                deletions=None if deleted == b"-" else int(deleted),
+                original_path=None if original is None else named(original),
+            )
+        )
+    return files

@@ -1,0 +1,125 @@
+"""The environment and configuration that every git process is given.
+
+Called by ``Work``. The one rule: what runs a program, asks a question, or goes somewhere else is switched off here,
+once, for all commands; what a command may do beyond is said by its ``Kind``.
+
+Source: git(1), "Environment Variables"; git-config(1); githooks(5).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from enum import Enum
+
+from .config import Config
+
+__all__ = ["Kind", "environment"]
+
+
+class Kind(Enum):
+    """What a command may do."""
+
+    READ = "read"
+    """Neither change anything nor run anything but git."""
+    WRITE = "write"
+    """Change the repository, and run its hooks where ``Config.hooks`` allows; where the network is allowed, also fetch
+    what a partial clone lacks."""
+    NETWORK = "network"
+    """Reach remotes, and otherwise as ``WRITE``."""
+
+
+_KEPT = frozenset(
+    {
+        # Who commits, and how the operator reaches remotes and installs git; the rest of GIT_* is taken away, for it
+        # may point to another repository or name a program.
+        *("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"),
+        *("GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSH_VARIANT", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_EXEC_PATH"),
+        *("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"),
+    }
+)
+_DROPPED = frozenset({"LANGUAGE", "LC_ALL", "SSH_ASKPASS", "PAGER", "LESS", "EDITOR", "VISUAL"})
+
+_VARIABLES = {
+    "LC_ALL": "C",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "",  # set and empty: no program is asked, not even SSH_ASKPASS
+    "SSH_ASKPASS_REQUIRE": "never",
+    "GCM_INTERACTIVE": "never",
+    "GIT_EDITOR": ":",
+    "GIT_SEQUENCE_EDITOR": ":",
+    "GIT_MERGE_AUTOEDIT": "no",
+    "GIT_PAGER": "cat",
+}
+
+_SETTINGS = {
+    "core.fsmonitor": "false",
+    "core.pager": "cat",
+    "core.quotePath": "false",
+    "core.askPass": "",
+    "color.ui": "false",
+    "advice.detachedHead": "false",
+    "log.showSignature": "false",
+    "diff.noprefix": "false",
+    "diff.mnemonicPrefix": "false",
+    "diff.relative": "false",
+    "diff.submodule": "short",
+    "i18n.logOutputEncoding": "UTF-8",
+    # Housekeeping would go on in the background after the call.
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "submodule.recurse": "false",
+    "fetch.recurseSubmodules": "false",
+    "push.recurseSubmodules": "no",
+    "http.lowSpeedLimit": "1",
+    "http.lowSpeedTime": "60",
+}
+
+
+def environment(
+    config: Config, kind: Kind, *, root: str, is_bare: bool, programs: Iterable[str] = ()
+) -> Mapping[str, str]:
+    """The whole environment of a git process.
+
+    Args:
+        root: where it runs; it looks for a repository nowhere above.
+        is_bare: ``root`` is a bare repository. Anywhere else git is told to take none for one, since a tree may hold
+            files that look like a bare repository, with a configuration that runs programs.
+        programs: keys of the repository's own configuration that name filters and merge drivers; they are switched
+            off unless the command changes something and ``Config.hooks`` is on.
+    """
+    variables = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in _DROPPED and (not name.startswith("GIT_") or name in _KEPT)
+    }
+    variables.update(_VARIABLES)
+    variables["GIT_CEILING_DIRECTORIES"] = os.path.dirname(root)
+    # An empty list allows no protocol. Of a partial clone a read cannot fetch what is missing then; a checkout can,
+    # where there is a network.
+    talks = kind is Kind.NETWORK or (kind is Kind.WRITE and config.allow_network)
+    variables["GIT_ALLOW_PROTOCOL"] = ":".join(config.protocols) if talks else ""
+    if not talks:
+        variables["GIT_NO_LAZY_FETCH"] = "1"
+    settings = {**_SETTINGS, "safe.bareRepository": "all" if is_bare else "explicit"}
+    if kind is Kind.READ:
+        variables["GIT_OPTIONAL_LOCKS"] = "0"
+    if kind is Kind.READ or not config.hooks:
+        settings["core.hooksPath"] = os.devnull
+        for key in programs:
+            settings.update(_without(key))
+    # By the environment and not by -c: there a key may hold "=".
+    variables["GIT_CONFIG_COUNT"] = str(len(settings))
+    for number, (key, value) in enumerate(settings.items()):
+        variables[f"GIT_CONFIG_KEY_{number}"] = key
+        variables[f"GIT_CONFIG_VALUE_{number}"] = value
+    return variables
+
+
+def _without(key: str) -> Mapping[str, str]:
+    """Settings that switch a filter or merge driver off."""
+    section, _, rest = key.partition(".")
+    name = rest.rpartition(".")[0]
+    if section == "merge":
+        return {key: "false"}  # it fails, so the file is left as a conflict; an empty one would succeed
+    return {key: "", f"filter.{name}.required": "false"}

@@ -1,0 +1,221 @@
+"""Smaller lists, as clients get them: matches of a search, stashes, work trees, remotes, repositories.
+
+Called by the tools that look around. The one rule: a value and the reading of what git prints for it stand together.
+
+Source: git-grep(1), git-stash(1), git-worktree(1), git-config(1).
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from .text import clip, named, redacted, text_of
+
+__all__ = [
+    "Match",
+    "Matches",
+    "Remote",
+    "Remotes",
+    "RepositoryEntry",
+    "RepositoryList",
+    "Stash",
+    "Stashes",
+    "Worktree",
+    "Worktrees",
+    "parse_matches",
+    "parse_remotes",
+    "parse_stashes",
+    "parse_worktrees",
+]
+
+_LONGEST_LINE = 1000
+
+
+class Match(Struct, frozen=True, kw_only=True):
+    """A line that matches.
+
+    Attributes:
+        line: its number, from 1.
+        column: the byte at which the first match begins, from 1.
+    """
+
+    path: str
+    line: int
+    column: int
+    text: str
+
+
+class Matches(Struct, frozen=True, kw_only=True):
+    """Matching lines, file by file.
+
+    Attributes:
+        truncated: there are more.
+        next_cursor: give it as cursor to get them.
+    """
+
+    items: tuple[Match, ...]
+    truncated: bool
+    next_cursor: str | None
+
+
+class Stash(Struct, frozen=True, kw_only=True):
+    """Changes that were put aside.
+
+    Attributes:
+        name: such as stash@{0}; git_show shows what is in it.
+        date: when, ISO 8601.
+    """
+
+    name: str
+    commit: str
+    date: str
+    message: str
+
+
+class Stashes(Struct, frozen=True, kw_only=True):
+    """Stashes, newest first.
+
+    Attributes:
+        truncated: there are more.
+        next_cursor: give it as cursor to get them.
+    """
+
+    items: tuple[Stash, ...]
+    truncated: bool
+    next_cursor: str | None
+
+
+class Worktree(Struct, frozen=True, kw_only=True):
+    """A work tree of the repository.
+
+    Attributes:
+        branch: what is checked out; null for a detached HEAD or a bare repository.
+        commit: the id of what is checked out; null for a bare repository.
+        locked: why it must not be removed; empty where no reason was given, null where it is not locked.
+        prunable: why git would forget it; null where it would not.
+    """
+
+    path: str
+    commit: str | None
+    branch: str | None
+    bare: bool
+    locked: str | None
+    prunable: str | None
+
+
+class Worktrees(Struct, frozen=True, kw_only=True):
+    """Work trees, the main one first.
+
+    Attributes:
+        truncated: there are more.
+        next_cursor: give it as cursor to get them.
+    """
+
+    items: tuple[Worktree, ...]
+    truncated: bool
+    next_cursor: str | None
+
+
+class Remote(Struct, frozen=True, kw_only=True):
+    """Another place of the repository.
+
+    Attributes:
+        url: where it is fetched from, without passwords.
+        push_url: where it is pushed to, if that is somewhere else.
+    """
+
+    name: str
+    url: str
+    push_url: str | None
+
+
+class Remotes(Struct, frozen=True, kw_only=True):
+    """Remotes in order of name.
+
+    Attributes:
+        truncated: there are more.
+        next_cursor: give it as cursor to get them.
+    """
+
+    items: tuple[Remote, ...]
+    truncated: bool
+    next_cursor: str | None
+
+
+class RepositoryEntry(Struct, frozen=True, kw_only=True):
+    """A repository that may be used."""
+
+    name: str
+    path: str
+
+
+class RepositoryList(Struct, frozen=True, kw_only=True):
+    """The repositories that may be used.
+
+    Attributes:
+        writable: there are tools that change them.
+        truncated: there are more.
+        next_cursor: give it as cursor to get them.
+    """
+
+    items: tuple[RepositoryEntry, ...]
+    writable: bool
+    truncated: bool
+    next_cursor: str | None
+
+
+def parse_matches(output: bytes, skip: int, most: int) -> list[Match]:
+    """Matches ``skip`` to ``skip + most`` of an output of ``git grep -z -n --column``."""
+    matches: list[Match] = []
+    for line in output.split(b"\n")[skip : skip + most]:
+        path, *rest = line.split(b"\0", 3)
+        if len(rest) == 3:
+            number, column, text = rest
+            shown = clip(text_of(text).rstrip("\r"), _LONGEST_LINE)
+            matches.append(Match(path=named(path), line=int(number), column=int(column), text=shown))
+    return matches
+
+
+def parse_stashes(output: bytes) -> list[Stash]:
+    """The stashes of an output in the format ``%gd%x00%H%x00%cI%x00%gs`` with ``-z``."""
+    fields = output.split(b"\0")[:-1]
+    return [
+        Stash(name=named(name), commit=named(commit), date=named(date), message=clip(text_of(message), 1000))
+        for name, commit, date, message in zip(fields[::4], fields[1::4], fields[2::4], fields[3::4], strict=False)
+    ]
+
+
+def parse_worktrees(output: bytes) -> list[Worktree]:
+    """The work trees of an output of ``git worktree list --porcelain -z``."""
+    trees: list[Worktree] = []
+    for block in output.split(b"\0\0"):
+        facts: dict[str, str] = {}
+        for line in block.split(b"\0"):
+            key, _, value = named(line).partition(" ")
+            facts[key] = value
+        if "worktree" in facts:
+            branch = facts.get("branch")
+            trees.append(
+                Worktree(
+                    path=facts["worktree"],
+                    commit=facts.get("HEAD"),
+                    branch=None if branch is None else branch.removeprefix("refs/heads/"),
+                    bare="bare" in facts,
+                    locked=facts.get("locked"),
+                    prunable=facts.get("prunable"),
+                )
+            )
+    return trees
+
+
+def parse_remotes(output: bytes) -> list[Remote]:
+    """The remotes of an output of ``git config -z --get-regexp`` for their URLs."""
+    urls: dict[str, dict[str, str]] = {}
+    for setting in output.split(b"\0")[:-1]:
+        key, _, value = named(setting).partition("\n")
+        name, _, what = key.removeprefix("remote.").rpartition(".")
+        urls.setdefault(name, {}).setdefault(what, clip(redacted(value), 1000))
+    return [
+        Remote(name=name, url=found.get("url", ""), push_url=found.get("pushurl"))
+        for name, found in sorted(urls.items())
+    ]

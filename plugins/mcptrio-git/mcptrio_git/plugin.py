@@ -1,0 +1,42 @@
+"""What is offered under a configuration.
+
+Called by the hooks. The one rule: what the configuration does not allow is not registered, so a client does not even
+see it.
+"""
+
+from __future__ import annotations
+
+from .access import Access
+from .branching import Branching
+from .config import Config
+from .looking import Looking
+from .prompts import Prompts
+from .reading import Reading
+from .resources import RepositoryResources
+from .staging import Staging
+
+__all__ = ["objects_of"]
+
+
+def objects_of(config: Config) -> tuple[object, ...]:
+    """The objects whose methods are the tools, resources, prompts and completions."""
+    access = Access(config)
+    objects: list[object] = [Reading(access), Looking(access), RepositoryResources(access), Prompts(access)]
+    if config.allow_write:
+        objects += [Staging(access), Branching(access)]
+    if config.allow_network:
+        objects += _talking(access)
+    return tuple(objects)
+
+
+def _talking(access: Access) -> list[object]:
+    # Imported here, since most servers do not talk to remotes and all of them start.
+    from .cloning import Cloning
+    from .remotes import Fetching, Pulling
+
+    objects: list[object] = [Fetching(access)]
+    if access.config.allow_write:
+        objects.append(Pulling(access))
+        if access.config.clone_folder is not None:
+            objects.append(Cloning(access))
+    return objects

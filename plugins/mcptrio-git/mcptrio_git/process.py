@@ -1,0 +1,178 @@
+"""One run of a command: bounded in bytes, cancellable, and nothing of it left afterwards.
+
+Called by ``Work`` for each git process. The one rule: whatever ends the run (its end, enough output, a cancellation, a
+deadline), the whole process group has ended before ``run`` returns: SIGTERM first, so that git removes its lock files,
+SIGKILL after ``GRACE``.
+
+Memory: ``limit`` bytes of output are kept, and when more comes the command is ended; of what it says on standard error
+the last ``MESSAGES`` bytes are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+import trio
+from attrs import define, field, frozen
+
+from mcptrio.errors import ConnectionClosed, ToolError
+from mcptrio.transports.child_process import ChildProcess, start_process
+
+__all__ = ["GRACE", "MESSAGES", "Command", "Listener", "Output", "run"]
+
+GRACE = 3.0
+"""Seconds between SIGTERM and SIGKILL: git needs milliseconds to remove its lock files, a hook perhaps more."""
+
+MESSAGES = 16 * 1024
+"""Bytes of standard error that are kept: its end, where the reason is."""
+
+_CHUNK = 64 * 1024
+_TICK = 1.0
+_LINGER = 1.0
+"""Seconds that a pipe may stay open after the command has ended; what still holds it is a child it has left behind."""
+
+
+class Listener(Protocol):
+    """Who is told how a run goes on."""
+
+    async def tick(self) -> None:
+        """Called once a second."""
+        ...
+
+    async def hear(self, message: bytes) -> None:
+        """Called with each piece of standard error."""
+        ...
+
+
+@frozen(kw_only=True, eq=False, repr=False)
+class Command:
+    """What is run, and how much of its output is kept."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str]
+    stdin: bytes = b""
+    skip: int = 0
+    """Bytes of output that are dropped first."""
+    limit: int
+    """Bytes of output that are kept then."""
+
+
+@frozen(kw_only=True, eq=False, repr=False)
+class Output:
+    """What came of it."""
+
+    code: int
+    """The exit code; the negative number of a signal. Of no meaning where ``cut``."""
+    stdout: bytes
+    stderr: bytes
+    cut: bool
+    """There was more output than ``limit``, and the command was ended."""
+
+
+async def run(command: Command, listener: Listener) -> Output:
+    """Run a command to its end, or until it has said enough.
+
+    Raises:
+        ToolError: it cannot be started.
+    """
+    try:
+        process = start_process(command.argv, env=command.env, cwd=command.cwd)
+    except (ConnectionClosed, ValueError) as error:
+        raise ToolError(str(error)) from error
+    stdin, stdout, stderr = (
+        trio.lowlevel.FdStream(descriptor) for descriptor in (process.stdin, process.stdout, process.stderr)
+    )
+    collected = _Collected(skip=command.skip, limit=command.limit)
+    messages = bytearray()
+
+    async def read_messages() -> None:
+        async for piece in stderr:
+            messages.extend(piece)
+            del messages[:-MESSAGES]
+            await listener.hear(bytes(piece))
+
+    try:
+        async with trio.open_nursery() as nursery:
+            readers = _Readers(left=2)
+            stopped = trio.Event()
+            nursery.start_soon(readers.run, lambda: collected.read(stdout, stopped))
+            nursery.start_soon(readers.run, read_messages)
+            nursery.start_soon(_feed, stdin, command.stdin)
+            nursery.start_soon(_tick, listener)
+            nursery.start_soon(_wait, process, stopped)
+            await stopped.wait()
+            if not collected.cut:
+                with trio.move_on_after(_LINGER):
+                    await readers.done.wait()
+            nursery.cancel_scope.cancel()
+    finally:
+        for stream in (stdin, stdout, stderr):
+            stream.close()
+        with trio.CancelScope(shield=True):  # bounded: GRACE, and KILLED of child_process
+            await process.end(exit=0, terminate=GRACE)
+    code = process.returncode
+    return Output(
+        code=-1 if code is None else code,
+        stdout=bytes(collected.kept),
+        stderr=bytes(messages),
+        cut=collected.cut,
+    )
+
+
+@define(eq=False, repr=False)
+class _Collected:
+    """Standard output, as much as is wanted."""
+
+    skip: int
+    limit: int
+    kept: bytearray = field(init=False, factory=bytearray)
+    cut: bool = field(init=False, default=False)
+
+    async def read(self, stream: trio.lowlevel.FdStream, stopped: trio.Event) -> None:
+        left = self.skip
+        while piece := await stream.receive_some(_CHUNK):
+            if left >= len(piece):
+                left -= len(piece)
+                continue
+            self.kept.extend(memoryview(piece)[left:])
+            left = 0
+            if len(self.kept) > self.limit:
+                del self.kept[self.limit :]
+                self.cut = True
+                stopped.set()
+                return
+
+
+@define(eq=False, repr=False)
+class _Readers:
+    """How many pipes are still open."""
+
+    left: int
+    done: trio.Event = field(init=False, factory=trio.Event)
+
+    async def run(self, read: Callable[[], Awaitable[None]]) -> None:
+        await read()
+        self.left -= 1
+        if not self.left:
+            self.done.set()
+
+
+async def _feed(stream: trio.lowlevel.FdStream, data: bytes) -> None:
+    try:
+        await stream.send_all(data)
+    except trio.BrokenResourceError:
+        pass  # it does not want to read on; its exit code says whether that is well
+    stream.close()
+
+
+async def _tick(listener: Listener) -> None:
+    while True:
+        await trio.sleep(_TICK)
+        await listener.tick()
+
+
+async def _wait(process: ChildProcess, stopped: trio.Event) -> None:
+    await process.wait()
+    stopped.set()

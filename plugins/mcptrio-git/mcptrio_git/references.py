@@ -1,0 +1,169 @@
+"""Branches and tags, as clients get them.
+
+Called by the tools and the completions. The one rule: references are listed by ``for-each-ref`` in a format of NUL and
+line ends, neither of which the name of a reference or a subject can hold.
+
+Source: git-for-each-ref(1).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from .access import Work
+from .text import clip, named, text_of
+
+__all__ = ["Branch", "Branches", "Tag", "Tags", "list_branches", "list_tags", "names_of"]
+
+_BRANCH = (
+    "%(refname)",
+    "%(refname:short)",
+    "%(HEAD)",
+    "%(objectname)",
+    "%(upstream:short)",
+    "%(upstream:track,nobracket)",
+    "%(committerdate:iso-strict)",
+    "%(symref)",
+    "%(contents:subject)",
+)
+_TAG = (
+    "%(refname:strip=2)",
+    "%(objectname)",
+    "%(*objectname)",
+    "%(objecttype)",
+    "%(creatordate:iso-strict)",
+    "%(taggername)",
+    "%(contents:subject)",
+)
+
+
+class Branch(Struct, frozen=True, kw_only=True):
+    """A branch.
+
+    Attributes:
+        kind: whether it is of this repository, or what was last fetched of a remote's.
+        commit: the id of its newest commit.
+        date: when that was committed, ISO 8601.
+        upstream: the branch it follows.
+        tracking: such as "ahead 1, behind 2", or "gone"; empty where they are equal.
+    """
+
+    name: str
+    kind: Literal["local", "remote"]
+    current: bool
+    commit: str
+    date: str
+    subject: str
+    upstream: str | None
+    tracking: str
+
+
+class Branches(Struct, frozen=True, kw_only=True):
+    """Branches in order of name.
+
+    Attributes:
+        current: what is checked out; null for a detached HEAD.
+        head: the commit that is checked out; null before the first.
+        truncated: there are more.
+        next_cursor: give it as cursor to get them.
+    """
+
+    current: str | None
+    head: str | None
+    items: tuple[Branch, ...]
+    truncated: bool
+    next_cursor: str | None
+
+
+class Tag(Struct, frozen=True, kw_only=True):
+    """A tag.
+
+    Attributes:
+        target: the id of what it names, a commit as a rule.
+        annotated: it has a message of its own; then tagger and subject are the tag's.
+        date: when it was made; of the commit where it is not annotated. ISO 8601.
+    """
+
+    name: str
+    target: str
+    annotated: bool
+    date: str
+    tagger: str | None
+    subject: str
+
+
+class Tags(Struct, frozen=True, kw_only=True):
+    """Tags, newest first.
+
+    Attributes:
+        truncated: there are more.
+        next_cursor: give it as cursor to get them.
+    """
+
+    items: tuple[Tag, ...]
+    truncated: bool
+    next_cursor: str | None
+
+
+async def list_branches(work: Work, spaces: tuple[str, ...], conditions: tuple[str, ...]) -> list[Branch]:
+    """All branches below ``refs/heads`` or ``refs/remotes``.
+
+    Args:
+        conditions: options such as ``--contains=<id>``.
+    """
+    branches: list[Branch] = []
+    for full, name, head, commit, upstream, tracking, date, symref, subject in await _rows(
+        work, _BRANCH, *conditions, *spaces
+    ):
+        if symref:  # refs/remotes/origin/HEAD is another's name
+            continue
+        branches.append(
+            Branch(
+                name=named(name),
+                kind="local" if full.startswith(b"refs/heads/") else "remote",
+                current=head == b"*",
+                commit=named(commit),
+                date=named(date),
+                subject=clip(text_of(subject), 1000),
+                upstream=named(upstream) or None,
+                tracking=named(tracking),
+            )
+        )
+    return branches
+
+
+async def list_tags(work: Work) -> list[Tag]:
+    """All tags."""
+    return [
+        Tag(
+            name=named(name),
+            target=named(peeled or object),
+            annotated=kind == b"tag",
+            date=named(date),
+            tagger=clip(text_of(tagger), 500) or None,
+            subject=clip(text_of(subject), 1000),
+        )
+        for name, object, peeled, kind, date, tagger, subject in await _rows(
+            work, _TAG, "--sort=-creatordate", "refs/tags"
+        )
+    ]
+
+
+async def names_of(work: Work, *spaces: str, most: int = 2000) -> list[str]:
+    """Short names of references, those changed last first.
+
+    Args:
+        spaces: such as ``refs/heads``.
+    """
+    rows = await _rows(work, ("%(refname:short)",), "--sort=-creatordate", f"--count={most}", *spaces)
+    return [named(name) for (name,) in rows]
+
+
+async def _rows(work: Work, fields: tuple[str, ...], *arguments: str) -> list[list[bytes]]:
+    # With NUL at the end too, a row that was cut off is known by its width.
+    format = "%00".join(fields) + "%00"
+    output = await work.git("for-each-ref", f"--format={format}", *arguments)
+    rows = [line.split(b"\0") for line in output.stdout.split(b"\n")]
+    return [row[:-1] for row in rows if len(row) == len(fields) + 1]

@@ -1,0 +1,218 @@
+"""The tools that talk to remotes: fetch, pull, push.
+
+Marked for mcptrio, registered by the plugin where ``allow_network`` is on. The one rule: a remote is one that the
+repository has by name, so neither a URL nor an option can be smuggled in; and history is never overwritten.
+
+Source: git-fetch(1), git-pull(1), git-push(1), "OUTPUT"; the reference git server has none of them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from attrs import frozen
+from msgspec import Meta, Struct
+
+from mcptrio import Context, ToolError, tool
+
+from .access import Access, Work, reason_of, said_by
+from .arguments import RepoPath
+from .environment import Kind
+from .text import clip, named, printable, redacted, text_of
+
+__all__ = ["Fetched", "Fetching", "Pulled", "Pulling", "Pushed", "Reference"]
+
+_Remote = Annotated[str, Meta(max_length=250, description="The name of a remote, as git_remote_list shows.")]
+_Branch = Annotated[Annotated[str, Meta(max_length=250)] | None, "A branch; the one that is checked out unless told."]
+_MOST_REFERENCES = 500
+
+
+class Reference(Struct, frozen=True, kw_only=True):
+    """A reference that has changed.
+
+    Attributes:
+        old: the id before; null where it is new.
+        new: the id now; null where it is gone.
+    """
+
+    name: str
+    old: str | None
+    new: str | None
+
+
+class Fetched(Struct, frozen=True, kw_only=True):
+    """What was fetched.
+
+    Attributes:
+        items: the branches and tags that have changed here, at most 500.
+        truncated: there are more.
+        output: what git said.
+    """
+
+    items: tuple[Reference, ...]
+    truncated: bool
+    output: str
+
+
+class Pulled(Struct, frozen=True, kw_only=True):
+    """What was pulled.
+
+    Attributes:
+        branch: the branch that was moved forward.
+        old: the commit before; null before the first.
+        new: the commit now.
+        output: what git said.
+    """
+
+    branch: str | None
+    old: str | None
+    new: str | None
+    output: str
+
+
+class Pushed(Struct, frozen=True, kw_only=True):
+    """What was pushed.
+
+    Attributes:
+        result: whether the remote's branch was moved, made, or had everything already.
+        summary: in git's words, such as the ids before and after.
+        output: what git, the hooks and the remote said.
+    """
+
+    remote: str
+    branch: str
+    result: Literal["updated", "created", "up_to_date"]
+    summary: str
+    output: str
+
+
+@frozen(eq=False, repr=False)
+class Fetching:
+    """The tool that brings news of remotes, and what shares its ways."""
+
+    access: Access
+
+    @tool(title="Git Fetch", read_only=False, destructive=False, idempotent=True, open_world=True, timeout=math.inf)
+    async def git_fetch(self, ctx: Context, repo_path: RepoPath = "", remote: _Remote = "origin") -> Fetched:
+        """Download the branches and tags of a remote. Nothing that is checked out changes."""
+        async with self.access.open(ctx, repo_path, Kind.NETWORK) as work:
+            await _check_remote(work, remote)
+            before = await _references(work)
+            output = await work.git("fetch", "--progress", "--no-recurse-submodules", "--", remote)
+            after = await _references(work)
+        changed = [
+            Reference(name=name, old=before.get(name), new=after.get(name))
+            for name in sorted({*before, *after})
+            if before.get(name) != after.get(name)
+        ]
+        return Fetched(
+            items=tuple(changed[:_MOST_REFERENCES]),
+            truncated=len(changed) > _MOST_REFERENCES,
+            output=_without_progress(said_by(output)),
+        )
+
+    @tool(title="Git Push", read_only=False, destructive=False, idempotent=True, open_world=True, timeout=math.inf)
+    async def git_push(
+        self,
+        ctx: Context,
+        repo_path: RepoPath = "",
+        remote: _Remote = "origin",
+        branch: _Branch = None,
+        set_upstream: Annotated[bool, "Have the branch follow the remote's from now on."] = False,
+        dry_run: Annotated[bool, "Only find out what would happen."] = False,
+    ) -> Pushed:
+        """Push a branch to the branch of the same name at a remote. Never overwrites: where the remote has commits that
+        are not here, it fails.
+        """
+        async with self.access.open(ctx, repo_path, Kind.NETWORK) as work:
+            await _check_remote(work, remote)
+            branch = branch or (await work.head())[0]
+            if branch is None:
+                raise ToolError("expected a branch @ branch: HEAD is detached, so there is none to push")
+            reference = await work.check_name("refs/heads/", branch, "branch")
+            if not await work.text("rev-parse", "--verify", "--quiet", reference, codes=(0, 1, 128)):
+                raise ToolError(f"no such branch @ branch: {printable(branch, 200)!r}")
+            options = [*(["--set-upstream"] if set_upstream else []), *(["--dry-run"] if dry_run else [])]
+            output = await work.git(
+                *("push", "--porcelain", "--progress", "--recurse-submodules=no", "--no-follow-tags", *options),
+                *("--", remote, f"{reference}:{reference}"),
+                codes=(0, 1),
+            )
+        flag, summary = _pushed(output.stdout)
+        if output.code or flag not in _PUSHED:
+            raise ToolError(f"git push failed: {_without_progress(reason_of(output))}")
+        return Pushed(
+            remote=remote,
+            branch=branch,
+            result=_PUSHED[flag],
+            summary=summary,
+            output=_without_progress(said_by(output)),
+        )
+
+
+@frozen(eq=False, repr=False)
+class Pulling:
+    """The tool that brings what is checked out up to date; it writes and talks."""
+
+    access: Access
+
+    @tool(title="Git Pull", read_only=False, destructive=False, idempotent=True, open_world=True, timeout=math.inf)
+    async def git_pull(
+        self,
+        ctx: Context,
+        repo_path: RepoPath = "",
+        remote: _Remote = "origin",
+        branch: _Branch = None,
+    ) -> Pulled:
+        """Fetch a branch of a remote and move what is checked out forward to it. Where the two have diverged it fails:
+        git_fetch and git_merge are for that.
+        """
+        async with self.access.open(ctx, repo_path, Kind.NETWORK) as work:
+            await _check_remote(work, remote)
+            current, old = await work.head()
+            branch = branch or current
+            if branch is None:
+                raise ToolError("expected a branch @ branch: HEAD is detached, so there is none to pull")
+            reference = await work.check_name("refs/heads/", branch, "branch")
+            output = await work.git(
+                *("pull", "--progress", "--ff-only", "--no-rebase", "--no-autostash", "--no-recurse-submodules"),
+                *("--", remote, reference),
+            )
+            _, new = await work.head()
+        return Pulled(branch=current, old=old, new=new, output=_without_progress(said_by(output)))
+
+
+_PUSHED: dict[str, Literal["updated", "created", "up_to_date"]] = {" ": "updated", "*": "created", "=": "up_to_date"}
+
+
+async def _check_remote(work: Work, remote: str) -> None:
+    """
+    Raises:
+        ToolError: the repository has no remote of this name.
+    """
+    names = (await work.text("remote")).splitlines()
+    if remote not in names:
+        shown = ", ".join(printable(name, 100) for name in names[:20]) or "none"
+        raise ToolError(f"expected the name of a remote ({shown}) @ remote, got {printable(remote, 200)!r}")
+
+
+async def _references(work: Work) -> dict[str, str]:
+    output = await work.git(
+        "for-each-ref", "--format=%(objectname) %(refname)", "refs/remotes", "refs/tags", kind=Kind.READ
+    )
+    pairs = (line.partition(b" ") for line in output.stdout.split(b"\n")[:-1])
+    return {named(name): named(id) for id, _, name in pairs}
+
+
+def _pushed(output: bytes) -> tuple[str, str]:
+    """The flag and the summary of the one line about a reference, ``<flag> TAB <from>:<to> TAB <summary>``."""
+    for line in text_of(output).split("\n"):
+        flag, _, rest = line.partition("\t")
+        if len(flag) == 1 and "\t" in rest:
+            return flag, clip(redacted(rest.partition("\t")[2]), 500)
+    return "", ""
+
+
+def _without_progress(said: str) -> str:
+    return "\n".join(line for line in said.split("\n") if "% (" not in line)

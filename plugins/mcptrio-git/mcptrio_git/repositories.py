@@ -1,0 +1,246 @@
+"""Which repositories may be used: from a path or a name to a repository, or to a refusal that says why.
+
+Called at the beginning of every call, in a thread. The one rule: a repository is its work tree and its data, and both
+have to be allowed. Whatever leads from one to the other (``.git`` as a link or a file, ``commondir``) is followed and
+checked before git is run there.
+
+Left out: whoever can write into the data of an allowed repository (``.git/objects/info/alternates``, ``.git/config``)
+is trusted as git trusts them, except where ``environment`` says otherwise.
+
+Source: gitrepository-layout(5); git-worktree(1), "Details".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from attrs import field, frozen
+
+from mcptrio.errors import ToolError
+
+from .config import Config
+from .text import printable
+
+__all__ = ["MAX_NAMES", "Repositories", "Repository", "UnknownRepository"]
+
+MAX_NAMES = 1000
+"""Repositories that have a name; in folders with more, those beyond are reached by their path."""
+
+_MOST_SHOWN = 20
+_LONGEST = 4096
+"""Bytes of a ``.git`` file; git writes one path into it."""
+
+
+class UnknownRepository(ToolError):
+    """There is no repository, or it is not allowed."""
+
+
+@frozen(kw_only=True, eq=False, repr=False)
+class Repository:
+    """A repository that is allowed."""
+
+    root: str
+    """The top of the work tree, or the bare repository; absolute, without symbolic links."""
+    git_dir: str
+    common_dir: str
+    """Where the data is; worktrees share it."""
+
+    @property
+    def is_bare(self) -> bool:
+        return self.root == self.common_dir
+
+
+@frozen(kw_only=True, eq=False, repr=False)
+class _Entry:
+    """One configured path, as it is on disk now."""
+
+    path: str
+    root: str | None
+    """The repository that it is, or lies in."""
+
+    def admits(self, root: str) -> bool:
+        return root == self.root or _is_inside(root, self.path)
+
+    def holds(self, data: str) -> bool:
+        return _is_inside(data, self.path) or (self.root is not None and _is_inside(data, f"{self.root}/.git"))
+
+
+@frozen(eq=False, repr=False)
+class Repositories:
+    """The configured repositories. Everything here blocks: it is called in threads."""
+
+    config: Config
+    _paths: tuple[str, ...] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        paths: list[Path] = [*self.config.repositories]
+        if self.config.clone_folder is not None:
+            paths.append(self.config.clone_folder)
+        absolute = (os.path.abspath(os.path.expanduser(path)) for path in paths)
+        object.__setattr__(self, "_paths", tuple(dict.fromkeys(absolute)))
+
+    def find(self, wanted: str) -> Repository:
+        """The repository with this name, or that this path is or lies in.
+
+        Args:
+            wanted: a name as in ``names``, an absolute path, or nothing where there is only one repository.
+
+        Raises:
+            UnknownRepository: there is none, or it is not allowed.
+        """
+        if not self._paths:
+            raise UnknownRepository(
+                'no repository is allowed: set repositories = ["/absolute/path"] in [plugins.git] of mcptrio.toml, or '
+                "MCPTRIO_GIT_REPOSITORIES in the environment"
+            )
+        if "\0" in wanted or len(wanted) > _LONGEST:
+            raise UnknownRepository(f"expected a path or name @ repo_path, got {printable(wanted, 100)!r}")
+        entries = self._entries()
+        expanded = os.path.expanduser(wanted)
+        if not os.path.isabs(expanded):
+            return self._checked(self._named(wanted), entries)
+        path = os.path.realpath(expanded)
+        root = _root_of(path)
+        # Before anything else is said: whether a path outside exists is nobody's business.
+        inside = any(_is_inside(path, entry.path) or (root and root == entry.root) for entry in entries)
+        if root is None:
+            problem = "no git repository" if inside and os.path.lexists(path) else "not an allowed repository"
+            raise UnknownRepository(f"{problem}: {printable(wanted)}; {self._hint()}")
+        return self._checked(root, entries)
+
+    def names(self) -> dict[str, str]:
+        """The repositories by name: those configured, and in folders those directly below. At most ``MAX_NAMES``."""
+        found: dict[str, str] = {}
+        for entry in self._entries():
+            for root in _listed(entry):
+                if root in found.values():
+                    continue
+                base = os.path.basename(root) or "root"
+                number, name = 1, base
+                while name in found:
+                    number += 1
+                    name = f"{base}-{number}"
+                found[name] = root
+                if len(found) >= MAX_NAMES:
+                    return found
+        return found
+
+    def _entries(self) -> list[_Entry]:
+        real = (os.path.realpath(path) for path in self._paths)
+        return [_Entry(path=path, root=path if _is_bare(path) else _root_of(path)) for path in real]
+
+    def _named(self, wanted: str) -> str:
+        names = self.names()
+        if wanted in names:
+            return names[wanted]
+        if not wanted and len(names) == 1:
+            return next(iter(names.values()))
+        problem = f"no repository is called {printable(wanted, 100)!r}" if wanted else "expected a repository"
+        raise UnknownRepository(f"{problem} @ repo_path; {self._hint()}")
+
+    def _checked(self, root: str, entries: list[_Entry]) -> Repository:
+        repository = _read(root, is_bare=_is_bare(root))
+        holds_data = all(
+            any(entry.holds(data) for entry in entries) for data in (repository.git_dir, repository.common_dir)
+        )
+        admitted = any(entry.admits(root) for entry in entries)
+        if not admitted and not (holds_data and _is_worktree(repository)):
+            raise UnknownRepository(f"not an allowed repository: {printable(root)}; {self._hint()}")
+        if not holds_data:
+            raise UnknownRepository(
+                f"not an allowed repository: {printable(root)} keeps its data outside the allowed repositories; "
+                "the repository it belongs to has to be configured"
+            )
+        return repository
+
+    def _hint(self) -> str:
+        names = self.names()
+        shown = [f"{printable(name, 100)} ({printable(root, 300)})" for name, root in names.items()]
+        if len(shown) > _MOST_SHOWN:
+            shown[_MOST_SHOWN:] = [f"and {len(shown) - _MOST_SHOWN} more"]
+        return f"allowed: {', '.join(shown) or 'none that is there'}"
+
+
+def _listed(entry: _Entry) -> Iterator[str]:
+    if entry.root is not None:
+        yield entry.root
+        return
+    try:
+        with os.scandir(entry.path) as folder:
+            children = sorted(child.path for child in folder if child.is_dir(follow_symlinks=False))
+    except OSError:
+        return
+    for child in children:
+        if os.path.lexists(os.path.join(child, ".git")):
+            yield child
+
+
+def _root_of(path: str) -> str | None:
+    """The nearest folder with a ``.git``, from ``path`` upwards; or the bare repository that ``path`` is."""
+    while True:
+        if os.path.lexists(os.path.join(path, ".git")):
+            return path
+        above = os.path.dirname(path)
+        if above == path:
+            return None
+        path = above
+
+
+def _is_bare(path: str) -> bool:
+    """Asked only of configured paths: in a tree anything may look like a bare repository."""
+    return (
+        not os.path.lexists(os.path.join(path, ".git"))
+        and os.path.isfile(os.path.join(path, "HEAD"))
+        and os.path.isdir(os.path.join(path, "objects"))
+        and os.path.isdir(os.path.join(path, "refs"))
+    )
+
+
+def _read(root: str, *, is_bare: bool) -> Repository:
+    """Follow a work tree to its data."""
+    if is_bare:
+        return Repository(root=root, git_dir=root, common_dir=root)
+    git = os.path.join(root, ".git")
+    try:
+        if os.path.isfile(git):
+            text = _first_line(git)
+            if not text.startswith("gitdir:"):
+                raise UnknownRepository(f"expected 'gitdir: <path>' in {printable(git)}")
+            git_dir = os.path.realpath(os.path.join(root, text.removeprefix("gitdir:").strip()))
+        else:
+            git_dir = os.path.realpath(git)
+        link = os.path.join(git_dir, "commondir")
+        common = os.path.realpath(os.path.join(git_dir, _first_line(link))) if os.path.lexists(link) else git_dir
+    except (OSError, ValueError) as error:
+        raise UnknownRepository(f"no usable git repository: {printable(root)}") from error
+    return Repository(root=root, git_dir=git_dir, common_dir=common)
+
+
+def _is_worktree(repository: Repository) -> bool:
+    """Whether the data knows of this work tree: git keeps a way back to it."""
+    if os.path.dirname(repository.git_dir) != os.path.join(repository.common_dir, "worktrees"):
+        return False
+    try:
+        back = _first_line(os.path.join(repository.git_dir, "gitdir"))
+    except (OSError, ValueError):
+        return False
+    return os.path.realpath(os.path.join(repository.git_dir, back)) == os.path.join(repository.root, ".git")
+
+
+def _first_line(path: str) -> str:
+    """
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no text, or too long.
+    """
+    with open(path, "rb") as file:
+        data = file.read(_LONGEST + 1)
+    if len(data) > _LONGEST or b"\0" in data:
+        raise ValueError(f"expected a path of at most {_LONGEST} bytes in {path}")
+    return os.fsdecode(data).rstrip("\n")
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -1,0 +1,144 @@
+"""What a revision names, whatever it is: a commit with its diff, a file, a folder.
+
+Called by the show tool and the file resources. The one rule: an object is read by its id, so what was checked is what
+is shown.
+
+Source: git-cat-file(1), git-ls-tree(1), git-show(1).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import frozen
+from msgspec import Struct
+
+from .access import Work
+from .commits import LOG, Commit, parse_log
+from .differences import FileStat, read_diff
+from .text import clip, named, page_of
+
+__all__ = ["Shown", "TreeEntry", "is_binary", "kind_of", "list_tree", "read_blob", "show"]
+
+_PEEK = 8000
+"""Bytes in which git looks for a NUL to tell binary files from text."""
+_LONGEST_NOTE = 10_000
+
+Kind = Literal["commit", "tree", "blob"]
+
+
+class Shown(Struct, frozen=True, kw_only=True):
+    """What a revision names.
+
+    Attributes:
+        kind: a commit, a folder (tree), or a file (blob).
+        id: of the commit, tree or blob.
+        commit: only of a commit.
+        tag_message: where an annotated tag was asked for.
+        text: of a commit its diff against its first parent; of a folder a line for each entry; of a file its content.
+        files: the files a commit changes; only with the first piece, and at most 500.
+        size: of a file, in bytes.
+        binary: the file is no text, and text is empty.
+        truncated: there is more text.
+        next_index: give it as start_index to get it.
+    """
+
+    kind: Kind
+    id: str
+    commit: Commit | None
+    tag_message: str | None
+    text: str
+    files: tuple[FileStat, ...]
+    size: int | None
+    binary: bool
+    truncated: bool
+    next_index: int | None
+
+
+@frozen(kw_only=True, eq=False, repr=False)
+class TreeEntry:
+    """A name in a folder of a commit."""
+
+    name: str
+    is_folder: bool
+
+
+async def show(work: Work, id: str, *, start: int, limit: int) -> Shown:
+    """A piece of what an id names.
+
+    Args:
+        start: the byte at which the text begins.
+        limit: bytes of text.
+    """
+    kind, note = await work.text("cat-file", "-t", id), None
+    if kind == "tag":
+        note = clip((await work.text("cat-file", "tag", id)).partition("\n\n")[2], _LONGEST_NOTE)
+        id = await work.text("rev-parse", "--verify", "--quiet", f"{id}^{{}}")
+        kind = await work.text("cat-file", "-t", id)
+    if kind == "commit":
+        output = await work.git(*LOG, "--max-count=1", id)
+        diff = await read_diff(
+            work, ("show", "--format=", "--diff-merges=first-parent", id), (), start=start, limit=limit
+        )
+        return Shown(
+            kind="commit",
+            id=id,
+            commit=next(iter(parse_log(output.stdout)), None),
+            tag_message=note,
+            text=diff.diff,
+            files=diff.files,
+            size=None,
+            binary=False,
+            truncated=diff.truncated,
+            next_index=diff.next_index,
+        )
+    arguments = ("ls-tree", "--long", id) if kind == "tree" else ("cat-file", "blob", id)
+    size = None if kind == "tree" else int(await work.text("cat-file", "-s", id))
+    binary = kind == "blob" and is_binary((await work.git(*arguments, limit=_PEEK)).stdout)
+    output = await work.git(*arguments, skip=start, limit=limit)
+    page = page_of(output.stdout, start=start, cut=output.cut)
+    return Shown(
+        kind="tree" if kind == "tree" else "blob",
+        id=id,
+        commit=None,
+        tag_message=note,
+        text="" if binary else page.text,
+        files=(),
+        size=size,
+        binary=binary,
+        truncated=output.cut and not binary,
+        next_index=None if binary else page.next_index,
+    )
+
+
+async def kind_of(work: Work, commit: str, path: str) -> tuple[str, str]:
+    """What a path is in a commit: its kind and its id; both empty where there is nothing.
+
+    Args:
+        path: ``.`` is the top.
+    """
+    wanted = f"{commit}^{{tree}}" if path.strip("/") in ("", ".") else f"{commit}:{path.strip('/')}"
+    id = await work.text("rev-parse", "--verify", "--quiet", "--end-of-options", wanted, codes=(0, 1, 128))
+    # A submodule is an id of another repository's commit, of which there is nothing here.
+    return (await work.text("cat-file", "-t", id, codes=(0, 128)), id) if id else ("", "")
+
+
+async def list_tree(work: Work, tree: str, *, most: int) -> tuple[list[TreeEntry], bool]:
+    """The names in a folder, folders included, and whether there are more."""
+    output = await work.git("ls-tree", "-z", tree)
+    entries: list[TreeEntry] = []
+    for record in output.stdout.split(b"\0")[:-1]:
+        facts, _, name = record.partition(b"\t")
+        entries.append(TreeEntry(name=named(name), is_folder=b" tree " in facts))
+    return entries[:most], output.cut or len(entries) > most
+
+
+async def read_blob(work: Work, id: str, *, limit: int) -> bytes | None:
+    """A file; None where it is larger than ``limit`` bytes."""
+    output = await work.git("cat-file", "blob", id, limit=limit)
+    return None if output.cut else output.stdout
+
+
+def is_binary(data: bytes) -> bool:
+    """Whether git would take it for binary."""
+    return b"\0" in data[:_PEEK]

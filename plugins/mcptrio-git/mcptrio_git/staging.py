@@ -1,0 +1,114 @@
+"""The tools that make a commit: add, reset, commit.
+
+Marked for mcptrio, registered by the plugin where ``allow_write`` is on. The one rule: what is committed is what the
+user's own git would commit: hooks, signing, filters and line ends are git's.
+
+Source: names, arguments and annotations of the reference git server (2026.10.19); it refuses empty commits too.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import trio
+from attrs import frozen
+from msgspec import Meta, Struct
+
+from mcptrio import Context, ToolError, tool
+
+from .access import Access, Work, said_by
+from .arguments import RepoPath, check_paths
+from .differences import Change, list_staged
+from .environment import Kind
+
+__all__ = ["Committed", "Staged", "Staging"]
+
+
+class Staged(Struct, frozen=True, kw_only=True):
+    """What is staged now.
+
+    Attributes:
+        items: the files that a commit would change.
+        truncated: there are more.
+    """
+
+    items: tuple[Change, ...]
+    truncated: bool
+
+
+class Committed(Struct, frozen=True, kw_only=True):
+    """A commit that was made.
+
+    Attributes:
+        id: its full id.
+        branch: where it is; null on a detached HEAD, where only the id leads back to it.
+        files: how many files it changes.
+        output: what git and the hooks said.
+    """
+
+    id: str
+    branch: str | None
+    files: int
+    output: str
+
+
+@frozen(eq=False, repr=False)
+class Staging:
+    """The tools that make a commit."""
+
+    access: Access
+
+    @tool(title="Git Add", read_only=False, destructive=False, idempotent=True, open_world=False)
+    async def git_add(
+        self,
+        ctx: Context,
+        files: Annotated[
+            list[Annotated[str, Meta(min_length=1, max_length=4096)]],
+            Meta(
+                min_length=1,
+                max_length=1000,
+                description="Files and folders, relative to the repository, removed ones too; '.' for everything.",
+            ),
+        ],
+        repo_path: RepoPath = "",
+    ) -> Staged:
+        """Stage files for the next commit, as they are now."""
+        async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
+            await work.git("add", "--", *check_paths(files, work.root, "files"))
+            return await self._staged(work)
+
+    @tool(title="Git Reset", read_only=False, destructive=True, idempotent=True, open_world=False)
+    async def git_reset(self, ctx: Context, repo_path: RepoPath = "") -> Staged:
+        """Unstage everything. The files themselves stay as they are; what only the index held is lost."""
+        async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
+            # With a path, a merge that is going on stays one.
+            await work.git("reset", "--quiet", "--", ".")
+            return await self._staged(work)
+
+    @tool(title="Git Commit", read_only=False, destructive=False, idempotent=False, open_world=False)
+    async def git_commit(
+        self,
+        ctx: Context,
+        message: Annotated[str, Meta(min_length=1, max_length=100_000, description="The commit message.")],
+        repo_path: RepoPath = "",
+    ) -> Committed:
+        """Commit what is staged. The repository's hooks run, unless the server is configured otherwise, and may refuse.
+        Concludes a merge if one is going on.
+        """
+        if not message.strip() or "\0" in message:
+            raise ToolError("expected a commit message @ message, got an empty one or one with NUL")
+        async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
+            staged = await list_staged(work)
+            merging = os.path.join(work.repository.git_dir, "MERGE_HEAD")
+            if not staged and not await trio.to_thread.run_sync(os.path.exists, merging):
+                raise ToolError("nothing is staged, so there is nothing to commit; git_add stages files")
+            # From standard input a message cannot be an option, and a line that begins with "#" stays.
+            output = await work.git("commit", "--cleanup=whitespace", "--file=-", stdin=message.encode())
+            branch, commit = await work.head()
+        return Committed(id=commit or "", branch=branch, files=len(staged), output=said_by(output))
+
+    async def _staged(self, work: Work) -> Staged:
+        items = await list_staged(work)
+        most = self.access.config.max_entries
+        return Staged(items=tuple(items[:most]), truncated=len(items) > most)

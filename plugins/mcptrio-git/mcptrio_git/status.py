@@ -1,0 +1,136 @@
+"""What ``git status`` says, as clients get it.
+
+Called by the status tool and resource. The one rule: porcelain version 2 with NUL, where nothing is quoted and every
+kind of line is known; a kind that is not is skipped, as the format demands.
+
+Source: git-status(1), "Porcelain Format Version 2".
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import frozen
+from msgspec import Struct
+
+from .text import named
+
+__all__ = ["STATUS", "Operation", "Parsed", "Status", "StatusEntry", "parse_status"]
+
+STATUS = ("status", "--porcelain=v2", "-z", "--branch", "--show-stash", "--ignore-submodules=dirty", "--no-column")
+"""The command, to be followed by what is wanted of untracked files."""
+
+State = Literal["unmodified", "modified", "type_changed", "added", "deleted", "renamed", "copied", "unmerged"]
+Kind = Literal["tracked", "unmerged", "untracked", "ignored"]
+Operation = Literal["none", "merge", "rebase", "cherry-pick", "revert", "bisect"]
+
+_STATES: dict[str, State] = {
+    ".": "unmodified",
+    "M": "modified",
+    "T": "type_changed",
+    "A": "added",
+    "D": "deleted",
+    "R": "renamed",
+    "C": "copied",
+    "U": "unmerged",
+}
+
+
+class StatusEntry(Struct, frozen=True, kw_only=True):
+    """A path that is not as the last commit has it.
+
+    Attributes:
+        staged: what the index says against the last commit.
+        unstaged: what the work tree says against the index.
+        original_path: where it was, if it was renamed or copied.
+    """
+
+    path: str
+    kind: Kind
+    staged: State
+    unstaged: State
+    original_path: str | None = None
+
+
+class Status(Struct, frozen=True, kw_only=True):
+    """The state of a work tree.
+
+    Attributes:
+        branch: what is checked out; null for a detached HEAD.
+        commit: the last commit; null before the first.
+        upstream: the branch it follows, such as origin/main.
+        ahead: commits that the upstream does not have.
+        behind: commits that only the upstream has.
+        stashes: how many stashes there are.
+        operation: what is going on and has to be finished or given up.
+        clean: nothing is changed and nothing is untracked.
+        truncated: there are more items.
+        next_cursor: give it as cursor to get them.
+    """
+
+    branch: str | None
+    commit: str | None
+    upstream: str | None
+    ahead: int | None
+    behind: int | None
+    stashes: int
+    operation: Operation
+    clean: bool
+    items: tuple[StatusEntry, ...]
+    truncated: bool
+    next_cursor: str | None
+
+
+@frozen(kw_only=True, eq=False, repr=False)
+class Parsed:
+    """An output of ``STATUS``, before it is paged."""
+
+    headers: dict[str, str]
+    entries: list[StatusEntry]
+
+
+def parse_status(output: bytes) -> Parsed:
+    """Read an output of ``STATUS``; what was cut off in the middle is left out."""
+    fields = output.split(b"\0")[:-1]
+    headers: dict[str, str] = {}
+    entries: list[StatusEntry] = []
+    index = 0
+    while index < len(fields):
+        field = named(fields[index])
+        index += 1
+        kind, _, rest = field.partition(" ")
+        if kind == "#":
+            name, _, value = rest.partition(" ")
+            headers[name] = value
+        elif kind == "1":
+            states, *_, path = rest.split(" ", 7)
+            entries.append(_tracked(path, states))
+        elif kind == "2":
+            if index == len(fields):
+                break
+            states, *_, path = rest.split(" ", 8)
+            entries.append(_tracked(path, states, named(fields[index])))
+            index += 1
+        elif kind == "u":
+            states, *_, path = rest.split(" ", 9)
+            entries.append(_tracked(path, states, kind="unmerged"))
+        elif kind in ("?", "!"):
+            entries.append(
+                StatusEntry(
+                    path=rest,
+                    kind="untracked" if kind == "?" else "ignored",
+                    staged="unmodified",
+                    unstaged="unmodified",
+                )
+            )
+    return Parsed(headers=headers, entries=entries)
+
+
+def _tracked(path: str, states: str, original: str | None = None, kind: Kind = "tracked") -> StatusEntry:
+    return StatusEntry(
+        path=path,
+        kind=kind,
+        staged=_STATES.get(states[:1], "modified"),
+        unstaged=_STATES.get(states[1:2], "modified"),
+        original_path=original,
+    )

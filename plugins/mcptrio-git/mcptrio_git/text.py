@@ -1,0 +1,77 @@
+"""Bytes from git as text that is safe to send: pages of a long text, names on one line, URLs without passwords.
+
+Called wherever output of git is turned into an answer. The one rule: nothing fails on bytes that are no Unicode, and a
+name that comes from a repository cannot begin a new line.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from attrs import frozen
+
+__all__ = ["Page", "clip", "named", "page_of", "printable", "redacted", "text_of"]
+
+# Strings, not compiled patterns: that is done when one is first used, and most starts of a server never do.
+_UNPRINTABLE = r"[\x00-\x1f\x7f\x80-\x9f\u2028\u2029\ud800-\udfff]"
+# A token is often the user's name of an https URL; of other URLs a user without a password is no secret (git@).
+_USER = r"(?i)(https?://)[^/\s]*@|(://)[^/\s]*:[^/\s]*@"
+_MORE = "…"
+
+
+@frozen(kw_only=True, eq=False, repr=False)
+class Page:
+    """A piece of a long text."""
+
+    text: str
+    next_index: int | None
+    """The byte at which the next piece begins; None where this is the last."""
+
+
+def page_of(data: bytes, *, start: int, cut: bool) -> Page:
+    """Make a page of what was read from byte ``start`` on.
+
+    Args:
+        cut: there is more; the page then ends with the last whole line, or where a character ends.
+    """
+    if not cut:
+        return Page(text=text_of(data), next_index=None)
+    end = data.rfind(b"\n") + 1
+    if not end:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        decoder.decode(data)
+        end = len(data) - len(decoder.getstate()[0])  # without the beginning of a character that goes on
+    return Page(text=text_of(data[:end]), next_index=start + end)
+
+
+def text_of(data: bytes) -> str:
+    """Text; bytes that are no UTF-8 become U+FFFD."""
+    return data.decode("utf-8", "replace")
+
+
+def named(data: bytes) -> str:
+    """A path or the name of a reference; bytes that are no UTF-8 are written as ``\\xNN``."""
+    return data.decode("utf-8", "backslashreplace")
+
+
+def printable(text: str, limit: int = 1000) -> str:
+    """A text on one line: control characters are written as escapes."""
+    return re.sub(_UNPRINTABLE, _escape, clip(text, limit))
+
+
+def clip(text: str, limit: int) -> str:
+    """At most so many characters; an ellipsis stands for the rest."""
+    return text if len(text) <= limit else text[: limit - 1] + _MORE
+
+
+def redacted(text: str) -> str:
+    """The text with passwords and tokens taken out of its URLs."""
+    return re.sub(_USER, lambda found: f"{found[1] or found[2]}***@", text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that was no UTF-8, as os.fsdecode keeps it
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

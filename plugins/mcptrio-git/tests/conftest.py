@@ -1,0 +1,153 @@
+"""Real repositories to work in, a place outside them, and a client of a server with the plugin."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import mcptrio_git
+import pytest
+import trio
+
+from mcptrio import Client, Server, connect
+
+SECRET = "the secret outside"
+_CONFIG = "[user]\n\tname = Ann\n\temail = ann@example.com\n[init]\n\tdefaultBranch = main\n"
+
+
+class Repo:
+    """A repository with a few commits, and the git command to look at it from outside."""
+
+    def __init__(self, path: Path, environ: Mapping[str, str] | None = None) -> None:
+        self.path = path
+        self.environ = environ or {}
+
+    def git(self, *arguments: str) -> str:
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=self.path,
+            capture_output=True,
+            text=True,
+            env={**os.environ, **self.environ},
+            timeout=20,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.rstrip("\n")
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def commit(self, message: str, **files: str) -> str:
+        for name, text in files.items():
+            self.write(name.replace("__", "/").replace("_", "."), text)
+        if files:
+            self.git("add", "-A")
+        self.git("commit", "-q", "--allow-empty", "-m", message)
+        return self.git("rev-parse", "HEAD")
+
+    def program(self, name: str, marker: Path, body: str = "cat") -> Path:
+        """An executable that leaves a marker when it runs."""
+        path = self.path.parent / name
+        path.write_text(f"#!/bin/sh\ntouch '{marker}'\n{body}\n")
+        path.chmod(0o755)
+        return path
+
+
+class Caller:
+    """A client, and what its calls give."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def ok(self, tool: str, **arguments: Any) -> Any:
+        """The structured content of a call that does not fail."""
+        result = await self.client.call_tool(tool, arguments)
+        assert not result.is_error, result.content
+        return result.structured_content
+
+    async def refused(self, tool: str, **arguments: Any) -> str:
+        """What a call says that fails."""
+        result = await self.client.call_tool(tool, arguments)
+        assert result.is_error, result.structured_content
+        return result.content[0].text  # type: ignore[union-attr]
+
+
+Serve: TypeAlias = Callable[..., AbstractAsyncContextManager[Caller]]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of its own, so that nobody's configuration counts."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    (folder / ".gitconfig").write_text(_CONFIG)
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / ".config"))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("GIT_AUTHOR_DATE", "2026-01-02T03:04:05+01:00")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two repositories, made once and copied for each test: a dozen git processes less."""
+    folder = tmp_path_factory.mktemp("template")
+    config = folder / "config"
+    config.write_text(_CONFIG)
+    environ = {
+        "GIT_CONFIG_GLOBAL": str(config),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_AUTHOR_DATE": "2026-01-02T03:04:05+01:00",
+    }
+    repo, outside = Repo(folder / "repo", environ), Repo(folder / "outside", environ)
+    for each in (repo, outside):
+        each.path.mkdir()
+        each.git("init", "-q")
+    repo.commit("One", a_txt="alpha\n")
+    repo.commit("Two\n\nBecause.", a_txt="alpha\nbeta\n", src__b_py="x = 1\n")
+    outside.commit("Hidden", secret_txt=SECRET)
+    return folder
+
+
+@pytest.fixture
+def repo(template: Path, tmp_path: Path) -> Repo:
+    """Two commits, ``a.txt`` and ``src/b.py``."""
+    return Repo(Path(shutil.copytree(template / "repo", tmp_path / "inside" / "repo")))
+
+
+@pytest.fixture
+def outside(template: Path, tmp_path: Path) -> Repo:
+    """A repository that nobody has allowed."""
+    return Repo(Path(shutil.copytree(template / "outside", tmp_path / "outside")))
+
+
+@asynccontextmanager
+async def _serve(*repositories: Path, revision: str | None = None, **settings: Any) -> AsyncIterator[Caller]:
+    table = {"repositories": [str(path) for path in repositories], **settings}
+    options: dict[str, Any] = {} if revision is None else {"revision": revision}
+    with trio.fail_after(20):
+        server = Server(plugins=[mcptrio_git], config={"mcptrio_git": table})
+        assert server.plugins.plugins["mcptrio_git"].fault is None, server.plugins.plugins["mcptrio_git"].fault
+        async with connect(server, **options) as client:
+            yield Caller(client)
+
+
+@pytest.fixture
+def serve() -> Serve:
+    return _serve
+
+
+@pytest.fixture
+async def call(repo: Repo) -> AsyncIterator[Caller]:
+    async with _serve(repo.path) as caller:
+        yield caller

@@ -1,0 +1,354 @@
+"""What must not work: options as arguments, other repositories, programs that a repository names, floods, hangs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+Repo: Any = Any
+Caller: Any = Any
+
+SECRET = "the secret outside"
+
+OPTIONS = (
+    "--output=/tmp/owned",
+    "-c core.pager=touch",
+    "--all",
+    "^HEAD",
+    "",
+    "HEAD\n--all",
+    "HEAD\0",
+    "--",
+    "nothing-of-that-name",
+    ":/One",
+    "HEAD:a.txt",
+)
+
+
+async def test_a_revision_is_no_option(call: Caller) -> None:
+    for value in OPTIONS:
+        await call.refused("git_log", revision=value or "-")
+        await call.refused("git_checkout", branch_name=value)
+        if value not in (":/One", "HEAD:a.txt"):
+            await call.refused("git_show", revision=value)
+
+
+@pytest.mark.parametrize("value", ["--output=/tmp/owned", "^HEAD"])
+async def test_no_tool_takes_an_option_for_a_revision(call: Caller, value: str) -> None:
+    for tool, argument, others in (
+        ("git_diff", "target", {}),
+        ("git_merge_base", "first", {"second": "HEAD"}),
+        ("git_create_branch", "base_branch", {"branch_name": "x"}),
+        ("git_create_tag", "revision", {"tag_name": "x"}),
+        ("git_blame", "revision", {"path": "a.txt"}),
+        ("git_grep", "revision", {"pattern": "x"}),
+        ("git_branch", "contains", {}),
+        ("git_branch", "not_contains", {}),
+        ("git_merge", "branch_name", {}),
+    ):
+        await call.refused(tool, **{argument: value}, **others)
+
+
+async def test_other_values_are_no_options(repo: Repo, call: Caller) -> None:
+    for argument in ("start_timestamp", "end_timestamp", "author", "message"):
+        assert "leading '-'" in await call.refused("git_log", **{argument: "--output=x"})
+    for cursor in ("-1", "1;2", "HEAD:0", f"{'a' * 40}:-1", f"--output=x{'a' * 40}:0"):
+        await call.refused("git_log", cursor=cursor)
+        await call.refused("git_status", cursor=cursor)
+    assert (await call.ok("git_grep", pattern="--open-files-in-pager=touch"))["items"] == []
+    assert (await call.ok("git_grep", pattern="-O/bin/touch"))["items"] == []
+    await call.refused("git_blame", path="--output=x")
+    await call.refused("git_grep", pattern="a\nb")
+    assert not list(repo.path.parent.rglob("x"))
+
+
+async def test_a_path_stays_inside(repo: Repo, outside: Repo, call: Caller) -> None:
+    os.symlink(outside.path, repo.path / "link")
+    secret = outside.path / "secret.txt"
+    for path in ("../../outside/secret.txt", str(secret), "link/secret.txt", ":(top)../x", "src/../../repo2"):
+        for tool, arguments in (
+            ("git_add", {"files": [path]}),
+            ("git_blame", {"path": path}),
+            ("git_diff_unstaged", {"paths": [path]}),
+            ("git_grep", {"pattern": ".", "paths": [path]}),
+        ):
+            result = await call.client.call_tool(tool, arguments)
+            assert SECRET not in str(result.content), (tool, path)
+            if tool == "git_add":
+                assert result.is_error, path
+    for revision in ("HEAD:../../outside/secret.txt", "HEAD:link/secret.txt", ":link", f"HEAD:{secret}"):
+        assert SECRET not in await call.refused("git_show", revision=revision)
+
+
+async def test_only_allowed_repositories(repo: Repo, outside: Repo, call: Caller, serve: Any, tmp_path: Path) -> None:
+    os.symlink(outside.path, repo.path / "link")
+    for path in (
+        str(outside.path),
+        f"{repo.path}/link",
+        f"{repo.path}/../../outside",
+        str(repo.path.parent),
+        str(tmp_path),
+        "/",
+        "../outside",
+        "~",
+        "/nothing/there",
+        "a\0b",
+        str(repo.path) + "2",
+    ):
+        said = await call.refused("git_log", repo_path=path)
+        assert "Hidden" not in said
+    assert (await call.ok("git_log", repo_path=f"{repo.path}/src/b.py"))["items"]
+    assert (await call.ok("git_log", repo_path=f"{repo.path}/.git/hooks"))["items"]
+    async with serve() as nothing:
+        assert "no repository is allowed: set repositories" in await nothing.refused("git_status")
+
+
+async def test_whether_a_path_outside_exists_is_not_told(outside: Repo, call: Caller, tmp_path: Path) -> None:
+    there = await call.refused("git_log", repo_path=str(tmp_path / "home"))
+    not_there = await call.refused("git_log", repo_path=str(tmp_path / "hole"))
+    assert there.replace("home", "hole") == not_there
+
+
+async def test_a_path_inside_a_repository_means_that_one_alone(repo: Repo, serve: Any) -> None:
+    """Of a home folder that is a repository, nothing else below is allowed by a folder in it."""
+    nested = type(repo)(repo.path / "other" / "nested")
+    nested.path.mkdir(parents=True)
+    nested.git("init", "-q")
+    nested.commit("Nested", n_txt="n")
+    async with serve(repo.path / "src") as call:
+        assert (await call.ok("git_log"))["items"][0]["subject"] == "Two"
+        assert "not an allowed" in await call.refused("git_log", repo_path=str(nested.path))
+    async with serve(repo.path) as call:
+        assert (await call.ok("git_log", repo_path=str(nested.path)))["items"][0]["subject"] == "Nested"
+
+
+async def test_a_folder_of_repositories(repo: Repo, outside: Repo, serve: Any) -> None:
+    deep = type(repo)(repo.path.parent / "group" / "deep")
+    deep.path.mkdir(parents=True)
+    deep.git("init", "-q")
+    deep.commit("Deep")
+    async with serve(repo.path.parent) as call:
+        assert (await call.ok("git_log"))["items"][0]["subject"] == "Two"
+        assert (await call.ok("git_log", repo_path=str(deep.path)))["items"][0]["subject"] == "Deep"
+        assert "not an allowed" in await call.refused("git_log", repo_path=str(outside.path))
+
+
+async def test_data_elsewhere_is_refused(repo: Repo, outside: Repo, call: Caller, serve: Any) -> None:
+    lure = repo.path / "lure"
+    for way in ("file", "link", "commondir", "worktree"):
+        lure.mkdir()
+        if way == "file":
+            (lure / ".git").write_text(f"gitdir: {outside.path}/.git\n")
+        elif way == "link":
+            os.symlink(outside.path / ".git", lure / ".git")
+        elif way == "commondir":
+            (lure / ".git").mkdir()
+            (lure / ".git/HEAD").write_text("ref: refs/heads/main\n")
+            (lure / ".git/commondir").write_text(f"{outside.path}/.git\n")
+        else:
+            shutil.rmtree(lure)
+            outside.git("worktree", "add", "-q", "--detach", str(lure))
+        said = await call.refused("git_show", repo_path=str(lure), revision="HEAD:secret.txt")
+        assert "data outside the allowed repositories" in said, way
+        shutil.rmtree(lure)
+    async with serve(repo.path, outside.path) as both:
+        outside.git("worktree", "prune")
+        outside.git("worktree", "add", "-q", "--detach", str(lure))
+        assert (await both.ok("git_show", repo_path=str(lure), revision="HEAD:secret.txt"))["text"] == SECRET
+
+
+async def test_work_trees_of_allowed_repositories_are_allowed_wherever_they_are(
+    repo: Repo, call: Caller, tmp_path: Path
+) -> None:
+    tree = type(repo)(tmp_path / "elsewhere" / "tree")
+    repo.git("worktree", "add", "-q", "-b", "side", str(tree.path))
+    tree.write("a.txt", "changed\n")
+    assert (await call.ok("git_status", repo_path=str(tree.path)))["branch"] == "side"
+    await call.ok("git_add", repo_path=str(tree.path), files=["a.txt"])
+    await call.ok("git_commit", repo_path=str(tree.path), message="In the tree")
+
+    pose = tmp_path / "pose"
+    pose.mkdir()
+    shutil.copy(tree.path / ".git", pose / ".git")
+    (pose / "mine").write_text("x")
+    assert "not an allowed" in await call.refused("git_status", repo_path=str(pose))
+
+
+async def test_a_work_tree_elsewhere_is_refused(repo: Repo, outside: Repo, call: Caller) -> None:
+    repo.git("config", "core.worktree", str(outside.path))
+    for tool, arguments in (
+        ("git_status", {}),
+        ("git_add", {"files": ["secret.txt"]}),
+        ("git_diff", {"target": "HEAD"}),
+    ):
+        assert "core.worktree" in await call.refused(tool, **arguments)
+    repo.git("config", "core.worktree", str(repo.path))
+    assert (await call.ok("git_status"))["clean"] is True
+
+
+async def test_submodules_are_repositories_of_their_own(repo: Repo, outside: Repo, call: Caller) -> None:
+    repo.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(outside.path), "sub")
+    repo.git("commit", "-q", "-m", "With a submodule")
+    (repo.path / "sub/secret.txt").write_text("changed")
+    assert (await call.ok("git_status"))["clean"] is True
+    assert (await call.ok("git_status", repo_path=f"{repo.path}/sub"))["clean"] is False
+
+
+async def test_bare_repositories_only_where_they_are_named(repo: Repo, serve: Any, tmp_path: Path) -> None:
+    bare = tmp_path / "bare.git"
+    repo.git("clone", "-q", "--bare", str(repo.path), str(bare))
+    async with serve(bare) as call:
+        assert (await call.ok("git_log"))["items"][0]["subject"] == "Two"
+        assert "work tree" in await call.refused("git_status")
+    # In a tree it is only files, with a configuration that would run a program.
+    shutil.copytree(bare, repo.path / "inner")
+    marker = tmp_path / "marker"
+    repo.git("--git-dir", str(repo.path / "inner"), "config", "core.bare", "false")
+    program = repo.program("monitor", marker)
+    repo.git("--git-dir", str(repo.path / "inner"), "config", "core.fsmonitor", str(program))
+    async with serve(repo.path) as call:
+        assert (await call.ok("git_status", repo_path=f"{repo.path}/inner"))["branch"] == "main"
+    assert not marker.exists()
+
+
+async def test_reading_runs_no_program_of_the_repository(repo: Repo, call: Caller, tmp_path: Path) -> None:
+    marker = tmp_path / "marker"
+    program = str(repo.program("program", marker))
+    attributes = b"* diff=evil filter=evil\nsrc/* filter=a=b\nodd filter=\xff\n"
+    (repo.path / ".gitattributes").write_bytes(attributes)
+    repo.write("odd", "1\n")
+    repo.git("add", ".gitattributes", "odd")
+    for name in ("pre-commit", "post-index-change", "post-checkout", "reference-transaction"):
+        hook = repo.path / ".git/hooks" / name
+        hook.write_text(f"#!/bin/sh\ntouch '{marker}'\n")
+        hook.chmod(0o755)
+    for key in (
+        *("core.fsmonitor", "core.pager", "core.editor", "core.askPass", "core.sshCommand", "diff.external"),
+        *("diff.evil.command", "diff.evil.textconv", "filter.evil.clean", "filter.evil.smudge"),
+        *("filter.a=b.process", "gpg.program", "pager.log", "pager.status", "pager.diff", "alias.status"),
+    ):
+        repo.git("config", key, program)
+    repo.git("config", "filter.evil.required", "true")
+    with (repo.path / ".git/config").open("ab") as file:
+        file.write(b'[filter "\xff"]\n\tclean = ' + os.fsencode(program) + b"\n")
+    repo.git("config", "log.showSignature", "true")
+    # As git's own commands here would run them too, the tree is changed behind its back.
+    os.utime(repo.path / "a.txt", (1, 1))
+    (repo.path / "src/b.py").write_text("x = 2\n")
+    (repo.path / "odd").write_text("2\n")
+    marker.unlink(missing_ok=True)
+
+    await call.ok("git_status")
+    await call.ok("git_diff_unstaged")
+    await call.ok("git_diff_staged")
+    await call.ok("git_diff", target="HEAD~1")
+    await call.ok("git_log")
+    await call.ok("git_show", revision="HEAD")
+    await call.ok("git_show", revision="HEAD:a.txt")
+    await call.ok("git_blame", path="src/b.py")
+    await call.ok("git_grep", pattern="x")
+    await call.ok("git_branch", branch_type="all")
+    await call.ok("git_stash_list")
+    await call.client.get_prompt("review-diff", {})
+    await call.client.read_resource("git://repo/HEAD/a.txt")
+    assert not marker.exists()
+    assert not (repo.path / ".git/index.lock").exists()
+
+
+async def test_without_hooks_writing_runs_no_program_either(repo: Repo, serve: Any, tmp_path: Path) -> None:
+    marker = tmp_path / "marker"
+    program = str(repo.program("program", marker))
+    repo.write(".gitattributes", "* filter=evil merge=evil\n")
+    for key in ("core.fsmonitor", "filter.evil.clean", "filter.evil.smudge", "merge.evil.driver", "core.editor"):
+        repo.git("config", key, program)
+    for name in ("pre-commit", "commit-msg", "post-commit", "post-checkout", "post-merge", "reference-transaction"):
+        hook = repo.path / ".git/hooks" / name
+        hook.write_text(f"#!/bin/sh\ntouch '{marker}'\n")
+        hook.chmod(0o755)
+    async with serve(repo.path, hooks=False) as call:
+        await call.ok("git_add", files=["."])
+        await call.ok("git_commit", message="Attributes")
+        await call.ok("git_create_branch", branch_name="side", base_branch="HEAD~1")
+        await call.ok("git_checkout", branch_name="side")
+        repo.write("a.txt", "gamma\n")
+        await call.ok("git_add", files=["."])
+        await call.ok("git_commit", message="Gamma")
+        await call.ok("git_stash_push")
+        await call.ok("git_merge", branch_name="main")
+    assert not marker.exists()
+
+
+async def test_the_environment_of_the_server_points_nowhere(
+    repo: Repo, outside: Repo, call: Caller, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    marker = tmp_path / "marker"
+    program = str(repo.program("program", marker))
+    monkeypatch.setenv("GIT_DIR", str(outside.path / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(outside.path))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(outside.path / ".git/index"))
+    for name in ("GIT_EXTERNAL_DIFF", "GIT_PAGER", "PAGER", "GIT_ASKPASS", "GIT_EDITOR"):
+        monkeypatch.setenv(name, program)
+    monkeypatch.setenv("GIT_CONFIG_PARAMETERS", f"'core.fsmonitor={program}'")
+    (repo.path / "a.txt").write_text("changed\n")
+
+    assert (await call.ok("git_log"))["items"][0]["subject"] == "Two"
+    assert "+changed" in (await call.ok("git_diff_unstaged"))["diff"]
+    assert not marker.exists()
+
+
+async def test_a_flood_is_cut_and_ended(repo: Repo, serve: Any) -> None:
+    (repo.path / "a.txt").write_text("x" * 200_000 + "\n" + "y\n" * 400_000)
+    async with serve(repo.path, max_output_bytes=5000) as call:
+        diff = await call.ok("git_diff_unstaged", max_bytes=10**9)
+        assert (len(diff["diff"]), diff["truncated"]) == (5000, True) or diff["next_index"] <= 5000
+    for number in range(30):
+        repo.write(f"many/{number}", "")
+    async with serve(repo.path, max_entries=7) as call:
+        status = await call.ok("git_status", untracked="all", limit=10**9)
+        assert (len(status["items"]), status["next_cursor"]) == (7, "7")
+
+
+async def test_a_slow_command_is_ended_in_time_and_when_cancelled(repo: Repo, serve: Any, tmp_path: Path) -> None:
+    """A command in the place of git that starts a child and hangs."""
+    started = tmp_path / "started"
+    slow = repo.path.parent / "slow-git"
+    slow.write_text(
+        f"#!/bin/sh\n[ \"$1\" = version ] && exec git version\n(sleep 1000) & touch '{started}'; sleep 1000\n"
+    )
+    slow.chmod(0o755)
+    async with serve(repo.path, git=str(slow), read_timeout=0.5) as call:
+        assert "did not finish within 0.5 seconds" in await call.refused("git_status")
+    started.unlink()
+    async with serve(repo.path, git=str(slow)) as call, trio.open_nursery() as nursery:
+        nursery.start_soon(call.client.call_tool, "git_status", {})
+        while not started.exists():  # noqa: ASYNC110
+            await trio.sleep(0.01)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_call_that_takes_long_tells_how_long(repo: Repo, call: Caller) -> None:
+    hook = repo.path / ".git/hooks/pre-commit"
+    hook.write_text("#!/bin/sh\nsleep 1.3\n")
+    hook.chmod(0o755)
+    repo.write("a.txt", "1\n")
+    await call.ok("git_add", files=["a.txt"])
+    heard: list[Any] = []
+    await call.client.call_tool("git_commit", {"message": "Slow"}, progress=heard.append)
+    assert heard
+    assert heard[0].progress >= 1
+    assert "git commit" in heard[0].message
+
+
+async def test_an_old_or_missing_git_is_named(repo: Repo, serve: Any) -> None:
+    old = repo.path.parent / "old-git"
+    old.write_text("#!/bin/sh\necho git version 2.11.0\n")
+    old.chmod(0o755)
+    async with serve(repo.path, git=str(old)) as call:
+        assert "expected git 2.36 or newer, got 'git version 2.11.0'" in await call.refused("git_status")
+    async with serve(repo.path, git="no-such-git") as call:
+        assert "'no-such-git' was not found" in await call.refused("git_status")
