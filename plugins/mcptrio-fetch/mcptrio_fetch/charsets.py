@@ -1,0 +1,116 @@
+"""From bytes to text.
+
+Called for everything that is no picture.
+The one rule: what the page says wins only where it names an encoding of the web; a page cannot pick any codec that
+Python happens to have (``zip``, ``unicode_escape``). What does not decode becomes U+FFFD.
+
+Source: WHATWG Encoding Standard, 4.2 (names and labels; the supersets that browsers take) and HTML, 13.2.3 (order).
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+__all__ = ["decode_text"]
+
+_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_META = re.compile(rb"<meta[^>]{0,300}?charset\s{0,9}=\s{0,9}[\"']?([\w.:-]{1,40})", re.IGNORECASE)
+_XML = re.compile(rb"<\?xml[^>]{0,100}?encoding\s{0,9}=\s{0,9}[\"']([\w.:-]{1,40})")
+_WEB = {
+    "ascii": "cp1252",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "iso8859-11": "cp874",
+    "tis-620": "cp874",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+    "big5": "big5hkscs",
+    "utf-16": "utf-16-le",
+} | {
+    name: name
+    for name in [
+        "utf-8",
+        "utf-16-le",
+        "utf-16-be",
+        "gb18030",
+        "cp932",
+        "cp949",
+        "big5hkscs",
+        "euc_jp",
+        "iso2022_jp",
+        "koi8-r",
+        "koi8-u",
+        "mac-roman",
+        "mac-cyrillic",
+        "cp866",
+        "cp874",
+        "cp1250",
+        "cp1251",
+        "cp1252",
+        "cp1253",
+        "cp1254",
+        "cp1255",
+        "cp1256",
+        "cp1257",
+        "cp1258",
+        "iso8859-2",
+        "iso8859-3",
+        "iso8859-4",
+        "iso8859-5",
+        "iso8859-6",
+        "iso8859-7",
+        "iso8859-8",
+        "iso8859-10",
+        "iso8859-13",
+        "iso8859-14",
+        "iso8859-15",
+        "iso8859-16",
+    ]
+}
+"""Python's name of what a label means -> the codec that is used for it."""
+
+_LABELS = {"x-sjis": "shift_jis", "windows-31j": "cp932", "x-gbk": "gbk", "x-euc-jp": "euc_jp", "x-x-big5": "big5"}
+
+
+def decode_text(body: bytes, charset: str | None, *, is_whole: bool = True) -> str:
+    """Decode a body: by its byte order mark, then ``charset``, then what it says itself, then by trying UTF-8.
+
+    Args:
+        charset: what the Content-Type says.
+        is_whole: the body was not cut, perhaps inside a character.
+    """
+    for mark, codec in _MARKS:
+        if body.startswith(mark):
+            return body[len(mark) :].decode(codec, "replace")
+    codec_said = _codec(charset) or _codec(_declared(body))
+    if codec_said is not None:
+        return body.decode(codec_said, "replace")
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        ends_early = not is_whole and error.start > len(body) - 4
+        return body.decode("utf-8" if ends_early else "cp1252", "replace")
+
+
+def _declared(body: bytes) -> str | None:
+    head = body[:1024]
+    found = _META.search(head) or _XML.match(head.lstrip())
+    if found is None:
+        return None
+    label = found[1].decode("ascii", "ignore").lower()
+    # Whoever can be read as ASCII this far is not UTF-16, whatever it says.
+    return "utf-8" if label.startswith("utf-16") else label
+
+
+def _codec(label: str | None) -> str | None:
+    if not label:
+        return None
+    label = label.strip().lower()
+    try:
+        name = codecs.lookup(_LABELS.get(label, label)).name
+    except (LookupError, ValueError):
+        return None
+    return _WEB.get(name)

@@ -1,0 +1,195 @@
+"""From a URL to a page: redirects, limits, and the deadline.
+
+Called for pages, for robots.txt and for the headers of a page alone.
+The one rule: each hop is a new request. It is judged by the gate, by whoever else was given, and waits in its host's
+lane; nothing about the hop before it counts.
+
+Source: RFC 9110, 15.4 (redirects), 13.1 (conditional requests); RFC 9111, 5.2 (Cache-Control).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import Literal, TypeAlias
+
+import httpx2
+from attrs import evolve, frozen
+
+from mcptrio import ToolError
+
+from .config import Config
+from .errors import Refused, Unreachable, printable
+from .gate import Gate
+from .lanes import Lanes
+from .page import Page
+from .transport import FAILURES, Transport, explain
+
+__all__ = ["Download", "Downloader", "Permit", "Report", "parse_url"]
+
+Permit: TypeAlias = "Callable[[httpx2.URL], Awaitable[None]]"
+"""Raises what keeps a hop from being requested."""
+Report: TypeAlias = Callable[[int, int | None], Awaitable[None]]
+"""Told how many bytes have come, and how many there will be if that is known."""
+
+_LONGEST_URL = 8192
+_REDIRECTS = (301, 302, 303, 307, 308)
+_CODINGS = ("", "identity", "gzip", "x-gzip", "deflate")
+_ACCEPT = "text/html,application/xhtml+xml,text/markdown,text/plain,application/json;q=0.9,*/*;q=0.5"
+_MAX_AGE = re.compile(r"max-age\s*=\s*\"?(\d{1,9})")
+
+
+@frozen(kw_only=True)
+class Download:
+    """What is to be downloaded, and how."""
+
+    url: str
+    user_agent: str
+    method: Literal["GET", "HEAD"] = "GET"
+    limit: Callable[[Page], int]
+    """Told what the headers say, the most bytes of the body, unpacked. What it raises ends the download."""
+    known: Page | None = None
+    """What was there before: where the site says it has not changed, it is the answer."""
+    permit: Permit | None = None
+    report: Report | None = None
+
+
+class Downloader:
+    def __init__(self, config: Config, gate: Gate, transport: Transport) -> None:
+        self._config = config
+        self._gate = gate
+        self._transport = transport
+        self._lanes = Lanes(config.host_concurrency, config.requests_per_second)
+
+    async def download(self, asked: Download) -> Page:
+        """Get a page, whatever its status.
+
+        Raises:
+            Refused: one of the hops may not be requested.
+            Unreachable: no answer, or none that is HTTP.
+            ToolError: too many redirects, or the content is of no use.
+        """
+        url = parse_url(asked.url)
+        passed: list[str] = []
+        while True:
+            host = url.raw_host.decode("ascii")
+            self._gate.check(scheme=url.scheme, host=host, port=url.port, has_user=bool(url.userinfo))
+            if asked.permit is not None:
+                await asked.permit(url)
+            async with self._lanes.enter(f"{host}:{url.port}"):
+                found = await self._request(asked, url, tuple(passed))
+            if isinstance(found, Page):
+                return found
+            passed.append(str(url))
+            if len(passed) > self._config.max_redirects:
+                raise ToolError(
+                    f"Failed to fetch {printable(asked.url)}: more than {self._config.max_redirects} redirects, "
+                    f"the last one to {printable(str(found))}"
+                )
+            url = found
+
+    async def _request(self, asked: Download, url: httpx2.URL, passed: tuple[str, ...]) -> Page | httpx2.URL:
+        """One hop: the page, or where to go instead."""
+        known = asked.known if asked.known is not None and asked.known.url == str(url) else None
+        headers = {"User-Agent": asked.user_agent, "Accept": _ACCEPT, "Accept-Encoding": "gzip, deflate"}
+        if known is not None and known.etag:
+            headers["If-None-Match"] = known.etag
+        elif known is not None and known.last_modified:
+            headers["If-Modified-Since"] = known.last_modified
+        try:
+            response = await self._transport.send(asked.method, url, headers)
+            try:
+                if response.status_code in _REDIRECTS and "location" in response.headers:
+                    return _target(url, response.headers["location"])
+                if response.status_code == 304 and known is not None:
+                    said = _fresh_for(response.headers)
+                    return evolve(known, fresh_for=known.fresh_for if said is None else said, redirects=passed)
+                page = evolve(_page_without_body(url, response), redirects=passed)
+                return page if asked.method == "HEAD" else await self._read(asked, response, page)
+            finally:
+                # What was not read is not waited for: the connection is closed with it.
+                await response.aclose()
+        except FAILURES as error:
+            raise explain(error, str(url)) from error
+
+    async def _read(self, asked: Download, response: httpx2.Response, page: Page) -> Page:
+        coding = response.headers.get("content-encoding", "").strip().lower()
+        if coding not in _CODINGS:
+            raise Unreachable(
+                f"Failed to fetch {printable(page.url)}: expected gzip or deflate, "
+                f"got the Content-Encoding {printable(coding, 50)}"
+            )
+        limit = asked.limit(page)
+        body = bytearray()
+        # httpx2 unpacks at most 1 MiB at a time, so a bomb ends at the limit.
+        async with aclosing(response.aiter_bytes()) as chunks:
+            async for chunk in chunks:
+                body += chunk
+                if len(body) > limit:
+                    return evolve(page, body=bytes(body[:limit]), is_whole=False)
+                if asked.report is not None:
+                    await asked.report(response.num_bytes_downloaded, page.length)
+        return evolve(page, body=bytes(body))
+
+
+def parse_url(text: str) -> httpx2.URL:
+    """A URL as it is requested: without a fragment, and its host in ASCII.
+
+    Raises:
+        Refused: it is none.
+    """
+    if len(text) > _LONGEST_URL:
+        raise Refused(f"expected a URL of at most {_LONGEST_URL} characters, got {len(text)}")
+    try:
+        url = httpx2.URL(text.strip()).copy_with(fragment=None)
+    except (httpx2.InvalidURL, ValueError) as error:
+        raise Refused(f"expected a URL such as https://example.com/, got {printable(text)}: {error}") from error
+    if not url.scheme or not url.host:
+        raise Refused(f"expected a URL such as https://example.com/, got {printable(text)}")
+    return url
+
+
+def _target(url: httpx2.URL, location: str) -> httpx2.URL:
+    try:
+        target = url.join(location).copy_with(fragment=None)
+    except (httpx2.InvalidURL, ValueError) as error:
+        raise ToolError(
+            f"Failed to fetch {printable(str(url))}: redirected to {printable(location)}, which is no URL"
+        ) from error
+    if len(str(target)) > _LONGEST_URL:
+        raise ToolError(f"Failed to fetch {printable(str(url))}: redirected to a URL that is too long")
+    return target
+
+
+def _page_without_body(url: httpx2.URL, response: httpx2.Response) -> Page:
+    headers = response.headers
+    content_type, _, parameters = headers.get("content-type", "").partition(";")
+    charset = re.search(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", parameters, re.IGNORECASE | re.ASCII)
+    length = headers.get("content-length", "")
+    return Page(
+        url=str(url),
+        status=response.status_code,
+        content_type=printable(content_type.strip().lower(), 100),
+        charset=charset[1] if charset else None,
+        length=int(length) if re.fullmatch(r"[0-9]{1,15}", length) else None,
+        etag=_short(headers.get("etag")),
+        last_modified=_short(headers.get("last-modified")),
+        fresh_for=_fresh_for(headers),
+    )
+
+
+def _short(text: str | None) -> str | None:
+    """A validator that is worth keeping."""
+    return text if text and len(text) <= 200 else None
+
+
+def _fresh_for(headers: httpx2.Headers) -> float | None:
+    said = headers.get("cache-control", "").lower()
+    if "no-store" in said or "no-cache" in said:
+        return 0.0
+    found = _MAX_AGE.search(said)
+    if found is None:
+        return None
+    age = headers.get("age", "")
+    return max(0.0, float(found[1]) - (float(age) if re.fullmatch(r"[0-9]{1,9}", age) else 0.0))

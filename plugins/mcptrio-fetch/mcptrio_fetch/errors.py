@@ -1,0 +1,30 @@
+"""What a model is told when a page cannot be had.
+
+Raised wherever a request is refused or fails.
+The one rule: one line that names the URL or host; a text that comes from the network is shown short and printable.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mcptrio import ToolError
+
+__all__ = ["Refused", "Unreachable", "printable"]
+
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+class Refused(ToolError):
+    """The request is not allowed: by the operator's rules, by the kind of address, or by robots.txt."""
+
+
+class Unreachable(ToolError):
+    """The site did not answer, or not in HTTP."""
+
+
+def printable(text: str, limit: int = 300) -> str:
+    """A text on one line, with control characters as escapes, cut at ``limit`` characters."""
+    if len(text) > limit:
+        text = text[:limit] + "…"
+    return _UNPRINTABLE.sub(lambda found: f"\\x{ord(found[0]):02x}", text)

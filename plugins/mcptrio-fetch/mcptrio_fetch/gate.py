@@ -1,0 +1,107 @@
+"""What may be reached: URLs, hosts and addresses.
+
+Asked before each request, redirects included, and again by whoever connects.
+The one rule: ``addresses`` resolves once, and what it returns is what is connected to; nobody resolves the name again,
+so a name server that changes its answer (DNS rebinding) gains nothing.
+"""
+
+from __future__ import annotations
+
+import re
+
+import trio
+
+from .addresses import Address, parse_address, why_not_public
+from .config import Config
+from .errors import Refused, Unreachable, printable
+from .hosts import Places
+from .resolving import Resolver
+
+__all__ = ["Gate"]
+
+_SCHEMES = ("http", "https")
+_HOST = re.compile(r"[A-Za-z0-9._-]{1,255}|[0-9A-Fa-f:.]{2,45}", re.ASCII)
+"""A name or an address. A zone (``%eth0``) belongs to a machine, and not to a URL."""
+
+
+class Gate:
+    """
+    Args:
+        resolver: asked once for each connection.
+    """
+
+    def __init__(self, config: Config, resolver: Resolver) -> None:
+        self._allowed = Places.of(config.allow_hosts)
+        self._denied = Places.of(config.deny_hosts)
+        self._private = Places.of(config.private_hosts)
+        self._all_allowed = not config.allow_hosts
+        self._all_private = config.allow_private
+        self._timeout = config.connect_timeout
+        self._resolver = resolver
+
+    def check(self, *, scheme: str, host: str, port: int | None, has_user: bool) -> None:
+        """Judge a URL by what is written in it.
+
+        Raises:
+            Refused: nothing like it may be fetched.
+        """
+        if scheme not in _SCHEMES or not _HOST.fullmatch(host):
+            raise Refused(f"expected an http or https URL with a host, got {printable(f'{scheme}://{host}')}")
+        if port is not None and not 0 < port < 65_536:
+            raise Refused(f"expected a port from 1 to 65535, got {port} for {printable(host)}")
+        if has_user:
+            raise Refused(f"expected a URL without a user name and password, got one for {printable(host)}")
+        if self._denied.have_name(host) or not (self._all_allowed or self._allowed.have_name(host)):
+            raise Refused(f"{printable(host)} is not among the hosts that may be fetched from")
+
+    async def addresses(self, host: str, port: int) -> list[str]:
+        """Resolve a host, and return where to connect.
+
+        Raises:
+            Refused: one of its addresses may not be connected to. Then none is: who mixes public addresses with
+                private ones hopes for a retry.
+            Unreachable: the host has no address, or nobody said in time.
+        """
+        found = await self._resolve(host, port)
+        if not found:
+            raise Unreachable(f"{printable(host)} has no address")
+        for address in found:
+            self._judge(host, address)
+        return [str(address) for address in found]
+
+    async def check_addresses(self, host: str, port: int) -> None:
+        """Judge the addresses of a host that a proxy will connect to, as far as they are known here.
+
+        Behind a proxy names often do not resolve; what they mean is then the proxy's to say.
+
+        Raises:
+            Refused: as :meth:`addresses`.
+        """
+        try:
+            found = await self._resolve(host, port)
+        except Unreachable:
+            return
+        for address in found:
+            self._judge(host, address)
+
+    async def _resolve(self, host: str, port: int) -> list[Address]:
+        try:
+            with trio.fail_after(self._timeout):
+                return [parse_address(text) for text in await self._resolver.resolve(host, port)]
+        except trio.TooSlowError as error:
+            raise Unreachable(f"resolving {printable(host)} took longer than {self._timeout:g} seconds") from error
+        except (OSError, UnicodeError) as error:
+            raise Unreachable(f"the name {printable(host)} does not resolve") from error
+
+    def _judge(self, host: str, address: Address) -> None:
+        if self._denied.have_address(address):
+            raise Refused(f"{printable(host)} is not among the hosts that may be fetched from")
+        if self._all_private or self._private.have_name(host) or self._private.have_address(address):
+            return
+        kind = why_not_public(address)
+        if kind is not None:
+            shown = "" if str(address) == host else f" resolves to {address}, which"
+            raise Refused(
+                f"{printable(host)}{shown} is not a public address ({kind}); "
+                "the operator can allow it with private_hosts or allow_private"
+            )

@@ -1,0 +1,91 @@
+"""Lists of hosts as the operator writes them: names, names with a star in front, addresses, networks.
+
+Used by the configuration, which checks them, and by the gate, which asks them.
+The one rule: a name is compared in lower case and without a dot at its end; a star stands for one or more labels.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from attrs import frozen
+
+from .addresses import Address, Network, parse_address, parse_network
+
+__all__ = ["Places", "check_names", "check_places", "plain_name"]
+
+_NAME = re.compile(r"(?:\*\.)?[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*", re.ASCII)
+
+
+@frozen(eq=False)
+class Places:
+    """A list, ready to be asked."""
+
+    names: frozenset[str]
+    suffixes: tuple[str, ...]
+    networks: tuple[Network, ...]
+
+    @classmethod
+    def of(cls, entries: Iterable[str]) -> Places:
+        """From texts that :func:`check_places` has passed."""
+        names: set[str] = set()
+        suffixes: list[str] = []
+        networks: list[Network] = []
+        for entry in map(plain_name, entries):
+            network = _network(entry)
+            if network is not None:
+                networks.append(network)
+            elif entry.startswith("*."):
+                suffixes.append(entry[1:])
+            else:
+                names.add(entry)
+        return cls(frozenset(names), tuple(suffixes), tuple(networks))
+
+    def have_name(self, host: str) -> bool:
+        """Whether a name is in the list; an address in its plain form is found too."""
+        host = plain_name(host)
+        if host in self.names or host.endswith(self.suffixes):
+            return True
+        try:
+            return self.have_address(parse_address(host))
+        except ValueError:
+            return False
+
+    def have_address(self, address: Address) -> bool:
+        return any(address in network for network in self.networks)
+
+
+def plain_name(host: str) -> str:
+    """A host as it is compared."""
+    return host.strip().lower().rstrip(".").removeprefix("[").removesuffix("]")
+
+
+def check_names(key: str, entries: Iterable[str]) -> None:
+    """
+    Raises:
+        ValueError: an entry is neither a name, nor one with a star in front, nor an address.
+    """
+    for entry in entries:
+        network = _network(plain_name(entry))
+        if network is not None and network.num_addresses == 1:
+            continue
+        if network is not None or not _NAME.fullmatch(plain_name(entry)):
+            raise ValueError(f"expected a host such as example.com or *.example.com in {key}, got {entry!r}")
+
+
+def check_places(key: str, entries: Iterable[str]) -> None:
+    """
+    Raises:
+        ValueError: an entry is neither a name, nor one with a star in front, nor an address, nor a network.
+    """
+    for entry in entries:
+        if _network(plain_name(entry)) is None and not _NAME.fullmatch(plain_name(entry)):
+            raise ValueError(f"expected a host, an address or a network such as 10.0.0.0/8 in {key}, got {entry!r}")
+
+
+def _network(text: str) -> Network | None:
+    try:
+        return parse_network(text)
+    except ValueError:
+        return None

@@ -1,0 +1,71 @@
+"""How fast and how wide one host is asked.
+
+Entered by the downloader around each request, redirects and robots.txt included.
+The one rule: a lane exists only while somebody needs it, so there are never more than there are hosts in recent use.
+
+Source: the spacing is the generic cell rate algorithm (ITU-T I.371): a burst at once, then one request an interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import trio
+from attrs import define
+
+__all__ = ["BURST", "Lanes"]
+
+BURST = 10
+"""Requests that are let through at once after a pause."""
+
+_MOST_IDLE = 256
+"""Lanes that nobody is in, before those that are over are looked for."""
+
+
+class Lanes:
+    """
+    Args:
+        width: requests to one host at once.
+        rate: requests a second to one host, on average; 0 for any number.
+    """
+
+    def __init__(self, width: int, rate: float) -> None:
+        self._width = width
+        self._interval = 1 / rate if rate else 0.0
+        self._lanes: dict[str, _Lane] = {}
+
+    @asynccontextmanager
+    async def enter(self, host: str) -> AsyncIterator[None]:
+        """Wait for one's turn at a host, and hold it. The wait is within the caller's deadline."""
+        lane = self._lanes.get(host)
+        if lane is None:
+            lane = self._lanes[host] = _Lane(trio.CapacityLimiter(self._width))
+        lane.users += 1
+        try:
+            async with lane.limiter:
+                await self._pace(lane)
+                yield
+        finally:
+            lane.users -= 1
+            if len(self._lanes) > _MOST_IDLE:
+                self._sweep()
+
+    async def _pace(self, lane: _Lane) -> None:
+        now = trio.current_time()
+        due = max(lane.due, now)
+        lane.due = due + self._interval
+        await trio.sleep_until(max(now, due - (BURST - 1) * self._interval))
+
+    def _sweep(self) -> None:
+        now = trio.current_time()
+        for host in [host for host, lane in self._lanes.items() if not lane.users and lane.due <= now]:
+            del self._lanes[host]
+
+
+@define(eq=False)
+class _Lane:
+    limiter: trio.CapacityLimiter
+    users: int = 0
+    due: float = 0.0
+    """When the next request would be due, if there were no bursts."""

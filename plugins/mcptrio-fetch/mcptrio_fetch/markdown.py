@@ -1,0 +1,143 @@
+"""From HTML to Markdown, and to a list of links. Runs in threads.
+
+Called by the renderer.
+The one rule: whoever waits can stop it. A thread cannot be killed, so it looks every few Python calls whether it was
+cancelled; what runs between two looks is linear in an input that is bounded.
+
+Loaded with the first page, for the libraries take a while to import. Trafilatura finds the article in a page and writes
+it as Markdown; lxml reads the page for it, to a depth of 256 elements.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+from urllib.parse import urldefrag
+
+import lxml.html  # type: ignore[import-untyped]
+import trafilatura
+from attrs import frozen
+from lxml.etree import LxmlError  # type: ignore[import-untyped]
+from trio.from_thread import check_cancelled
+
+from .results import Link
+
+__all__ = ["Article", "find_links", "write_markdown"]
+
+_LOOK_EVERY = 64
+"""Python calls between two looks: under a millisecond, and a few percent of the time."""
+
+_LONGEST_TITLE = 300
+_LONGEST_LABEL = 200
+
+# What it says there, of pages anybody may write, is of no use to an operator.
+logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
+
+
+@frozen
+class Article:
+    text: str
+    """Empty where nothing was found."""
+    title: str | None
+
+
+def write_markdown(html: str, url: str) -> Article:
+    """The article in a page, as Markdown with absolute links; all of its text where there seems to be no article.
+
+    Raises:
+        trio.Cancelled: nobody waits for it any more.
+    """
+    with _stoppable():
+        tree = _parse(html, url)
+        if tree is None:
+            return Article("", None)
+        title = _title(tree)
+        _drop_anchors(tree, url)
+        text = trafilatura.extract(
+            tree,
+            output_format="markdown",
+            include_comments=True,
+            include_formatting=True,
+            include_images=True,
+            include_links=True,
+            include_tables=True,
+            favor_recall=True,
+        )
+        if not text:
+            # The first try has taken the tree apart.
+            again = _parse(html, url)
+            text = trafilatura.html2txt(again) if again is not None else ""
+        return Article(text.strip(), title)
+
+
+def find_links(html: str, url: str) -> list[Link]:
+    """The links of a page to http and https, absolute, each once, in the order of the page.
+
+    Raises:
+        trio.Cancelled: nobody waits for it any more.
+    """
+    with _stoppable():
+        tree = _parse(html, url)
+        if tree is None:
+            return []
+        found: dict[str, str] = {}
+        for element in tree.iter("a", "area"):
+            check_cancelled()
+            target = urldefrag(element.get("href") or "")[0]
+            if not target.startswith(("http://", "https://")):
+                continue
+            label = _squeeze(element.text_content() or element.get("alt") or element.get("title") or "", _LONGEST_LABEL)
+            found[target] = found.get(target) or label
+        return [Link(url=target, text=label) for target, label in found.items()]
+
+
+def _parse(html: str, url: str) -> Any:
+    """The tree of a page; ``None`` where there is nothing in it."""
+    parser = lxml.html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
+    try:
+        tree = lxml.html.document_fromstring(html.encode("utf-8", "replace"), parser=parser)
+    except (LxmlError, ValueError):
+        return None
+    tree.make_links_absolute(url, handle_failures="ignore")
+    return tree
+
+
+def _drop_anchors(tree: Any, url: str) -> None:
+    """Links into the page itself, which many put around each heading: they lead nowhere from Markdown."""
+    for element in list(tree.iter("a")):
+        target, anchor = urldefrag(element.get("href") or "")
+        if anchor and target == url:
+            # Renaming costs nothing; taking elements out of a long row is quadratic.
+            element.tag = "span"
+
+
+def _title(tree: Any) -> str | None:
+    element = tree.find(".//title")
+    return (_squeeze(element.text_content(), _LONGEST_TITLE) or None) if element is not None else None
+
+
+def _squeeze(text: str, limit: int) -> str:
+    return " ".join(text[: limit * 8].split())[:limit]
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Have every so many calls of this thread look whether it was cancelled."""
+    calls = 0
+
+    def look(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls % _LOOK_EVERY == 0:
+            check_cancelled()
+
+    before: Callable[..., Any] | None = sys.gettrace()
+    sys.settrace(look)
+    try:
+        yield
+    finally:
+        sys.settrace(before)

@@ -1,0 +1,89 @@
+"""A page as it was downloaded.
+
+Made by the downloader; kept on the shelf; read by the renderer.
+The one rule: a page holds nothing of who asked, so everybody who asks the same may be given it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from attrs import frozen
+
+__all__ = ["Kind", "Page"]
+
+Kind: TypeAlias = Literal["html", "text", "image", "audio", "pdf", "binary"]
+
+_TEXTS = frozenset(
+    {
+        "application/ecmascript",
+        "application/graphql",
+        "application/javascript",
+        "application/json",
+        "application/jsonl",
+        "application/ld+json",
+        "application/ndjson",
+        "application/sql",
+        "application/toml",
+        "application/x-javascript",
+        "application/x-ndjson",
+        "application/x-sh",
+        "application/x-www-form-urlencoded",
+        "application/x-yaml",
+        "application/xml",
+        "application/yaml",
+        "image/svg+xml",
+        "message/rfc822",
+    }
+)
+_HTML = ("text/html", "application/xhtml+xml")
+_UNSAID = ("", "application/octet-stream", "binary/octet-stream", "unknown/unknown")
+
+
+@frozen(kw_only=True)
+class Page:
+    """What came back."""
+
+    url: str
+    """Where it was found in the end."""
+    status: int
+    content_type: str
+    """In lower case and without parameters; empty where none was said."""
+    charset: str | None = None
+    body: bytes = b""
+    """Unpacked."""
+    is_whole: bool = True
+    """False where the end was left out."""
+    length: int | None = None
+    """Content-Length, where it was said."""
+    etag: str | None = None
+    last_modified: str | None = None
+    fresh_for: float | None = None
+    """Seconds the site lets it be used again; ``None`` where it says nothing."""
+    redirects: tuple[str, ...] = ()
+    """The URLs on the way, the one that was asked for first."""
+
+    @property
+    def kind(self) -> Kind:
+        """What can be made of it: by its type, and by its first bytes where the type says nothing."""
+        kind = self.content_type
+        if kind in _HTML:
+            return "html"
+        if kind in _UNSAID:
+            return self._guess()
+        if kind.startswith("text/") or kind in _TEXTS or kind.endswith(("+json", "+xml", "+yaml")):
+            # Servers send pages as text/plain; the reference server looks for the tag as well.
+            return "html" if b"<html" in self.body[:100] else "text"
+        if kind == "application/pdf":
+            return "pdf"
+        main = kind.partition("/")[0]
+        return main if main in ("image", "audio") else "binary"  # type: ignore[return-value]
+
+    def _guess(self) -> Kind:
+        head = self.body[:1024]
+        if head.startswith(b"%PDF-"):
+            return "pdf"
+        if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
+            return "binary"
+        # Without any type the reference server takes a page to be HTML.
+        return "html" if not self.content_type or b"<html" in head.lower() else "text"

@@ -1,0 +1,89 @@
+"""From a page to the text a model reads.
+
+Called for pages that are text.
+The one rule: nothing here runs in the Trio thread, and nothing runs longer than its deadline.
+
+Source: the reference fetch server, for what is said before a page that is not HTML and of one that holds no text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+import trio
+
+from mcptrio import ToolError
+
+from .charsets import decode_text
+from .config import Config
+from .errors import printable
+from .page import Page
+from .rendered import Rendered
+from .results import Link
+
+__all__ = ["Renderer"]
+
+T = TypeVar("T")
+
+_THREADS = 2
+"""Pages at work at once. They share one interpreter lock with everything else; more would only be slower together."""
+
+_NOTHING = "<error>Page failed to be simplified from HTML</error>"
+
+
+class Renderer:
+    def __init__(self, config: Config) -> None:
+        self._limit = config.max_html_bytes
+        self._timeout = config.convert_timeout
+        self._threads = trio.CapacityLimiter(_THREADS)
+
+    async def render(self, page: Page, *, raw: bool) -> Rendered:
+        """
+        Args:
+            raw: leave HTML as it is.
+
+        Raises:
+            ToolError: it took too long.
+        """
+        return await self._run(page, partial(_render, page, self._limit, raw))
+
+    async def links(self, page: Page) -> list[Link]:
+        """
+        Raises:
+            ToolError: it took too long.
+        """
+        return await self._run(page, partial(_links, page, self._limit))
+
+    async def _run(self, page: Page, work: Callable[[], T]) -> T:
+        try:
+            with trio.fail_after(self._timeout):
+                return await trio.to_thread.run_sync(work, limiter=self._threads)
+        except trio.TooSlowError as error:
+            raise ToolError(
+                f"Reading {printable(page.url)} took longer than {self._timeout:g} seconds; "
+                "raw=true gets it without simplification"
+            ) from error
+
+
+def _render(page: Page, limit: int, raw: bool) -> Rendered:
+    text = decode_text(page.body, page.charset, is_whole=page.is_whole)
+    if raw or page.kind != "html":
+        return Rendered(
+            text=text,
+            prefix=(
+                f"Content type {page.content_type} cannot be simplified to markdown, but here is the raw content:\n"
+            ),
+            is_whole=page.is_whole,
+        )
+    from .markdown import write_markdown  # takes a while, and is not wanted before
+
+    article = write_markdown(text[:limit], page.url)
+    return Rendered(text=article.text or _NOTHING, title=article.title, is_whole=page.is_whole and len(text) <= limit)
+
+
+def _links(page: Page, limit: int) -> list[Link]:
+    from .markdown import find_links  # as above
+
+    return find_links(decode_text(page.body, page.charset, is_whole=page.is_whole)[:limit], page.url)

@@ -1,0 +1,36 @@
+"""From a host's name to its addresses.
+
+A port: the gate asks a ``Resolver``, which is the system's unless ``Fetch`` is given another.
+The one rule: what comes back is addresses in their plain form; whoever resolves does not judge them.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from typing import Protocol
+
+import trio
+
+__all__ = ["Resolver", "SystemResolver"]
+
+
+class Resolver(Protocol):
+    async def resolve(self, host: str, port: int) -> Sequence[str]:
+        """The addresses of a host, the best first.
+
+        Args:
+            host: a name in ASCII (IDNA), or an address in any form.
+
+        Raises:
+            OSError: there is none.
+        """
+        ...
+
+
+class SystemResolver:
+    """The operating system's. It takes addresses in every form too: ``2130706433`` and ``127.1`` are loopback."""
+
+    async def resolve(self, host: str, port: int) -> Sequence[str]:
+        found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return list(dict.fromkeys(str(entry[4][0]) for entry in found))

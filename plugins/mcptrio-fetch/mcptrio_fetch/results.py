@@ -1,0 +1,165 @@
+"""The shapes of the answers.
+
+Built by the tools. The one rule: the text is what the reference server answers; everything that was to be read out of
+it is a member of the structured content too.
+
+Source: the reference fetch server, for the texts; it has no output schema.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from mcptrio import AudioContent, BlobResourceContents, CallToolResult, EmbeddedResource, ImageContent, TextContent
+
+if TYPE_CHECKING:
+    from .page import Page
+    from .rendered import Rendered
+
+__all__ = ["FETCHED", "Head", "Link", "Links", "answer_media", "answer_text", "contents_of", "whole_text"]
+
+FETCHED: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "content": {"type": "string", "description": "The piece that was asked for, or what the blocks hold."},
+        "url": {"type": "string", "description": "What was asked for."},
+        "final_url": {"type": "string", "description": "Where it was found, after redirects."},
+        "status": {"type": "integer", "description": "The HTTP status."},
+        "content_type": {"type": "string", "description": "The media type the site sent; empty if none."},
+        "title": {"type": "string", "description": "The title of the page, if it has one."},
+        "start_index": {"type": "integer", "description": "Where the piece begins, in characters."},
+        "total_length": {"type": "integer", "description": "Characters of the whole text, or bytes of an image."},
+        "truncated": {"type": "boolean", "description": "There is more after this piece."},
+        "next_start_index": {"type": "integer", "description": "Ask again with this start_index for what comes next."},
+        "source_cut": {"type": "boolean", "description": "The page was too large, and its end was not read."},
+    },
+    "required": ["content", "url", "final_url", "status", "content_type", "total_length", "truncated", "source_cut"],
+    "additionalProperties": False,
+}
+"""The output schema of ``fetch``."""
+
+
+_NOT_READ = "\n\n<error>The page is too large; its end was not read.</error>"
+
+
+@frozen(kw_only=True)
+class Link:
+    url: str
+    text: str
+
+
+@frozen(kw_only=True)
+class Links:
+    """A piece of the links of a page."""
+
+    url: str
+    """What was asked for."""
+    final_url: str
+    """Where it was found, after redirects."""
+    items: list[Link]
+    total: int
+    truncated: bool
+    next_cursor: str | None = None
+
+
+@frozen(kw_only=True)
+class Head:
+    """What a site says of a page without sending it."""
+
+    url: str
+    """What was asked for."""
+    final_url: str
+    """Where it was found, after redirects."""
+    status: int
+    """The HTTP status, an error's included."""
+    content_type: str
+    """The media type; empty if none was sent."""
+    length: int | None = None
+    """Bytes, packed perhaps; absent if the site does not say."""
+    etag: str | None = None
+    last_modified: str | None = None
+    redirects: list[str]
+    """The URLs on the way."""
+
+
+def answer_text(asked: str, page: Page, rendered: Rendered, *, start: int, most: int) -> CallToolResult:
+    """A piece of a text.
+
+    Args:
+        start: the first character.
+        most: how many characters.
+    """
+    piece = rendered.text[start : start + most]
+    end = start + len(piece)
+    more: dict[str, Any] = {"start_index": start, "truncated": end < len(rendered.text)}
+    shown = piece
+    if not piece:
+        shown = "<error>No more content available.</error>"
+    elif more["truncated"]:
+        more["next_start_index"] = end
+        shown += (
+            f"\n\n<error>Content truncated. Call the fetch tool with a start_index of {end} "
+            "to get more content.</error>"
+        )
+    elif not rendered.is_whole:
+        shown += _NOT_READ
+    if rendered.title is not None:
+        more["title"] = rendered.title
+    about = _about(asked, page, piece, total=len(rendered.text), is_whole=rendered.is_whole)
+    text = f"{rendered.prefix}Contents of {asked}:\n{shown}"
+    return CallToolResult(content=(TextContent(text=text),), structured_content=about | more)
+
+
+def answer_media(asked: str, page: Page) -> CallToolResult:
+    """An image, a sound or a document, after a line that says what it is."""
+    what = f"{page.content_type or page.kind}, {len(page.body)} bytes"
+    return CallToolResult(
+        content=(TextContent(text=f"Contents of {asked}: {what}"), _block(page)),
+        structured_content=_about(asked, page, what, total=len(page.body), is_whole=True) | {"truncated": False},
+    )
+
+
+def whole_text(rendered: Rendered, most: int) -> str:
+    """A text for whoever cannot ask for pieces, with a note where something is missing at its end."""
+    if len(rendered.text) > most:
+        return rendered.text[:most] + "\n\n<error>Content truncated. The fetch tool reads it in pieces.</error>"
+    return rendered.text if rendered.is_whole else rendered.text + _NOT_READ
+
+
+def contents_of(page: Page, uri: str) -> BlobResourceContents:
+    """The bytes of a page as a resource."""
+    return BlobResourceContents(uri=uri, mime_type=_media_type(page), blob=_base64(page))
+
+
+def _block(page: Page) -> ImageContent | AudioContent | EmbeddedResource:
+    match page.kind:
+        case "image":
+            return ImageContent(data=_base64(page), mime_type=page.content_type)
+        case "audio":
+            return AudioContent(data=_base64(page), mime_type=page.content_type)
+        case _:
+            return EmbeddedResource(resource=contents_of(page, page.url))
+
+
+def _media_type(page: Page) -> str:
+    # A PDF may have been told by its first bytes.
+    return "application/pdf" if page.kind == "pdf" else page.content_type
+
+
+def _base64(page: Page) -> str:
+    return base64.b64encode(page.body).decode("ascii")
+
+
+def _about(asked: str, page: Page, content: str, *, total: int, is_whole: bool) -> dict[str, Any]:
+    return {
+        "content": content,
+        "url": asked,
+        "final_url": page.url,
+        "status": page.status,
+        "content_type": page.content_type,
+        "total_length": total,
+        "source_cut": not is_whole,
+    }

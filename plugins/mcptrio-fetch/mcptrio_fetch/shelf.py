@@ -1,0 +1,72 @@
+"""Values kept for a while, within a weight.
+
+Used for pages and for robots.txt.
+The one rule: what was not used longest goes first when the shelf is full; a value heavier than the shelf is not kept.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Generic, TypeVar
+
+import trio
+from attrs import frozen
+
+__all__ = ["Shelf"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Shelf(Generic[K, V]):
+    """
+    Args:
+        capacity: the most weight, in bytes.
+        max_age: seconds after which a value is gone.
+    """
+
+    def __init__(self, capacity: int, max_age: float) -> None:
+        self._capacity = capacity
+        self._max_age = max_age
+        self._weight = 0
+        self._items: OrderedDict[K, _Item[V]] = OrderedDict()
+
+    @property
+    def weight(self) -> int:
+        return self._weight
+
+    def get(self, key: K) -> V | None:
+        item = self._items.get(key)
+        if item is None:
+            return None
+        if trio.current_time() - item.since >= self._max_age:
+            self.drop(key)
+            return None
+        self._items.move_to_end(key)
+        return item.value
+
+    def put(self, key: K, value: V, weight: int) -> None:
+        """Keep a value, in the place of the one before it.
+
+        Args:
+            weight: bytes, about.
+        """
+        self.drop(key)
+        if weight > self._capacity:
+            return
+        self._items[key] = _Item(value, weight, trio.current_time())
+        self._weight += weight
+        while self._weight > self._capacity:
+            self.drop(next(iter(self._items)))
+
+    def drop(self, key: K) -> None:
+        item = self._items.pop(key, None)
+        if item is not None:
+            self._weight -= item.weight
+
+
+@frozen
+class _Item(Generic[V]):
+    value: V
+    weight: int
+    since: float

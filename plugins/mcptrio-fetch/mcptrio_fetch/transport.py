@@ -1,0 +1,205 @@
+"""One request and its response, over connections that the gate has let through.
+
+Called by the downloader; it is the only module that opens connections.
+The one rule: TCP goes to an address the gate returned, while TLS and the Host header keep the name. Nothing is kept
+between requests but idle connections: no cookies, no credentials, and nothing is read from the environment.
+
+Loaded with the first request, for httpx2 takes a while to import.
+Source: httpcore2, ``AsyncNetworkBackend``; RFC 9110.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any
+
+import httpcore2
+import httpx2
+import trio
+
+from mcptrio import ToolError
+
+from .config import Config
+from .errors import Unreachable, printable
+from .gate import Gate
+
+__all__ = ["FAILURES", "Transport", "explain"]
+
+FAILURES = (
+    httpcore2.NetworkError,
+    httpcore2.ProtocolError,
+    httpcore2.ProxyError,
+    httpcore2.TimeoutException,
+    httpcore2.UnsupportedProtocol,
+    httpx2.DecodingError,
+)
+"""What a request or a response may raise beside the gate's refusals."""
+
+_MOST_ADDRESSES = 4
+"""Addresses of one name that are tried."""
+
+_MOST_CONNECTIONS = 100
+_MOST_IDLE = 10
+_IDLE_SECONDS = 15.0
+
+
+class Transport:
+    """A pool of connections. Its owner closes it."""
+
+    def __init__(self, config: Config, gate: Gate) -> None:
+        self._timeouts = {
+            "connect": config.connect_timeout,
+            "read": config.request_timeout,
+            "write": config.request_timeout,
+            "pool": config.request_timeout,
+        }
+        context = _ssl_context(config)
+        if config.proxy is None:
+            self._gate = None
+            self._pool = httpcore2.AsyncConnectionPool(
+                ssl_context=context,
+                max_connections=_MOST_CONNECTIONS,
+                max_keepalive_connections=_MOST_IDLE,
+                keepalive_expiry=_IDLE_SECONDS,
+                network_backend=_GuardedBackend(gate, config.connect_timeout),
+            )
+        else:
+            self._gate = gate
+            self._pool = httpcore2.AsyncConnectionPool(
+                ssl_context=context,
+                proxy=_proxy(config.proxy.reveal()),
+                max_connections=_MOST_CONNECTIONS,
+                max_keepalive_connections=_MOST_IDLE,
+                keepalive_expiry=_IDLE_SECONDS,
+            )
+
+    async def send(self, method: str, url: httpx2.URL, headers: Mapping[str, str]) -> httpx2.Response:
+        """Send a request and return the response with its body unread. Whoever gets it closes it.
+
+        Raises:
+            Refused, Unreachable: the gate does not let it through.
+            One of FAILURES: it could not be sent, or was not answered.
+        """
+        request = httpx2.Request(method, url, headers=headers)
+        if self._gate is not None:
+            await self._gate.check_addresses(url.raw_host.decode("ascii"), url.port or 0)
+        answer = await self._pool.handle_async_request(
+            httpcore2.Request(
+                method=method,
+                url=httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+                headers=request.headers.raw,
+                extensions={"timeout": self._timeouts},
+            )
+        )
+        return httpx2.Response(
+            answer.status,
+            headers=answer.headers,
+            stream=_Body(answer.stream),
+            request=request,
+            extensions=answer.extensions,
+        )
+
+    async def aclose(self) -> None:
+        await self._pool.aclose()
+
+
+def explain(error: Exception, url: str) -> ToolError:
+    """Say what went wrong with a request, without what only the operator may know."""
+    match error:
+        case httpcore2.ConnectTimeout():
+            why = "connecting took too long"
+        case httpcore2.TimeoutException():
+            why = "the site took too long"
+        case httpcore2.ProxyError():
+            why = f"the proxy refused: {printable(str(error), 100)}"
+        case httpcore2.ConnectError():
+            why = f"connecting failed: {_reason(error)}"
+        case httpx2.DecodingError():
+            why = "the content is not packed as its Content-Encoding says"
+        case httpcore2.ProtocolError():
+            why = f"the site does not speak HTTP properly: {_reason(error)}"
+        case _:
+            why = f"the connection broke: {_reason(error)}"
+    return Unreachable(f"Failed to fetch {printable(url)}: {why}")
+
+
+class _Body(httpx2.AsyncByteStream):
+    """The body of a response of httpcore2, for one of httpx2."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        stream: AsyncIterator[bytes] = self._stream.__aiter__()
+        return stream
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class _GuardedBackend(httpcore2.AsyncNetworkBackend):
+    """Connects to the addresses that the gate returns, and to no name.
+
+    TLS is begun later, by the pool, with the name of the URL: so it is what SNI says and the certificate must hold.
+    """
+
+    def __init__(self, gate: Gate, timeout: float) -> None:
+        self._gate = gate
+        self._timeout = timeout
+        # It has a second definition, for where there is no Trio; pyright takes that one.
+        self._inner: httpcore2.AsyncNetworkBackend = httpcore2.TrioBackend()  # pyright: ignore[reportAttributeAccessIssue]
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        deadline = trio.current_time() + (self._timeout if timeout is None else timeout)
+        addresses = (await self._gate.addresses(host, port))[:_MOST_ADDRESSES]
+        for left in range(len(addresses), 0, -1):
+            share = max((deadline - trio.current_time()) / left, 0.0)
+            try:
+                return await self._inner.connect_tcp(addresses[-left], port, share, local_address, socket_options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                if left == 1:
+                    raise
+        raise httpcore2.ConnectError("no address")
+
+    async def connect_unix_socket(
+        self,
+        path: str,
+        timeout: float | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        raise httpcore2.UnsupportedProtocol("expected an address, got the path of a socket")
+
+    async def sleep(self, seconds: float) -> None:
+        await trio.sleep(seconds)
+
+
+def _ssl_context(config: Config) -> ssl.SSLContext:
+    if config.ca_file is not None:
+        return ssl.create_default_context(cafile=config.ca_file.expanduser())
+    return httpx2.create_ssl_context(trust_env=False)
+
+
+def _proxy(text: str) -> httpcore2.Proxy:
+    # Desktops say socks:// where the pool wants socks5://.
+    url = httpx2.URL(re.sub(r"(?i)^socks://", "socks5://", text))
+    auth = (url.username, url.password) if url.userinfo else None
+    return httpcore2.Proxy(
+        httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=b"/"), auth=auth
+    )
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost words: the pool wraps what Trio wrapped around what OpenSSL said."""
+    inner: Any = error
+    while (cause := inner.__cause__ or inner.__context__) is not None:
+        inner = cause
+    return printable(str(inner) or str(error) or type(error).__name__, 150)

@@ -1,0 +1,234 @@
+"""The web as the tools see it: pages, read and kept.
+
+Made by ``Fetch`` with the first call; closed with the server.
+The one rule: a page is downloaded once for however many pieces it is read in. Going on in a page uses what is kept
+whatever its age; a new reading uses it only while it is fresh, and asks the site otherwise.
+
+Loaded with the first call, for it brings the HTTP client along.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Final, NoReturn
+
+import trio
+from attrs import evolve, frozen
+
+from mcptrio import ToolError
+
+from .asked import Asked
+from .config import Config
+from .downloader import Download, Downloader, Permit, Report, parse_url
+from .errors import Unreachable, printable
+from .gate import Gate
+from .page import Page
+from .rendered import Rendered
+from .rendering import Renderer
+from .resolving import Resolver
+from .results import Link
+from .robots import MOST_BYTES, Robots
+from .shelf import Shelf
+from .transport import Transport
+
+__all__ = ["Web"]
+
+_PRODUCT: Final = "mcptrio-fetch"
+_VERSION: Final = "0.1"
+_KEEP_SECONDS = 3600.0
+"""How long a page is kept at most, to be asked for again with its ETag."""
+_ENTRY_WEIGHT = 2048
+
+
+class Web:
+    """
+    Args:
+        resolver: from names to addresses.
+    """
+
+    def __init__(self, config: Config, resolver: Resolver) -> None:
+        self._config = config
+        gate = Gate(config, resolver)
+        self._transport = Transport(config, gate)
+        self._downloader = Downloader(config, gate, self._transport)
+        self._robots = Robots(
+            self._fetch_robots,
+            token=_token(config.user_agent) or _PRODUCT,
+            max_age=min(config.robots_seconds, 86_400.0),
+        )
+        self._renderer = Renderer(config)
+        self._kept: Shelf[Asked, _Kept] = Shelf(config.cache_bytes, _KEEP_SECONDS)
+        self._calls = trio.CapacityLimiter(config.max_downloads)
+
+    async def aclose(self) -> None:
+        """Close the idle connections."""
+        await self._transport.aclose()
+
+    async def page(self, asked: Asked, *, continues: bool = False, report: Report | None = None) -> Page:
+        """Get a page whose status is no error.
+
+        Args:
+            continues: an earlier piece of it has been read.
+
+        Raises:
+            ToolError: it cannot be had; the message says why.
+        """
+        asked = evolve(asked, url=str(parse_url(asked.url)))
+        return (await self._keep(asked, continues=continues, report=report)).page
+
+    async def read(
+        self, asked: Asked, *, raw: bool = False, continues: bool = False, report: Report | None = None
+    ) -> tuple[Page, Rendered | None]:
+        """Get a page and its text; ``None`` for the text of an image, a sound or a PDF.
+
+        Args:
+            raw: leave HTML as it is.
+            continues: an earlier piece of it has been read.
+
+        Raises:
+            ToolError: it cannot be had, or not be read.
+        """
+        asked = evolve(asked, url=str(parse_url(asked.url)))
+        kept = await self._keep(asked, continues=continues, report=report)
+        if kept.page.kind not in ("html", "text"):
+            return kept.page, None
+        rendered = kept.texts.get(raw)
+        if rendered is None:
+            rendered = await self._renderer.render(kept.page, raw=raw)
+            if self._kept.get(asked) is kept:
+                self._put(asked, evolve(kept, texts={**kept.texts, raw: rendered}))
+        return kept.page, rendered
+
+    async def links(self, asked: Asked, *, continues: bool, report: Report | None = None) -> tuple[Page, list[Link]]:
+        """Get a page and the links in it.
+
+        Raises:
+            ToolError: it cannot be had, or is not HTML.
+        """
+        page = await self.page(asked, continues=continues, report=report)
+        if page.kind != "html":
+            raise ToolError(f"expected an HTML page, got {page.content_type or page.kind}: {printable(page.url)}")
+        return page, await self._renderer.links(page)
+
+    async def head(self, asked: Asked) -> Page:
+        """Ask for what a site says of a page without sending it, whatever its status.
+
+        Raises:
+            ToolError: it does not say.
+        """
+        download = Download(
+            url=asked.url, method="HEAD", user_agent=self._user_agent(asked), limit=_nothing, permit=self._permit(asked)
+        )
+        return await self._download(download)
+
+    async def _keep(self, asked: Asked, *, continues: bool, report: Report | None) -> _Kept:
+        kept = self._kept.get(asked)
+        now = trio.current_time()
+        if kept is not None and (continues or now < kept.fresh_until):
+            return kept
+        known = kept.page if kept is not None else None
+        page = await self._download(
+            Download(
+                url=asked.url,
+                user_agent=self._user_agent(asked),
+                limit=self._limit,
+                known=known,
+                permit=self._permit(asked),
+                report=report,
+            )
+        )
+        if page.status >= 400 or page.status == 304:
+            self._kept.drop(asked)
+            raise ToolError(f"Failed to fetch {printable(asked.url)} - status code {page.status}")
+        self._check_size(page)
+        is_same = kept is not None and known is not None and page.body is known.body
+        fresh_for = min(
+            self._config.cache_seconds, self._config.cache_seconds if page.fresh_for is None else page.fresh_for
+        )
+        fresh = _Kept(
+            page=page, texts=kept.texts if is_same and kept else {}, fresh_until=trio.current_time() + fresh_for
+        )
+        self._put(asked, fresh)
+        return fresh
+
+    def _put(self, asked: Asked, kept: _Kept) -> None:
+        texts = sum(len(rendered.text) for rendered in kept.texts.values())
+        # A character takes one to four bytes, in most pages one or two.
+        self._kept.put(asked, kept, _ENTRY_WEIGHT + len(asked.url) + len(kept.page.body) + 2 * texts)
+
+    async def _download(self, download: Download) -> Page:
+        timeout = self._config.request_timeout
+        try:
+            with trio.fail_after(timeout):
+                async with self._calls:
+                    return await self._downloader.download(download)
+        except trio.TooSlowError as error:
+            raise Unreachable(
+                f"Failed to fetch {printable(download.url)}: it took longer than {timeout:g} seconds"
+            ) from error
+
+    async def _fetch_robots(self, url: str) -> Page:
+        # Within the call that needs it: its deadline and its place among the calls are used.
+        return await self._downloader.download(
+            Download(url=url, user_agent=self._user_agent(Asked(url=url)), limit=partial(_always, MOST_BYTES))
+        )
+
+    def _permit(self, asked: Asked) -> Permit | None:
+        return self._robots.check if self._config.robots and not asked.by_user else None
+
+    def _user_agent(self, asked: Asked) -> str:
+        who = "user-specified" if asked.by_user else "autonomous"
+        return self._config.user_agent or f"{_PRODUCT}/{_VERSION} (Model Context Protocol; {who})"
+
+    def _limit(self, page: Page) -> int:
+        """How much of a page to read; asked when its headers are there."""
+        if page.status >= 400:
+            return 0
+        if page.kind in ("html", "text"):
+            return self._config.max_bytes
+        if page.length is not None and page.length > self._config.max_media_bytes:
+            self._refuse_size(page, str(page.length))
+        if page.kind == "binary":
+            raise ToolError(
+                f"expected a page, an image, a sound or a PDF, got {page.content_type}: {printable(page.url)}"
+            )
+        return self._config.max_media_bytes
+
+    def _check_size(self, page: Page) -> None:
+        """What turned out to be something else than its type said."""
+        if page.kind == "binary":
+            raise ToolError(f"expected a page, an image, a sound or a PDF, got other bytes: {printable(page.url)}")
+        if page.kind in ("html", "text"):
+            return
+        if not page.is_whole or len(page.body) > self._config.max_media_bytes:
+            self._refuse_size(page, "more")
+
+    def _refuse_size(self, page: Page, size: str) -> NoReturn:
+        raise ToolError(
+            f"expected at most {self._config.max_media_bytes} bytes of {page.content_type or page.kind}, got {size}: "
+            f"{printable(page.url)}"
+        )
+
+
+@frozen(kw_only=True)
+class _Kept:
+    page: Page
+    texts: dict[bool, Rendered]
+    """By whether it was wanted raw."""
+    fresh_until: float
+    """Trio time."""
+
+
+def _token(user_agent: str | None) -> str | None:
+    """The product token of a User-Agent (RFC 9309, 2.2.1): its first letters, ``-`` and ``_``."""
+    found = re.match(r"[A-Za-z_-]+", user_agent or "")
+    return found[0] if found else None
+
+
+def _always(limit: int, page: Page) -> int:
+    return limit
+
+
+def _nothing(page: Page) -> int:
+    return 0

@@ -1,0 +1,103 @@
+"""What is kept between calls, and for how long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+from mcptrio_fetch.lanes import BURST, Lanes
+from mcptrio_fetch.shelf import Shelf
+
+
+async def test_a_fresh_page_is_not_asked_for_again(reading: Any, site: Any) -> None:
+    site.page("/a", "<p>one</p>")
+    async with reading(allow_private=True) as reader:
+        for arguments in ({}, {"raw": True}, {"max_length": 2}):
+            await reader.text(site.url("/a#part"), **arguments)
+        await reader.call("fetch_links", url=site.url("/a"))
+
+    assert site.paths() == ["GET /a"]
+
+
+async def test_a_stale_page_is_asked_for_with_its_etag(reading: Any, site: Any) -> None:
+    changed = False
+
+    async def page(seen: Any) -> None:
+        if seen.headers.get("if-none-match") == '"1"' and not changed:
+            await seen.stream.send_all(b'HTTP/1.1 304 Same\r\nETag: "1"\r\n\r\n')
+            return
+        body = b"<p>two</p>" if changed else b"<p>one</p>"
+        await seen.stream.send_all(
+            b'HTTP/1.1 200 OK\r\nETag: "1"\r\nCache-Control: max-age=0\r\nContent-Type: text/html\r\n'
+            b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+        )
+
+    site.routes["/a"] = page
+    async with reading(allow_private=True) as reader:
+        texts = [await reader.text(site.url("/a")) for _ in range(2)]
+        changed = True
+        texts.append(await reader.text(site.url("/a")))
+
+    assert [text.rpartition("\n")[2] for text in texts] == ["one", "one", "two"]
+    assert [each.headers.get("if-none-match") for each in site.seen] == [None, '"1"', '"1"']
+
+
+async def test_going_on_reads_the_same_page_although_it_is_stale(reading: Any, site: Any) -> None:
+    site.page("/a", "first text", "text/plain", Cache_Control="no-store", Last_Modified="Tue, 15 Nov 1994 12:45:26 GMT")
+    async with reading(allow_private=True) as reader:
+        await reader.text(site.url("/a"), max_length=5)
+        site.page("/a", "other text", "text/plain")
+        rest = await reader.text(site.url("/a"), start_index=5)
+        anew = await reader.text(site.url("/a"))
+
+    assert rest.endswith(":\n text")
+    assert anew.endswith("other text")
+    assert [each.headers.get("if-modified-since") for each in site.seen] == [None, "Tue, 15 Nov 1994 12:45:26 GMT"]
+
+
+async def test_a_page_that_was_got_without_robots_txt_is_not_given_to_a_model(reading: Any, site: Any) -> None:
+    site.page("/robots.txt", "User-agent: *\nDisallow: /", "text/plain")
+    site.page("/a", "<p>here</p>")
+    async with reading(allow_private=True, robots=True) as reader:
+        await reader.client.get_prompt("fetch", {"url": site.url("/a")})
+        assert "not allowed" in await reader.failure(site.url("/a"))
+
+
+async def test_nothing_is_kept_where_nothing_may_be(reading: Any, site: Any) -> None:
+    site.page("/a", "<p>one</p>")
+    async with reading(allow_private=True, cache_bytes=0) as reader:
+        for _ in range(2):
+            await reader.text(site.url("/a"))
+
+    assert site.paths() == ["GET /a", "GET /a"]
+
+
+async def test_a_shelf_holds_so_much_for_so_long(autojump_clock: Any) -> None:
+    shelf: Shelf[str, int] = Shelf(10, max_age=5)
+    shelf.put("a", 1, 4)
+    shelf.put("b", 2, 4)
+    assert shelf.get("a") == 1
+    shelf.put("c", 3, 4)
+    shelf.put("d", 4, 11)
+
+    assert [shelf.get(key) for key in "abcd"] == [1, None, 3, None]
+    assert shelf.weight == 8
+    await trio.sleep(5)
+    assert [shelf.get(key) for key in "ac"] == [None, None]
+    assert shelf.weight == 0
+
+
+async def test_a_host_is_asked_at_a_pace(autojump_clock: Any) -> None:
+    lanes = Lanes(width=100, rate=2)
+    times = []
+    for _ in range(BURST + 4):
+        async with lanes.enter("a"):
+            times.append(trio.current_time() - (times[0] if times else 0))
+    before = trio.current_time()
+    async with lanes.enter("b"):
+        pass
+
+    assert times[1:BURST] == pytest.approx([0] * (BURST - 1))
+    assert times[BURST:] == pytest.approx([0.5, 1.0, 1.5, 2.0])
+    assert trio.current_time() == before

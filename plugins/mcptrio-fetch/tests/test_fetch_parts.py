@@ -1,0 +1,141 @@
+"""Addresses, settings, and reading pages that fight back."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import mcptrio_fetch
+import pytest
+import trio
+from mcptrio_fetch import Config
+from mcptrio_fetch.addresses import parse_address, why_not_public
+from mcptrio_fetch.errors import printable
+from mcptrio_fetch.page import Page
+from mcptrio_fetch.rendering import Renderer
+
+from mcptrio import Secret, Server, ToolError, connect
+
+SPECIAL = """0.0.0.0 0.1.2.3 10.0.0.1 100.64.0.1 100.127.255.255 127.0.0.1 127.255.255.254 169.254.169.254 172.16.0.1
+172.31.255.255 192.0.0.1 192.0.0.192 192.0.2.1 192.88.99.1 192.168.1.1 198.18.0.1 198.19.255.255 198.51.100.1
+203.0.113.1 224.0.0.1 239.255.255.255 240.0.0.1 255.255.255.255 168.63.129.16 :: ::1 ::127.0.0.1 ::ffff:127.0.0.1
+::ffff:169.254.169.254 ::ffff:0:7f00:1 64:ff9b::7f00:1 64:ff9b::a9fe:a9fe 64:ff9b:1::1 64:ff9b:1::808:808 100::1
+2001::1 2001:db8::1 2002:7f00:1:: 3fff::1 5f00::1 fc00::1 fd00:ec2::254 fe80::1 fe80::1%1 fec0::1 ff02::1"""
+PUBLIC = """1.1.1.1 8.8.8.8 100.63.255.255 100.128.0.0 172.15.0.1 172.32.0.1 192.0.1.1 223.255.255.255 168.63.129.17
+::ffff:8.8.8.8 64:ff9b::808:808 2001:4860:4860::8888 2606:4700:4700::1111 2a00:1450:4001:80b::200e"""
+
+
+def test_special_addresses_are_not_public() -> None:
+    assert [text for text in SPECIAL.split() if why_not_public(parse_address(text)) is None] == []
+
+
+def test_others_are() -> None:
+    assert [text for text in PUBLIC.split() if why_not_public(parse_address(text))] == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"max_bytes": 1}, "max_bytes"),
+        ({"request_timeout": float("nan")}, "request_timeout"),
+        ({"allow_hosts": ("http://a",)}, "expected a host such as"),
+        ({"allow_hosts": ("10.0.0.0/8",)}, "expected a host such as"),
+        ({"deny_hosts": ("a b",)}, "expected a host, an address or a network"),
+        ({"user_agent": "a\r\nb"}, "printable ASCII"),
+        ({"proxy": Secret("me:s3cret@proxy")}, "expected a URL of http"),
+        ({"ca_file": Path("/nowhere/ca.pem")}, "expected a file for ca_file"),
+    ],
+)
+def test_settings_that_do_not_fit(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said) as caught:
+        Config(**settings)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_settings_do_not_show_the_proxy() -> None:
+    assert "s3cret" not in repr(Config(proxy=Secret("http://me:s3cret@proxy:1080")))
+
+
+async def test_the_plugin_is_configured_by_a_table() -> None:
+    config = {"mcptrio_fetch": {"deny_hosts": ["example.com"], "robots": False}}
+    with trio.fail_after(10):
+        async with connect(Server(plugins=[mcptrio_fetch], config=config)) as client:
+            result = await client.call_tool("fetch", {"url": "http://example.com/"})
+
+    assert "not among the hosts" in result.content[0].text
+
+
+def test_the_http_client_is_loaded_when_it_is_wanted() -> None:
+    """Starting a server costs as little as it did without the plugin."""
+    heavy = ("httpx2", "httpcore2", "lxml", "trafilatura", "protego")
+    code = f"import mcptrio_fetch, sys; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.fixture(scope="module")
+def loaded() -> None:
+    """The import of the libraries is not what is timed."""
+    importlib.import_module("mcptrio_fetch.markdown")
+
+
+def html(body: str) -> Page:
+    return Page(url="http://e.org/", status=200, content_type="text/html", body=f"<html><body>{body}".encode())
+
+
+@pytest.mark.usefixtures("loaded")
+@pytest.mark.parametrize("body", ["<table><tr><td>x</td></tr></table>" * 30_000, "<br>" * 200_000])
+async def test_reading_a_page_can_be_stopped(body: str) -> None:
+    renderer = Renderer(Config(convert_timeout=0.5))
+    worst = 0.0
+
+    async def watch() -> None:
+        nonlocal worst
+        while True:
+            before = time.perf_counter()
+            await trio.sleep(0.01)
+            worst = max(worst, time.perf_counter() - before)
+
+    since = time.perf_counter()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch)
+        with pytest.raises(ToolError, match=r"took longer than 0\.5 seconds"):
+            await renderer.render(html(body), raw=False)
+        nursery.cancel_scope.cancel()
+
+    assert time.perf_counter() - since < 5
+    assert worst < 1.0  # the loop went on meanwhile
+
+
+@pytest.mark.usefixtures("loaded")
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<p>a" + " " * 1_000_000 + "b",
+        "<div>" * 50_000 + "x",
+        "<p>" + "<b>x" * 20_000,
+        "<p>" + "<" * 100_000,
+        "\0",
+        "<!--",
+    ],
+)
+async def test_pages_that_fight_back(body: str) -> None:
+    with trio.fail_after(10):
+        rendered = await Renderer(Config()).render(html(body), raw=False)
+    assert rendered.text
+
+
+@pytest.mark.usefixtures("loaded")
+async def test_html_is_read_to_a_limit() -> None:
+    page = html("<p>word</p>" + " " * 2000 + "<p>end</p>")
+    rendered = await Renderer(Config(max_html_bytes=1024)).render(page, raw=False)
+    assert (rendered.text, rendered.is_whole) == ("word", False)
+
+
+def test_texts_from_the_network_are_one_line() -> None:
+    assert printable("a\r\nb\x1b[1m\u2028") == "a\\x0d\\x0ab\\x1b[1m\\x2028"
+    assert printable("x" * 400) == "x" * 300 + "…"

@@ -1,0 +1,272 @@
+"""What a model and a user get of pages that are there."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from mcptrio_fetch.results import FETCHED
+
+from mcptrio import AudioContent, BlobResourceContents, EmbeddedResource, ImageContent, TextResourceContents
+
+PAGE = """<!doctype html><html><head><title> A  page </title></head><body>
+<nav><a href="/menu">Menu</a></nav>
+<main><h1 id="top"><a href="#top">On bread</a></h1>
+<p>Bread is baked from <em>flour</em>, water and salt, as <a href="sub/rye?x=1&amp;y=2#top">rye bread</a> is.</p>
+<pre><code>bake(loaf)
+</code></pre>
+<ul><li>rye</li><li>wheat</li></ul>
+<table><tr><th>Kind</th><th>Hours</th></tr><tr><td>rye</td><td>12</td></tr></table>
+</main><footer>All rights reserved</footer><script>alert(1)</script></body></html>"""
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25", "2026-07-28"])
+async def test_the_tool_is_that_of_the_reference(reading: Any, site: Any, revision: str) -> None:
+    site.page("/a", PAGE)
+    async with reading(allow_private=True, revision=revision) as reader:
+        tools = {tool.name: tool async for tool in reader.client.tools()}
+        text = await reader.text(site.url("/a"))
+
+    assert set(tools) == {"fetch", "fetch_links", "fetch_head"}
+    for tool in tools.values():
+        hints = tool.annotations
+        assert hints is not None
+        assert (hints.read_only_hint, hints.destructive_hint) == (True, False)
+        assert (hints.idempotent_hint, hints.open_world_hint) == (True, True)
+        assert tool.output_schema
+        assert "exclusive" not in json.dumps(tool.input_schema)
+    schema = tools["fetch"].input_schema
+    assert schema["required"] == ["url"]
+    of = schema["properties"]
+    assert (of["max_length"]["minimum"], of["max_length"]["maximum"], of["max_length"]["default"]) == (1, 999_999, 5000)
+    assert (of["start_index"]["minimum"], of["start_index"]["default"]) == (0, 0)
+    assert of["raw"]["default"] is False
+    assert text.startswith(f"Contents of {site.url('/a')}:\n")
+
+
+async def test_html_becomes_markdown(reading: Any, site: Any) -> None:
+    site.page("/dir/a", PAGE)
+    async with reading(allow_private=True) as reader:
+        result = await reader.call("fetch", url=site.url("/dir/a"))
+
+    jsonschema_rs.validate(FETCHED, result.structured_content)
+    found = result.structured_content
+    assert "# On bread" in found["content"]
+    assert "*flour*" in found["content"]
+    assert f"[rye bread]({site.url('/dir/sub/rye?x=1&y=2#top')})" in found["content"]
+    assert "```\nbake(loaf)\n```" in found["content"]
+    assert "- rye" in found["content"]
+    assert "| rye | 12 |" in found["content"]
+    assert "alert" not in found["content"]
+    assert found["title"] == "A page"
+    assert found["status"] == 200
+    assert found["content_type"] == "text/html"
+    assert found["truncated"] is False
+    assert found["source_cut"] is False
+    assert found["total_length"] == len(found["content"])
+
+
+async def test_pieces_come_from_one_download(reading: Any, site: Any) -> None:
+    words = " ".join(f"word{number}" for number in range(2000))
+    site.page("/long", f"<html><body><p>{words}</p></body></html>")
+    async with reading(allow_private=True) as reader:
+        pieces, start = [], 0
+        while start is not None:
+            result = await reader.call("fetch", url=site.url("/long"), start_index=start, max_length=4000)
+            found = result.structured_content
+            pieces.append(found["content"])
+            start = found.get("next_start_index")
+            if start is not None:
+                assert result.content[0].text.endswith(
+                    "<error>Content truncated. Call the fetch tool with a start_index of "
+                    f"{start} to get more content.</error>"
+                )
+        after = await reader.text(site.url("/long"), start_index=found["total_length"])
+
+    assert "".join(pieces) == words
+    assert len(pieces) > 3
+    assert after.endswith(":\n<error>No more content available.</error>")
+    assert site.paths() == ["GET /long"]
+
+
+async def test_where_nobody_can_ask_for_pieces_it_is_said_what_is_missing(reading: Any, site: Any) -> None:
+    site.page("/a", "<p>" + "word " * 1000)
+    async with reading(allow_private=True, max_chars=100) as reader:
+        [page] = (await reader.client.read_resource(f"fetch://{site.url('/a')}")).contents
+        got = await reader.client.get_prompt("fetch", {"url": site.url("/a")})
+        piece = (await reader.call("fetch", url=site.url("/a"), max_length=999_999)).structured_content
+
+    for text in (page.text, got.messages[0].content.text):
+        assert text == ("word " * 20) + "\n\n<error>Content truncated. The fetch tool reads it in pieces.</error>"
+    assert piece["next_start_index"] == 100
+
+
+async def test_raw_and_other_texts_are_left_as_they_are(reading: Any, site: Any) -> None:
+    site.page("/a", PAGE)
+    site.page("/data", '{"a": [1, 2]}', "application/json")
+    site.page("/plain", "just text", "text/plain")
+    site.page("/unsaid", "<HTML><body><p>Said by nobody</p></body>", "")
+    async with reading(allow_private=True) as reader:
+        raw = await reader.text(site.url("/a"), raw=True)
+        data = await reader.text(site.url("/data"))
+        plain = await reader.text(site.url("/plain"))
+        unsaid = await reader.text(site.url("/unsaid"))
+
+    prefix = "Content type text/html cannot be simplified to markdown, but here is the raw content:\n"
+    assert raw == f"{prefix}Contents of {site.url('/a')}:\n{PAGE}"
+    assert data.endswith('{"a": [1, 2]}')
+    assert data.startswith("Content type application/json cannot")
+    assert plain.endswith(":\njust text")
+    assert unsaid == f"Contents of {site.url('/unsaid')}:\nSaid by nobody"
+
+
+async def test_media_come_as_blocks(reading: Any, site: Any) -> None:
+    site.page("/a.png", PNG, "image/png")
+    site.page("/a.ogg", b"OggS", "audio/ogg")
+    site.page("/a.pdf", b"%PDF-1.7 x", "application/octet-stream")
+    site.page("/a.zip", b"PK\x03\x04\0\0", "application/zip")
+    site.page("/a.bin", b"\0\1\2", "application/octet-stream")
+    site.page("/big.png", b"x" * 5000, "image/png")
+    async with reading(allow_private=True, max_media_bytes=4096) as reader:
+        image = await reader.call("fetch", url=site.url("/a.png"))
+        sound = await reader.call("fetch", url=site.url("/a.ogg"))
+        document = await reader.call("fetch", url=site.url("/a.pdf"))
+        failures = [await reader.failure(site.url(path)) for path in ("/a.zip", "/a.bin", "/big.png")]
+
+    assert isinstance(image.content[1], ImageContent)
+    assert image.content[1].mime_type == "image/png"
+    assert base64.b64decode(image.content[1].data) == PNG
+    jsonschema_rs.validate(FETCHED, image.structured_content)
+    assert image.structured_content["total_length"] == len(PNG)
+    assert isinstance(sound.content[1], AudioContent)
+    assert isinstance(document.content[1], EmbeddedResource)
+    assert document.content[1].resource.mime_type == "application/pdf"
+    assert "got application/zip" in failures[0]
+    assert "got other bytes" in failures[1]
+    assert "expected at most 4096 bytes of image/png, got 5000" in failures[2]
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("größe".encode("latin-1"), "text/plain; charset=ISO-8859-1"),
+        ("größe".encode(), "text/plain"),
+        ("größe".encode("cp1252"), "text/plain"),
+        ("größe".encode("utf-16"), "text/plain"),
+        (b"\xef\xbb\xbf" + "größe".encode(), "text/plain; charset=latin-1"),
+        ("größe".encode(), "text/plain; charset=zip"),
+        ('<html><meta charset="windows-1252"><body><p>größe'.encode("cp1252"), "text/html"),
+        ('<?xml version="1.0" encoding="iso-8859-1"?><a>größe</a>'.encode("latin-1"), "application/xml"),
+    ],
+)
+async def test_text_is_decoded_as_browsers_do(reading: Any, site: Any, body: bytes, kind: str) -> None:
+    site.page("/a", body, kind)
+    async with reading(allow_private=True) as reader:
+        assert "größe" in await reader.text(site.url("/a"))
+
+
+async def test_what_is_no_page_is_said(reading: Any, site: Any) -> None:
+    site.page("/empty", "<html><body></body></html>")
+    site.page("/gone", "x", status=410)
+    async with reading(allow_private=True) as reader:
+        empty = await reader.text(site.url("/empty"))
+        failures = [
+            await reader.failure(url)
+            for url in (
+                site.url("/gone"),
+                "example.com",
+                "ftp://example.com/",
+                "http://user:pw@example.com/",
+                "http://",
+                "http://[::1",
+                "http://example.com:99999/",
+                "file:///etc/passwd",
+                "http://ex ample.com/",
+                "http://" + "a" * 64 + ".com/",
+            )
+        ]
+        too_long = await reader.call("fetch", url="http://e.org/" + "a" * 9000)
+
+    assert empty.endswith("<error>Page failed to be simplified from HTML</error>")
+    assert failures[0] == f"Failed to fetch {site.url('/gone')} - status code 410"
+    assert "expected a URL such as https://example.com/" in failures[1]
+    assert all("expected a" in failure for failure in failures[1:-1]), failures
+    assert "does not resolve" in failures[-1]
+    assert all("pw" not in failure for failure in failures)
+    assert too_long.is_error
+
+
+async def test_links_are_listed_in_pieces(reading: Any, site: Any) -> None:
+    links = "".join(f"<a href='/page/{number}#part'>Page  {number}</a> " for number in range(7))
+    site.page("/a", f"<html><body>{links}<a href='/page/0'>again</a><a href='mailto:x@y'>no</a><a>no</a></body>")
+    async with reading(allow_private=True) as reader:
+        first = (await reader.call("fetch_links", url=site.url("/a"), limit=4)).structured_content
+        rest = (
+            await reader.call("fetch_links", url=site.url("/a"), limit=4, cursor=first["next_cursor"])
+        ).structured_content
+        wrong = await reader.failure(site.url("/a"), "fetch_links", cursor="x")
+
+    assert [each["url"] for each in first["items"] + rest["items"]] == [site.url(f"/page/{n}") for n in range(7)]
+    assert first["items"][1] == {"url": site.url("/page/1"), "text": "Page 1"}
+    assert (first["total"], first["truncated"], rest["truncated"]) == (7, True, False)
+    assert rest.get("next_cursor") is None
+    assert "next_cursor" in wrong
+    assert site.paths() == ["GET /a"]
+
+
+async def test_the_head_of_a_page(reading: Any, site: Any) -> None:
+    site.page("/old", status=301, Location="/new")
+    site.page("/new", PAGE, ETag='"1"')
+    async with reading(allow_private=True) as reader:
+        head = (await reader.call("fetch_head", url=site.url("/old"))).structured_content
+        none = (await reader.call("fetch_head", url=site.url("/none"))).structured_content
+
+    assert head["final_url"] == site.url("/new")
+    assert head["redirects"] == [site.url("/old")]
+    assert (head["status"], head["content_type"], head["length"]) == (200, "text/html", len(PAGE.encode()))
+    assert head["etag"] == '"1"'
+    assert none["status"] == 404
+    assert site.paths() == ["HEAD /old", "HEAD /new", "HEAD /none"]
+
+
+async def test_the_prompt_is_a_users_wish(reading: Any, site: Any) -> None:
+    site.page("/robots.txt", "User-agent: *\nDisallow: /", "text/plain")
+    site.page("/a", PAGE)
+    async with reading(allow_private=True, robots=True) as reader:
+        prompts = [prompt async for prompt in reader.client.prompts()]
+        got = await reader.client.get_prompt("fetch", {"url": site.url("/a")})
+        failed = await reader.client.get_prompt("fetch", {"url": site.url("/none")})
+
+    [listed] = prompts
+    assert listed.name == "fetch"
+    assert [(argument.name, argument.required) for argument in listed.arguments or ()] == [("url", True)]
+    assert "# On bread" in got.messages[0].content.text
+    assert got.messages[0].role == "user"
+    assert failed.messages[0].content.text.endswith("status code 404")
+    assert site.paths() == ["GET /a", "GET /none"]
+    assert "user-specified" in site.seen[0].headers["user-agent"]
+
+
+async def test_pages_are_resources(reading: Any, site: Any) -> None:
+    site.page("/a b", PAGE)
+    site.page("/a%20b", PAGE)
+    site.page("/q", "x", "text/plain")
+    site.page("/a.png", PNG, "image/png")
+    async with reading(allow_private=True) as reader:
+        [page] = (await reader.client.read_resource(f"fetch://{site.url('/a%20b')}")).contents
+        await reader.client.read_resource("fetch://" + site.url("/q?x=1%26y").replace("%", "%25"))
+        [image] = (await reader.client.read_resource(f"fetch://{site.url('/a.png')}")).contents
+
+    assert isinstance(page, TextResourceContents)
+    assert page.mime_type == "text/markdown"
+    assert page.uri == f"fetch://{site.url('/a%20b')}"
+    assert "# On bread" in page.text
+    assert isinstance(image, BlobResourceContents)
+    assert base64.b64decode(image.blob) == PNG
+    assert site.paths() == ["GET /a%20b", "GET /q?x=1%26y", "GET /a.png"]
