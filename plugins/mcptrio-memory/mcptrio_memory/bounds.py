@@ -1,0 +1,88 @@
+"""Whether texts and their number are within what the operator allows, before anything is written.
+
+Called by the tools that write and by the import. The one rule: a refusal says what was expected, what came, and where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import frozen
+
+from mcptrio.errors import ToolError
+
+from .config import Config
+from .model import NewEntity, NewObservations, Relation
+
+__all__ = ["Bounds"]
+
+
+@frozen(eq=False)
+class Bounds:
+    """
+    Args:
+        config: has the numbers.
+    """
+
+    config: Config
+
+    def check_count(self, items: Sequence[Any], where: str) -> None:
+        """
+        Raises:
+            ToolError: there are too many for one call.
+        """
+        if len(items) > self.config.max_items:
+            raise ToolError(f"expected at most {self.config.max_items} items in one call @ {where}, got {len(items)}")
+
+    def check_entity(self, entity: NewEntity, where: str) -> None:
+        """
+        Raises:
+            ToolError: a text is too long or has what cannot be kept.
+        """
+        self.check_name(entity.name, f"{where}.name")
+        self._check(entity.entityType, self.config.max_name, f"{where}.entityType")
+        self._check_observations(entity.observations, f"{where}.observations")
+
+    def check_relation(self, relation: Relation, where: str) -> None:
+        """
+        Raises:
+            ToolError: a text is too long or has what cannot be kept.
+        """
+        self.check_name(relation.source, f"{where}.from")
+        self.check_name(relation.target, f"{where}.to")
+        self.check_name(relation.relationType, f"{where}.relationType")
+
+    def check_addition(self, addition: NewObservations, where: str) -> None:
+        """
+        Raises:
+            ToolError: a text is too long or has what cannot be kept.
+        """
+        self.check_name(addition.entityName, f"{where}.entityName")
+        self._check_observations(addition.contents, f"{where}.contents")
+
+    def check_name(self, name: str, where: str) -> None:
+        """
+        Raises:
+            ToolError: it is empty, too long, or has what cannot be kept.
+        """
+        if not name:
+            raise ToolError(f"expected a text that is not empty @ {where}")
+        self._check(name, self.config.max_name, where)
+
+    def _check_observations(self, texts: Sequence[str], where: str) -> None:
+        if len(texts) > self.config.max_observations:
+            raise ToolError(f"expected at most {self.config.max_observations} observations @ {where}, got {len(texts)}")
+        for number, text in enumerate(texts):
+            self._check(text, self.config.max_observation, f"{where}[{number}]")
+
+    @staticmethod
+    def _check(text: str, longest: int, where: str) -> None:
+        if len(text) > longest:
+            raise ToolError(f"expected at most {longest} characters @ {where}, got {len(text)}")
+        if "\0" in text:
+            raise ToolError(f"expected a text without the character NUL @ {where}")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ToolError(f"expected a text that is valid Unicode @ {where}, got half a character") from error

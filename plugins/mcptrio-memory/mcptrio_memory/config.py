@@ -1,0 +1,106 @@
+"""What the operator may set: ``[plugins.memory]`` in mcptrio.toml.
+
+Made by the loader when the plugin is registered, or by an embedder. The one rule: a value that does not fit is an error
+that says what was expected; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from attrs import field, frozen
+from attrs.validators import ge, gt, le
+
+__all__ = ["ANY", "Config"]
+
+ANY = "*"
+"""In ``namespaces``: whatever a call names."""
+
+_NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_MIB = 1024 * 1024
+
+
+@frozen(kw_only=True)
+class Config:
+    """The settings of the plugin. Sizes are bytes, lengths characters, times seconds."""
+
+    file: Path | None = None
+    """The SQLite file; it is made if there is none. Unset: ``memory.db`` in mcptrio's data folder of this user."""
+
+    namespace: str = "default"
+    """The graph of a call that names none, for one per project. 1 to 100 letters, digits, dots, dashes, underscores."""
+
+    namespaces: tuple[str, ...] = ()
+    """Other graphs in the same file that a call may name; ``*`` for any."""
+
+    read_only: bool = False
+    """Offer no tool that changes anything."""
+
+    import_file: Path | None = None
+    """A file of the reference memory server (JSON lines) that is taken into ``namespace`` once, at the first start."""
+
+    limit: int = field(default=100, validator=[ge(1), le(10_000)])
+    """Entities in one answer where a call does not say how many, 1 to 10000."""
+
+    max_limit: int = field(default=1000, validator=[ge(1), le(10_000)])
+    """The most entities that a call may ask for, 1 to 10000."""
+
+    max_answer_bytes: int = field(default=60_000, validator=[ge(1000), le(64 * _MIB)])
+    """What one answer of a tool may hold, 1000 to 64 MiB; the rest is on the next page."""
+
+    max_resource_bytes: int = field(default=4 * _MIB, validator=[ge(1000), le(64 * _MIB)])
+    """What one resource may hold, 1000 to 64 MiB; beyond it the resource says that it is cut."""
+
+    max_items: int = field(default=1000, validator=[ge(1), le(100_000)])
+    """Entities, relations, names or deletions in one call, 1 to 100000."""
+
+    max_name: int = field(default=500, validator=[ge(1), le(1000)])
+    """The longest name or type, 1 to 1000."""
+
+    max_observation: int = field(default=20_000, validator=[ge(1), le(1_000_000)])
+    """The longest observation, 1 to 1000000."""
+
+    max_observations: int = field(default=5000, validator=[ge(1), le(100_000)])
+    """Observations of one entity, 1 to 100000."""
+
+    max_import_bytes: int = field(default=4 * _MIB, validator=[ge(1), le(64 * _MIB)])
+    """What one call of import_graph may bring, 1 to 64 MiB. ``import_file`` is not bound by it."""
+
+    max_file_bytes: int = field(default=1024 * _MIB, validator=[ge(_MIB), le(1024 * 1024 * _MIB)])
+    """What the SQLite file may grow to, 1 MiB to 1 TiB; then it is full."""
+
+    busy_timeout: float = field(default=20.0, validator=[gt(0), le(3600)])
+    """How long a change waits for other processes that write to the same file, up to 3600."""
+
+    watch_interval: float = field(default=1.0, validator=[ge(0.01), le(3600)])
+    """How often the file is looked at for changes of other processes while somebody is subscribed, 0.01 to 3600."""
+
+    def __attrs_post_init__(self) -> None:
+        for name in (self.namespace, *self.namespaces):
+            if name != ANY and not _NAMESPACE.fullmatch(name):
+                raise ValueError(f"expected a namespace of 1 to 100 letters, digits, dots, dashes, got {name!r}")
+        if self.namespace == ANY:
+            raise ValueError("expected the name of one namespace as namespace, got '*'")
+        if self.limit > self.max_limit:
+            raise ValueError(f"expected a limit of at most max_limit, {self.max_limit}, got {self.limit}")
+
+    def path(self) -> Path:
+        """Where the file is: absolute, with ``~`` expanded."""
+        if self.file is None:
+            import platformdirs  # most start-ups have a file configured or read no memory at all
+
+            return Path(platformdirs.user_data_dir("mcptrio", appauthor=False)) / "memory.db"
+        return Path(self.file).expanduser().absolute()
+
+    def import_path(self) -> Path | None:
+        """What is imported at the first start: absolute, with ``~`` expanded."""
+        return None if self.import_file is None else Path(self.import_file).expanduser().absolute()
+
+    def allowed(self, namespace: str | None) -> str | None:
+        """The namespace that a call means, or ``None`` where it may not name this one."""
+        if namespace is None or namespace == self.namespace:
+            return self.namespace
+        if namespace in self.namespaces or (ANY in self.namespaces and _NAMESPACE.fullmatch(namespace)):
+            return namespace if namespace != ANY else None
+        return None

@@ -1,0 +1,190 @@
+"""The SQLite file under Trio: one writer at a time, readers that do not wait for it, queries that stop when cancelled.
+
+Opened by the plugin's lifespan; tools hand it functions of :class:`Statements`. The one rule: a connection is used by
+one thread at a time, and whoever waits for that thread waits until it is done, so no connection is left in the middle.
+
+Who is cancelled interrupts the query; a change is then undone, unless it was already committed: then it counts, and
+who made it is told so. Changes wait in line, first come first served; the server's bound on requests bounds the line.
+
+Source: sqlite.org/wal.html, "Concurrency"; sqlite.org/c3ref/interrupt.html.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeVar
+
+import outcome
+import trio
+
+from .file import is_busy, open_file, open_reader, unavailable
+from .statements import Statements, Stopped, Work
+
+__all__ = ["Database", "open_database"]
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+READERS: Final = 4
+"""Connections that read, and threads that do so at the same time; more wait."""
+_GOODBYE: Final = 10.0
+"""Seconds for closing. A disk that hangs is left to itself then."""
+_STEPS: Final = 20_000
+"""Of SQLite's machine, between two looks at whether to go on: under a millisecond."""
+_BUSY_MS: Final = 100
+"""How long SQLite itself waits for another process; the rest is waited in Trio, where it can be cancelled."""
+
+
+class Database:
+    """Made by :func:`open_database`."""
+
+    def __init__(self, writer: sqlite3.Connection, readers: list[sqlite3.Connection], patience: float) -> None:
+        self._writer = writer
+        self._writing = trio.Lock()
+        self._readers = readers
+        self._reading = trio.CapacityLimiter(len(readers))
+        self._patience = patience
+
+    async def write(self, work: Work[T]) -> T:
+        """Do it in a transaction, and return when that is committed.
+
+        Raises:
+            MemoryUnavailable: it was not done.
+        """
+        async with self._writing:
+            until = trio.current_time() + self._patience
+            pause = 0.001
+            while True:
+                try:
+                    return await _in_thread(self._writer, partial(_transact, "BEGIN IMMEDIATE", "COMMIT", work))
+                except sqlite3.Error as error:
+                    if not is_busy(error) or trio.current_time() > until:
+                        raise unavailable(error) from error
+                await trio.sleep(pause)
+                pause = min(2 * pause, 0.05)
+
+    async def read(self, work: Work[T]) -> T:
+        """Do it on a snapshot of what is committed.
+
+        Raises:
+            MemoryUnavailable: the file cannot be read.
+        """
+        async with self._reading:
+            # There is one for everybody whom the limiter lets in.
+            connection = self._readers.pop()
+            try:
+                return await _in_thread(connection, partial(_transact, "BEGIN", "ROLLBACK", work))
+            except sqlite3.Error as error:
+                raise unavailable(error) from error
+            finally:
+                self._readers.append(connection)
+
+    def close(self) -> None:
+        """Blocks. The last one to close a file leaves no log beside it."""
+        for connection in (*self._readers, self._writer):
+            connection.close()
+
+
+@asynccontextmanager
+async def open_database(path: Path, *, max_bytes: int, patience: float) -> AsyncIterator[Database]:
+    """The database, open.
+
+    Args:
+        max_bytes: what the file may grow to.
+        patience: seconds that a change waits for other processes.
+
+    Raises:
+        MemoryUnavailable: it cannot be opened.
+    """
+    alone = trio.CapacityLimiter(1)
+    database = await trio.to_thread.run_sync(_open, path, max_bytes, patience, limiter=alone)
+    try:
+        yield database
+    finally:
+        with trio.move_on_after(_GOODBYE, shield=True) as goodbye:
+            await trio.to_thread.run_sync(_close, database, abandon_on_cancel=True, limiter=alone)
+        if goodbye.cancelled_caught:
+            logger.error("%s: could not be closed within %g s", path, _GOODBYE)
+
+
+def _open(path: Path, max_bytes: int, patience: float) -> Database:
+    connections: list[sqlite3.Connection] = []
+    opened = False
+    try:
+        connections.append(open_file(path, max_bytes=max_bytes, patience=patience))
+        connections[0].execute(f"PRAGMA busy_timeout={_BUSY_MS}")
+        for _ in range(READERS):
+            connections.append(open_reader(path))  # noqa: PERF401 - those made are closed
+        opened = True
+    finally:
+        if not opened:
+            for connection in connections:
+                connection.close()
+    return Database(connections[0], connections[1:], patience)
+
+
+def _close(database: Database) -> None:
+    try:
+        database.close()
+    except sqlite3.Error as error:
+        logger.error("%s", unavailable(error))  # noqa: TRY400 - the message says it all
+
+
+def _transact(begin: str, end: str, work: Work[T], statements: Statements) -> T:
+    ended = False
+    statements.abandon()  # where the transaction before could not even be undone
+    statements.execute(begin)
+    try:
+        result = work(statements)
+        statements.execute(end)
+        ended = True
+        return result
+    finally:
+        if not ended:
+            statements.abandon()
+
+
+async def _in_thread(connection: sqlite3.Connection, work: Work[T]) -> T:
+    """What ``work`` returns. If cancelled, the query is interrupted, and the thread waited for all the same.
+
+    That is not what ``trio.to_thread`` does: it either leaves the thread behind, with the connection in its hands, or
+    lets the query run to its end.
+    """
+    await trio.lowlevel.checkpoint_if_cancelled()
+    task = trio.lowlevel.current_task()
+    token = trio.lowlevel.current_trio_token()
+    statements = Statements(connection)
+    raise_cancel: trio.lowlevel.RaiseCancelT | None = None
+
+    def run() -> T:
+        connection.set_progress_handler(lambda: statements.stopped, _STEPS)
+        try:
+            return work(statements)
+        finally:
+            connection.set_progress_handler(None, 0)
+
+    def deliver(result: outcome.Outcome[T]) -> None:
+        # The loop cannot be gone: the task waits in it.
+        token.run_sync_soon(trio.lowlevel.reschedule, task, outcome.Value(result))
+
+    def interrupt(raiser: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
+        nonlocal raise_cancel
+        raise_cancel = raiser
+        statements.stop()
+        return trio.lowlevel.Abort.FAILED
+
+    trio.lowlevel.start_thread_soon(run, deliver)
+    result: outcome.Outcome[T] = await trio.lowlevel.wait_task_rescheduled(interrupt)
+    if (
+        raise_cancel is not None
+        and isinstance(result, outcome.Error)
+        and isinstance(result.error, (sqlite3.Error, Stopped))
+    ):
+        raise_cancel()
+    return result.unwrap()

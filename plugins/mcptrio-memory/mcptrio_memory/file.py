@@ -1,0 +1,212 @@
+"""The SQLite file: opened, checked, its tables, and what goes wrong with it in plain words.
+
+Called when the plugin is opened. Everything here blocks, and runs in a thread. The one rule: a file that is not ours,
+or was made by a newer version, is left as it is.
+
+Durability: write-ahead log with ``synchronous=NORMAL``. What was committed survives the end of the process, a kill
+included; a power cut may take the last moments back, as a whole and in order.
+
+Source: sqlite.org/pragma.html, /wal.html, /fts5.html, /rescode.html.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import stat
+import time
+from pathlib import Path
+from typing import Final
+
+from .statements import MemoryUnavailable
+
+__all__ = ["is_busy", "open_file", "open_reader", "unavailable"]
+
+logger = logging.getLogger(__name__)
+
+_APPLICATION: Final = 0x6D63706D
+"""The application id in the header of our files: ``mcpm``."""
+_SCHEMA: Final = 1
+_PAGE: Final = 4096
+_LOG_BYTES: Final = 16 * 1024 * 1024
+"""To which the write-ahead log is cut back after it was larger."""
+
+_TABLES: Final = (
+    # The revision rises with every change of the graph; the rows it touched carry it.
+    """CREATE TABLE namespaces (
+        id INTEGER PRIMARY KEY,
+        name TEXT NOT NULL UNIQUE,
+        revision INTEGER NOT NULL
+    )""",
+    """CREATE TABLE entities (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        namespace INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        type TEXT NOT NULL,
+        revision INTEGER NOT NULL,
+        UNIQUE (namespace, name)
+    )""",
+    """CREATE TABLE observations (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        entity INTEGER NOT NULL,
+        text TEXT NOT NULL,
+        UNIQUE (entity, text)
+    )""",
+    # By name, for a file that is imported may have relations whose ends are missing.
+    """CREATE TABLE relations (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        namespace INTEGER NOT NULL,
+        source TEXT NOT NULL,
+        target TEXT NOT NULL,
+        type TEXT NOT NULL,
+        UNIQUE (namespace, source, target, type)
+    )""",
+    # With all columns, or SQLite prefers to go through all of the other index, which has them.
+    "CREATE INDEX relations_by_target ON relations (namespace, target, source, type)",
+    # rowid is the entity's id. The texts are casefolded, so that instr() finds what a person would call the same.
+    """CREATE VIRTUAL TABLE search USING fts5 (
+        name, type, body, tokenize = 'unicode61 remove_diacritics 2', prefix = '2 3'
+    )""",
+    """CREATE TABLE imports (
+        namespace INTEGER NOT NULL,
+        file TEXT NOT NULL,
+        PRIMARY KEY (namespace, file)
+    ) WITHOUT ROWID""",
+)
+
+
+def open_file(path: Path, *, max_bytes: int, patience: float) -> sqlite3.Connection:
+    """A connection that writes; the file is made, in a folder of its own if need be, for nobody but its owner.
+
+    Args:
+        max_bytes: what the file may grow to.
+        patience: seconds to wait for another process.
+
+    Raises:
+        MemoryUnavailable: it cannot be opened, is none of ours, or was made by a newer version.
+    """
+    try:
+        _make(path)
+        connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
+    except (OSError, sqlite3.Error) as error:
+        raise unavailable(error) from error
+    opened = False
+    try:
+        _set_up(connection, max_bytes, patience)
+        opened = True
+    except sqlite3.Error as error:
+        raise unavailable(error) from error
+    finally:
+        if not opened:
+            connection.close()
+    return connection
+
+
+def open_reader(path: Path) -> sqlite3.Connection:
+    """Another connection to a file that has been opened, which only reads.
+
+    Raises:
+        MemoryUnavailable: it cannot be opened.
+    """
+    try:
+        connection = sqlite3.connect(path, timeout=1, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA trusted_schema=OFF")
+        connection.execute("PRAGMA temp_store=MEMORY")
+        connection.execute("PRAGMA query_only=ON")
+    except sqlite3.Error as error:
+        raise unavailable(error) from error
+    return connection
+
+
+def unavailable(error: Exception) -> MemoryUnavailable:
+    """What went wrong with the file, in plain words."""
+    if isinstance(error, OSError):
+        return MemoryUnavailable(f"the memory file cannot be opened: {error.strerror or type(error).__name__}")
+    name = getattr(error, "sqlite_errorname", "")
+    for prefix, problem in _PROBLEMS:
+        if name.startswith(prefix):
+            return MemoryUnavailable(f"the memory file {problem} ({name})")
+    return MemoryUnavailable(f"the memory file cannot be used: {error}")
+
+
+def is_busy(error: Exception) -> bool:
+    """Whether another process was at it, so that it is worth trying again."""
+    return getattr(error, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+
+
+_PROBLEMS: Final = (
+    ("SQLITE_FULL", "is as large as it may become, or the disk is full"),
+    ("SQLITE_BUSY", "is kept locked by another process; try again"),
+    ("SQLITE_LOCKED", "is kept locked; try again"),
+    ("SQLITE_READONLY", "cannot be written; expected a file, in a folder, that this user may write"),
+    ("SQLITE_PERM", "cannot be opened: permission denied"),
+    ("SQLITE_CANTOPEN", "cannot be opened; expected a file, in a folder, that this user may write"),
+    ("SQLITE_NOTADB", "is damaged, or no SQLite database; move it away to begin with an empty one"),
+    ("SQLITE_CORRUPT", "is damaged; move it away to begin with an empty one"),
+    ("SQLITE_IOERR", "cannot be read or written"),
+)
+
+
+def _make(path: Path) -> None:
+    """Make the file, as SQLite makes its log with the rights of this one.
+
+    A file that is there is never opened but by SQLite: closing it would take away the locks of this process.
+    Source: sqlite.org/howtocorrupt.html, section 2.2.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise MemoryUnavailable("expected a file as the memory file, got something else") from None
+        if os.name == "posix" and found.st_mode & 0o077:
+            logger.warning("%s: others may open it (mode %o)", path, stat.S_IMODE(found.st_mode))
+
+
+def _set_up(connection: sqlite3.Connection, max_bytes: int, patience: float) -> None:
+    connection.execute("PRAGMA trusted_schema=OFF")
+    connection.execute("BEGIN")
+    _check(connection)
+    connection.execute("ROLLBACK")
+    mode = _in_turn(connection, "PRAGMA journal_mode=WAL", patience)
+    if mode != "wal":
+        raise MemoryUnavailable(f"expected a file system that can share memory (wal), got journal mode {mode!r}")
+    connection.execute("PRAGMA synchronous=NORMAL")
+    connection.execute(f"PRAGMA journal_size_limit={_LOG_BYTES}")
+    connection.execute(f"PRAGMA max_page_count={max(1, max_bytes // _PAGE)}")
+    connection.execute("PRAGMA temp_store=MEMORY")
+    connection.execute("BEGIN IMMEDIATE")
+    if _check(connection) == 0:
+        for statement in _TABLES:
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id={_APPLICATION}")
+        connection.execute(f"PRAGMA user_version={_SCHEMA}")
+    connection.execute("COMMIT")
+
+
+def _check(connection: sqlite3.Connection) -> int:
+    """The version of the schema; 0 for an empty file. In a transaction, since another process may be making it."""
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    schema: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    is_empty = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
+    if is_empty and application == schema == 0:
+        return 0
+    if application != _APPLICATION:
+        raise MemoryUnavailable("expected a memory file or a new one, got somebody else's database")
+    if schema > _SCHEMA:
+        raise MemoryUnavailable(f"expected schema {_SCHEMA} in the memory file, got {schema}: a newer version made it")
+    return schema
+
+
+def _in_turn(connection: sqlite3.Connection, statement: str, seconds: float) -> object:
+    """The statement's value. Two that change the journal mode at the same time are refused without waiting."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return connection.execute(statement).fetchone()[0]
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or time.monotonic() > until:
+                raise
+        time.sleep(0.02)

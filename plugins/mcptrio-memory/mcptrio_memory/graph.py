@@ -1,0 +1,238 @@
+"""The graph in SQL: what changes it.
+
+Called by the tools that write, and by the import, in a thread and inside a transaction. The one rule: a change says
+which entities it touched, and the graph has a new revision exactly if something is different from before.
+
+Source: rules of the reference memory server, src/memory/index.ts: what is known already is left out of the answer;
+add_observations and create_relations fail as a whole for an unknown entity; deleting what is not there is no error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Generic, TypeVar
+
+from attrs import field, frozen
+
+from mcptrio.errors import ToolError
+
+from .model import AddedObservations, Entity, NewEntity, NewObservations, ObservationsToDelete, Relation
+from .statements import Statements
+
+__all__ = ["Change", "Editor"]
+
+T = TypeVar("T")
+
+
+@frozen(kw_only=True, eq=False)
+class Change(Generic[T]):
+    """What a change has done.
+
+    Args:
+        result: for the tool.
+        touched: names of entities of which something is different, and their revisions; ``None`` where one is gone.
+    """
+
+    namespace: str
+    result: T
+    touched: dict[str, int | None] = field(factory=dict)
+    revision: int | None = None
+    """The graph's new revision; ``None`` where nothing is different."""
+
+
+@frozen(eq=False)
+class Editor:
+    """Changes one graph.
+
+    Args:
+        statements: inside a transaction that writes.
+        namespace: of the graph.
+        most: observations of one entity.
+    """
+
+    statements: Statements
+    namespace: str
+    most: int
+    _touched: dict[str, int | None] = field(init=False, factory=dict)
+
+    def done(self, result: T) -> Change[T]:
+        """The end of the change: the revision rises, and what was touched carries it."""
+        if not self._touched:
+            return Change(namespace=self.namespace, result=result)
+        run = self.statements
+        run.execute("UPDATE namespaces SET revision = revision + 1 WHERE name = ?", (self.namespace,))
+        revision = run.one("SELECT revision FROM namespaces WHERE name = ?", (self.namespace,))
+        touched: dict[str, int | None] = {}
+        for name in self._touched:
+            entity = self._entity(name)
+            if entity is not None:
+                run.execute("UPDATE entities SET revision = ? WHERE id = ?", (revision, entity))
+            touched[name] = revision if entity is not None else None
+        return Change(namespace=self.namespace, result=result, touched=touched, revision=revision)
+
+    def create_entities(self, entities: Sequence[NewEntity]) -> list[Entity]:
+        """Those that were not there; an observation that is there twice counts once.
+
+        Raises:
+            ToolError: one has too many observations.
+        """
+        created: list[Entity] = []
+        for new in entities:
+            if self._entity(new.name) is not None:
+                continue
+            space = self._space()
+            cursor = self.statements.execute(
+                "INSERT INTO entities (namespace, name, type, revision) VALUES (?, ?, ?, 0)",
+                (space, new.name, new.entityType),
+            )
+            assert cursor.lastrowid is not None
+            observations = self._add(cursor.lastrowid, new.name, new.observations)
+            self._index(cursor.lastrowid)
+            self._touched[new.name] = None
+            created.append(Entity(name=new.name, entityType=new.entityType, observations=observations))
+        return created
+
+    def create_relations(self, relations: Sequence[Relation], *, loose: bool = False) -> list[Relation]:
+        """Those that were not there.
+
+        Args:
+            loose: the ends need not be there.
+
+        Raises:
+            ToolError: an end is not there; nothing is created.
+        """
+        created: list[Relation] = []
+        for relation in relations:
+            if not loose:
+                self._known(relation.source)
+                self._known(relation.target)
+            cursor = self.statements.execute(
+                "INSERT OR IGNORE INTO relations (namespace, source, target, type) VALUES (?, ?, ?, ?)",
+                (self._space(), relation.source, relation.target, relation.relationType),
+            )
+            if cursor.rowcount:
+                self._touched[relation.source] = self._touched[relation.target] = None
+                created.append(relation)
+        return created
+
+    def add_observations(self, additions: Sequence[NewObservations]) -> list[AddedObservations]:
+        """Those that were not there, entity by entity.
+
+        Raises:
+            ToolError: an entity is not there, or would have too many; nothing is added.
+        """
+        results: list[AddedObservations] = []
+        for addition in additions:
+            entity = self._known(addition.entityName)
+            added = self._add(entity, addition.entityName, addition.contents)
+            if added:
+                self._index(entity)
+                self._touched[addition.entityName] = None
+            results.append(AddedObservations(entityName=addition.entityName, addedObservations=added))
+        return results
+
+    def delete_entities(self, names: Sequence[str]) -> list[str]:
+        """Delete entities with their relations. The names that were not there."""
+        missing = [name for name in names if self._entity(name) is None]
+        for name in dict.fromkeys(names):
+            entity = self._entity(name)
+            if entity is None:
+                continue
+            # One end at a time: for "either" SQLite would go through all relations of the graph.
+            for end in ("source", "target"):
+                of = (self._space(), name)
+                rows = self.statements.execute(
+                    f"SELECT source, target FROM relations WHERE namespace = ? AND {end} = ?", of
+                ).fetchall()
+                self._touched.update(dict.fromkeys(each for row in rows for each in row))
+                self.statements.execute(f"DELETE FROM relations WHERE namespace = ? AND {end} = ?", of)
+            for table, key in (("observations", "entity"), ("search", "rowid"), ("entities", "id")):
+                self.statements.execute(f"DELETE FROM {table} WHERE {key} = ?", (entity,))
+            self._touched[name] = None
+        return missing
+
+    def delete_observations(self, deletions: Sequence[ObservationsToDelete]) -> tuple[int, list[str]]:
+        """How many were deleted, and the names of entities that were not there."""
+        count = 0
+        missing: list[str] = []
+        for deletion in deletions:
+            entity = self._entity(deletion.entityName)
+            if entity is None:
+                missing.append(deletion.entityName)
+                continue
+            before = count
+            for text in deletion.observations:
+                count += self.statements.execute(
+                    "DELETE FROM observations WHERE entity = ? AND text = ?", (entity, text)
+                ).rowcount
+            if count > before:
+                self._index(entity)
+                self._touched[deletion.entityName] = None
+        return count, missing
+
+    def delete_relations(self, relations: Iterable[Relation]) -> int:
+        """How many were deleted."""
+        count = 0
+        for relation in relations:
+            deleted = self.statements.execute(
+                "DELETE FROM relations WHERE namespace = ? AND source = ? AND target = ? AND type = ?",
+                (self._space(), relation.source, relation.target, relation.relationType),
+            ).rowcount
+            if deleted:
+                count += deleted
+                self._touched[relation.source] = self._touched[relation.target] = None
+        return count
+
+    def has(self, name: str) -> bool:
+        """Whether there is such an entity."""
+        return self._entity(name) is not None
+
+    # Private
+
+    def _space(self) -> int:
+        run = self.statements
+        found = run.one("SELECT id FROM namespaces WHERE name = ?", (self.namespace,))
+        if found is None:
+            run.execute("INSERT INTO namespaces (name, revision) VALUES (?, 0)", (self.namespace,))
+            found = run.one("SELECT id FROM namespaces WHERE name = ?", (self.namespace,))
+        return int(found)
+
+    def _entity(self, name: str) -> int | None:
+        found: int | None = self.statements.one(
+            "SELECT id FROM entities WHERE namespace = (SELECT id FROM namespaces WHERE name = ?) AND name = ?",
+            (self.namespace, name),
+        )
+        return found
+
+    def _known(self, name: str) -> int:
+        entity = self._entity(name)
+        if entity is None:
+            raise ToolError(f"Entity with name {name} not found; nothing was changed")
+        return entity
+
+    def _add(self, entity: int, name: str, texts: Iterable[str]) -> list[str]:
+        count = self.statements.one("SELECT count(*) FROM observations WHERE entity = ?", (entity,))
+        added = [
+            text
+            for text in texts
+            if self.statements.execute(
+                "INSERT OR IGNORE INTO observations (entity, text) VALUES (?, ?)", (entity, text)
+            ).rowcount
+        ]
+        if count + len(added) > self.most:
+            raise ToolError(
+                f"expected at most {self.most} observations of one entity, got {count + len(added)} of {name}; "
+                f"nothing was changed"
+            )
+        return added
+
+    def _index(self, entity: int) -> None:
+        """What is searched, as it is now."""
+        run = self.statements
+        name, kind = run.execute("SELECT name, type FROM entities WHERE id = ?", (entity,)).fetchall()[0]
+        rows = run.execute("SELECT text FROM observations WHERE entity = ? ORDER BY id", (entity,)).fetchall()
+        body = "\n".join(text for (text,) in rows)
+        run.execute(
+            "INSERT OR REPLACE INTO search (rowid, name, type, body) VALUES (?, ?, ?, ?)",
+            (entity, name.casefold(), kind.casefold(), body.casefold()),
+        )

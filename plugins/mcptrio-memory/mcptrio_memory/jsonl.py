@@ -1,0 +1,228 @@
+"""The reference server's file: lines of JSON, each an entity or a relation.
+
+Called by import_graph, by export_graph, and at the start for ``import_file``. The one rule: a line that cannot be used
+is reported with its number and costs only itself; a line that says what is known already changes nothing, so the same
+file may be imported again.
+
+Source: src/memory/index.ts of the reference memory server, loadGraph and saveGraph.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+
+import msgspec
+import trio
+from attrs import frozen
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from mcptrio.errors import ConfigError, ToolError
+
+from .bounds import Bounds
+from .config import Config
+from .graph import Change, Editor
+from .model import Entity, Imported, NewEntity, NewObservations, Problem, Relation
+from .statements import Statements
+
+if TYPE_CHECKING:
+    from .database import Database
+
+__all__ = ["BATCH", "Line", "add_up", "import_lines", "import_once", "lines_of", "write_lines"]
+
+logger = logging.getLogger(__name__)
+
+BATCH: Final = 500
+"""Lines in one transaction: other processes wait for less than a second."""
+_LONGEST: Final = 64 * 1024 * 1024
+"""Bytes in one line of a file."""
+_PROBLEMS: Final = 50
+
+Line: TypeAlias = tuple[int, bytes]
+"""A line and its number, from 1."""
+
+
+class _EntityLine(Struct, tag_field="type", tag="entity"):
+    name: str
+    entityType: str
+    observations: list[str] = []
+
+
+class _RelationLine(Struct, tag_field="type", tag="relation"):
+    source: Annotated[str, Meta(min_length=1)] = msgspec.field(name="from")
+    target: Annotated[str, Meta(min_length=1)] = msgspec.field(name="to")
+    relationType: str
+
+
+_decoder = msgspec.json.Decoder(_EntityLine | _RelationLine)
+
+
+@frozen(eq=False)
+class _Importer:
+    editor: Editor
+    bounds: Bounds
+
+    def take(self, lines: Sequence[Line]) -> Imported:
+        """Take lines into the graph."""
+        done = Imported()
+        for number, line in lines:
+            text = line.removeprefix(b"\xef\xbb\xbf").strip()
+            if not text:
+                continue
+            done = replace(done, lines=done.lines + 1)
+            run = self.editor.statements
+            run.execute("SAVEPOINT line")
+            try:
+                done = self._take(text, done)
+            except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, ToolError) as error:
+                run.execute("ROLLBACK TO line")
+                done = _with_problem(done, Problem(line=number, problem=str(error)))
+            run.execute("RELEASE line")
+        return done
+
+    def _take(self, text: bytes, done: Imported) -> Imported:
+        found = _decoder.decode(text)
+        if isinstance(found, _RelationLine):
+            relation = Relation(source=found.source, target=found.target, relationType=found.relationType)
+            self.bounds.check_relation(relation, "$")
+            created = self.editor.create_relations([relation], loose=True)
+            return replace(done, relations_created=done.relations_created + len(created))
+        entity = NewEntity(name=found.name, entityType=found.entityType, observations=found.observations)
+        self.bounds.check_entity(entity, "$")
+        if self.editor.create_entities([entity]):
+            return replace(done, entities_created=done.entities_created + 1)
+        addition = NewObservations(entityName=entity.name, contents=entity.observations)
+        added = len(self.editor.add_observations([addition])[0].addedObservations)
+        return replace(done, observations_added=done.observations_added + added)
+
+
+def import_lines(editor: Editor, bounds: Bounds, lines: Sequence[Line]) -> Imported:
+    """Take lines into a graph, in a thread and inside a transaction."""
+    return _Importer(editor, bounds).take(lines)
+
+
+def lines_of(text: str) -> list[list[Line]]:
+    """The lines of a text, in batches."""
+    return list(_batches(enumerate(text.encode("utf-8", "surrogatepass").split(b"\n"), 1)))
+
+
+def write_lines(entities: Iterable[Entity], relations: Iterable[Relation]) -> list[str]:
+    """What a page of a graph is in the reference server's file."""
+    lines: list[dict[str, Any]] = [
+        {
+            "type": "entity",
+            "name": entity.name,
+            "entityType": entity.entityType,
+            "observations": entity.observations,
+        }
+        for entity in entities
+    ]
+    lines += [
+        {"type": "relation", "from": each.source, "to": each.target, "relationType": each.relationType}
+        for each in relations
+    ]
+    return [msgspec.json.encode(line).decode() for line in lines]
+
+
+def add_up(one: Imported, other: Imported) -> Imported:
+    """Two parts of an import as one."""
+    return Imported(
+        lines=one.lines + other.lines,
+        entities_created=one.entities_created + other.entities_created,
+        observations_added=one.observations_added + other.observations_added,
+        relations_created=one.relations_created + other.relations_created,
+        skipped=one.skipped + other.skipped,
+        problems=[*one.problems, *other.problems][:_PROBLEMS],
+    )
+
+
+async def import_once(database: Database, config: Config, bounds: Bounds) -> None:
+    """Take ``import_file`` into ``namespace``, if there is one and that was not done; what cannot be used is logged.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    path = config.import_path()
+    if path is None or await database.read(partial(_was_imported, config.namespace, str(path))):
+        return
+    done = Imported()
+    try:
+        file = await trio.to_thread.run_sync(_open, path)
+        try:
+            batches = _batches(_lines_in(file))
+            while batch := await trio.to_thread.run_sync(next, batches, None):
+                done = add_up(done, await database.write(partial(_import_batch, config, bounds, batch)))
+        finally:
+            file.close()
+    except OSError as error:
+        raise ConfigError(f"import_file {path}: cannot be read: {error.strerror or error}") from error
+    await database.write(partial(_mark_imported, config, str(path)))
+    for problem in done.problems:
+        logger.warning("%s: line %d was left out: %s", path, problem.line, problem.problem)
+    logger.info(
+        "%s: %d entities and %d relations imported, %d lines left out",
+        path,
+        done.entities_created,
+        done.relations_created,
+        done.skipped,
+    )
+
+
+def _import_batch(config: Config, bounds: Bounds, batch: Sequence[Line], statements: Statements) -> Imported:
+    editor = Editor(statements, config.namespace, config.max_observations)
+    change: Change[Imported] = editor.done(import_lines(editor, bounds, batch))
+    return change.result
+
+
+def _was_imported(namespace: str, file: str, statements: Statements) -> bool:
+    return bool(
+        statements.one(
+            "SELECT 1 FROM imports WHERE file = ? AND namespace = (SELECT id FROM namespaces WHERE name = ?)",
+            (file, namespace),
+        )
+    )
+
+
+def _mark_imported(config: Config, file: str, statements: Statements) -> None:
+    statements.execute("INSERT OR IGNORE INTO namespaces (name, revision) VALUES (?, 0)", (config.namespace,))
+    statements.execute(
+        "INSERT OR IGNORE INTO imports (namespace, file) SELECT id, ? FROM namespaces WHERE name = ?",
+        (file, config.namespace),
+    )
+
+
+def _open(path: Path) -> io.BufferedReader:
+    return open(path, "rb")
+
+
+def _lines_in(file: io.BufferedReader) -> Iterator[Line]:
+    number = 0
+    while line := file.readline(_LONGEST):
+        number += 1
+        if len(line) == _LONGEST and not line.endswith(b"\n"):
+            while (rest := file.readline(_LONGEST)) and not rest.endswith(b"\n"):
+                pass
+            line = b"{ a line that is too long"
+        yield number, line
+
+
+def _batches(lines: Iterable[Line]) -> Iterator[list[Line]]:
+    batch: list[Line] = []
+    size = 0
+    for line in lines:
+        batch.append(line)
+        size += len(line[1])
+        if len(batch) >= BATCH or size >= _LONGEST:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _with_problem(done: Imported, problem: Problem) -> Imported:
+    return replace(done, skipped=done.skipped + 1, problems=[*done.problems, problem][:_PROBLEMS])

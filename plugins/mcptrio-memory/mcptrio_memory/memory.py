@@ -1,0 +1,158 @@
+"""One memory: its settings, its file while that is open, and who is told of changes.
+
+Shared by the objects that carry the tools and resources. The one rule: whoever changes a graph does it here, so that
+every change is committed first and told of then.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from attrs import define, field
+
+from mcptrio import ConfigError, Server, ToolError, hookimpl
+
+from .bounds import Bounds
+from .config import ANY, Config
+from .graph import Change, Editor
+from .jsonl import import_once
+from .model import Field
+from .pages import Wanted
+from .statements import MemoryUnavailable, Statements, Work
+from .watching import Subscriptions, Watcher
+
+if TYPE_CHECKING:
+    from .database import Database
+
+__all__ = ["ALL_FIELDS", "Memory"]
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+ALL_FIELDS: tuple[Field, ...] = ("name", "entityType", "observations", "relations")
+
+
+@define(eq=False)
+class Memory:
+    """The graphs of one file.
+
+    Args:
+        config: the settings.
+    """
+
+    config: Config
+    bounds: Bounds = field(init=False)
+    _database: Database | None = field(init=False, default=None)
+    _watcher: Watcher | None = field(init=False, default=None)
+
+    def __attrs_post_init__(self) -> None:
+        self.bounds = Bounds(self.config)
+
+    @hookimpl
+    def lifespan(self, server: Server) -> AbstractAsyncContextManager[None]:
+        """Open the file while the server is open."""
+        return self.open()
+
+    @hookimpl
+    def background(self, server: Server) -> list[Callable[[], object]]:
+        """Watch for what other processes change."""
+        watcher = Watcher(
+            subscriptions=Subscriptions(
+                watched=server.subscriptions.watched,
+                changed=server.subscriptions.wait_changed,
+                notify=server.notify_resource_updated,
+            ),
+            namespace=self.config.namespace,
+            read=self.read,
+            interval=self.config.watch_interval,
+        )
+        self._watcher = watcher
+        return [watcher.run]
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """The file, open, and with ``import_file`` taken in.
+
+        Raises:
+            ConfigError: it cannot be opened or imported.
+        """
+        from .database import open_database  # and sqlite3 with it
+
+        config = self.config
+        path = config.path()
+        try:
+            async with open_database(path, max_bytes=config.max_file_bytes, patience=config.busy_timeout) as database:
+                self._database = database
+                await import_once(database, config, self.bounds)
+                yield
+        except MemoryUnavailable as error:
+            raise ConfigError(f"{path}: {error}") from error
+        finally:
+            self._database = None
+
+    @property
+    def database(self) -> Database:
+        """
+        Raises:
+            ToolError: the server is not open.
+        """
+        if self._database is None:
+            raise ToolError("the memory is not open")
+        return self._database
+
+    def namespace(self, wanted: str | None) -> str:
+        """The namespace that a call means.
+
+        Raises:
+            ToolError: it may not name this one.
+        """
+        config = self.config
+        namespace = config.allowed(wanted)
+        if namespace is None:
+            allowed = [config.namespace, *config.namespaces]
+            expected = (
+                "1 to 100 letters, digits, dots, dashes" if ANY in config.namespaces else f"one of {', '.join(allowed)}"
+            )
+            raise ToolError(f"expected {expected} @ namespace, got {wanted!r}; the operator sets namespaces")
+        return namespace
+
+    def wanted(
+        self, limit: int | None, fields: Sequence[Field] | None, *, budget: int | None = None, whole: bool = False
+    ) -> Wanted:
+        """What a call asks for, within what the operator allows."""
+        config = self.config
+        return Wanted(
+            limit=min(limit or config.limit, config.max_limit),
+            budget=budget or config.max_answer_bytes,
+            fields=frozenset(ALL_FIELDS if fields is None else fields),
+            whole=whole,
+        )
+
+    async def read(self, work: Work[T]) -> T:
+        """Look at the graphs as they are at one moment.
+
+        Raises:
+            MemoryUnavailable: the file cannot be read.
+        """
+        return await self.database.read(work)
+
+    async def change(self, namespace: str, work: Callable[[Editor], T]) -> T:
+        """Change a graph, all of it or nothing, and tell the subscribers.
+
+        Raises:
+            ToolError: it cannot be done; nothing is changed.
+        """
+
+        def edit(statements: Statements) -> Change[T]:
+            editor = Editor(statements, namespace, self.config.max_observations)
+            return editor.done(work(editor))
+
+        change = await self.database.write(edit)
+        # No checkpoint since the commit: who is cancelled now has changed it, and the others are told.
+        if self._watcher is not None:
+            self._watcher.tell(change)
+        return change.result

@@ -1,0 +1,151 @@
+"""What a graph is made of, as tools take it and as they answer.
+
+Used by all the other files. They are msgspec's structs, for a class of attrs takes half a millisecond of every start,
+and has no way to call a field ``from``. The one rule: names and order of the fields are the reference server's; what
+it does not have comes after them, and may be left out.
+
+Source: schemas of the reference memory server (2026.8.31), src/memory/index.ts.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import field as wire
+
+__all__ = [
+    "Added",
+    "AddedObservations",
+    "Count",
+    "CreatedEntities",
+    "CreatedRelations",
+    "Deleted",
+    "Entity",
+    "Export",
+    "Field",
+    "Graph",
+    "GraphStats",
+    "Imported",
+    "NewEntity",
+    "NewObservations",
+    "ObservationsToDelete",
+    "Problem",
+    "Relation",
+]
+
+Field: TypeAlias = Literal["name", "entityType", "observations", "relations"]
+"""What of a graph an answer may be asked to hold; the name is always there."""
+
+_Name = Annotated[str, Meta(min_length=1, description="The name of the entity")]
+_Type = Annotated[str, Meta(description="The type of the entity")]
+_Truncated = Annotated[bool, Meta(description="There is more: ask again with next_cursor as the cursor.")]
+_NextCursor = Annotated[str | None, Meta(description="The cursor of the next page; null on the last one.")]
+
+
+class NewEntity(Struct, kw_only=True):
+    name: _Name
+    entityType: _Type
+    observations: Annotated[
+        list[str], Meta(description="An array of observation contents associated with the entity")
+    ] = []
+
+
+class Entity(Struct, kw_only=True):
+    """An entity, or those of its fields that were asked for."""
+
+    name: str
+    entityType: str | UnsetType = UNSET
+    observations: list[str] | UnsetType = UNSET
+
+
+class Relation(Struct, kw_only=True, frozen=True):
+    source: Annotated[str, Meta(min_length=1, description="The name of the entity where the relation starts")] = wire(
+        name="from"
+    )
+    target: Annotated[str, Meta(min_length=1, description="The name of the entity where the relation ends")] = wire(
+        name="to"
+    )
+    relationType: Annotated[str, Meta(min_length=1, description="The type of the relation, in active voice")]
+
+
+class NewObservations(Struct, kw_only=True):
+    entityName: Annotated[str, Meta(description="The name of the entity to add the observations to")]
+    contents: Annotated[list[str], Meta(description="An array of observation contents to add")]
+
+
+class ObservationsToDelete(Struct, kw_only=True):
+    entityName: Annotated[str, Meta(description="The name of the entity containing the observations")]
+    observations: Annotated[list[str], Meta(description="An array of observations to delete")]
+
+
+class CreatedEntities(Struct, kw_only=True, frozen=True):
+    entities: list[Entity]
+
+
+class CreatedRelations(Struct, kw_only=True, frozen=True):
+    relations: list[Relation]
+
+
+class AddedObservations(Struct, kw_only=True, frozen=True):
+    entityName: str
+    addedObservations: list[str]
+
+
+class Added(Struct, kw_only=True, frozen=True):
+    results: list[AddedObservations]
+
+
+class Deleted(Struct, kw_only=True, frozen=True):
+    success: bool
+    message: str
+
+
+class Graph(Struct, kw_only=True, frozen=True):
+    """A page of a graph; an entity that is longer than a page goes on, under its name, on the next one."""
+
+    entities: list[Entity]
+    relations: list[Relation]
+    truncated: _Truncated = False
+    next_cursor: _NextCursor = None
+    total: Annotated[int, Meta(description="Entities on all pages together.")] = 0
+
+
+class Count(Struct, kw_only=True, frozen=True):
+    type: str
+    count: int
+
+
+class GraphStats(Struct, kw_only=True, frozen=True):
+    namespace: str
+    entities: int
+    relations: int
+    observations: int
+    entity_types: Annotated[list[Count], Meta(description="The most frequent types of entities, at most 100.")]
+    relation_types: Annotated[list[Count], Meta(description="The most frequent types of relations, at most 100.")]
+    namespaces: Annotated[list[str], Meta(description="Namespaces with something in them that a call may name.")]
+
+
+class Export(Struct, kw_only=True, frozen=True):
+    """A page of a graph, as lines of JSON."""
+
+    jsonl: Annotated[str, Meta(description="One entity or relation a line; the pages may be put together as they are.")]
+    lines: int
+    truncated: _Truncated = False
+    next_cursor: _NextCursor = None
+
+
+class Problem(Struct, kw_only=True, frozen=True):
+    line: Annotated[int, Meta(description="The number of the line, from 1.")]
+    problem: str
+
+
+class Imported(Struct, kw_only=True, frozen=True):
+    """What an import has changed. Lines that say what is known already change nothing."""
+
+    lines: Annotated[int, Meta(description="Lines with something in them.")] = 0
+    entities_created: int = 0
+    observations_added: Annotated[int, Meta(description="To entities that were there before.")] = 0
+    relations_created: int = 0
+    skipped: Annotated[int, Meta(description="Lines that could not be used.")] = 0
+    problems: Annotated[list[Problem], Meta(description="Why, for the first 50 of them.")] = []

@@ -1,0 +1,191 @@
+"""The tools that read.
+
+Marked for mcptrio, registered by the plugin. The one rule: every answer is a page, and says whether there is another.
+
+Source: names, arguments, annotations, titles and results of the reference memory server (2026.8.31). Arguments that it
+does not have are optional: limit, cursor, fields, namespace.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+from attrs import frozen
+from msgspec import Meta
+
+from mcptrio import tool
+
+from .jsonl import write_lines
+from .memory import Memory
+from .model import Count, Export, Field, Graph, GraphStats
+from .pages import Chosen, Everything, Page, Wanted, read_page
+from .searching import find_entities
+from .statements import Statements
+
+__all__ = ["Cursor", "Fields", "Limit", "Namespace", "Reading", "read_graph_page"]
+
+Limit = Annotated[
+    Annotated[int, Meta(ge=1, le=10_000)] | None,
+    "Return at most this many entities; the operator sets the default and the most.",
+]
+Cursor = Annotated[Annotated[str, Meta(max_length=200)] | None, "The next_cursor of the page before."]
+Fields = Annotated[
+    list[Field] | None,
+    "What entities are to have beside the name, which is always there; by default everything. "
+    'Use ["name"] for names only, which is the cheapest way to see what there is.',
+]
+Namespace = Annotated[Annotated[str, Meta(max_length=100)] | None, "The graph to use; by default the configured one."]
+
+
+@frozen(eq=False)
+class Reading:
+    """The tools that read one memory."""
+
+    memory: Memory
+
+    @tool(title="Read Graph", read_only=True, destructive=False, idempotent=True, open_world=False)
+    async def read_graph(
+        self, limit: Limit = None, cursor: Cursor = None, fields: Fields = None, namespace: Namespace = None
+    ) -> Graph:
+        """Read the entire knowledge graph, page by page: entities in the order in which they were created, each
+        with its relations. search_nodes is cheaper where you know what you look for.
+        """
+        memory = self.memory
+        name = memory.namespace(namespace)
+        return await memory.read(partial(read_graph_page, name, memory.wanted(limit, fields), cursor))
+
+    @tool(title="Search Nodes", read_only=True, destructive=False, idempotent=True, open_world=False)
+    async def search_nodes(
+        self,
+        query: Annotated[
+            str,
+            Meta(
+                max_length=2048,
+                description="The search query to match against entity names, types, and observation content",
+            ),
+        ],
+        limit: Limit = None,
+        cursor: Cursor = None,
+        fields: Fields = None,
+        namespace: Namespace = None,
+    ) -> Graph:
+        """Search for nodes in the knowledge graph: entities that have all words of the query, or begin with them, in
+        their names, types or observations, and those that contain the query as it is; upper and lower case are the
+        same. The best come first, each with its relations to others.
+        """
+        memory = self.memory
+        name = memory.namespace(namespace)
+        wanted = memory.wanted(limit, fields)
+
+        def search(statements: Statements) -> Graph:
+            found = find_entities(statements, name, query)
+            return _graph(read_page(statements, name, Chosen(found, "s"), wanted, cursor), len(found))
+
+        return await memory.read(search)
+
+    @tool(title="Open Nodes", read_only=True, destructive=False, idempotent=True, open_world=False)
+    async def open_nodes(
+        self,
+        names: Annotated[list[str], Meta(description="An array of entity names to retrieve")],
+        limit: Limit = None,
+        cursor: Cursor = None,
+        fields: Fields = None,
+        namespace: Namespace = None,
+    ) -> Graph:
+        """Open specific nodes in the knowledge graph by their names, with their relations to others. Names that are
+        not there are left out.
+        """
+        memory = self.memory
+        memory.bounds.check_count(names, "names")
+        space = memory.namespace(namespace)
+        wanted = memory.wanted(limit, fields)
+        return await memory.read(partial(_open, space, names, wanted, cursor))
+
+    @tool(title="Graph Statistics", read_only=True, destructive=False, idempotent=True, open_world=False)
+    async def graph_stats(self, namespace: Namespace = None) -> GraphStats:
+        """Count what is in the knowledge graph: entities, relations and observations, by type; and name the graphs
+        there are.
+        """
+        memory = self.memory
+        name = memory.namespace(namespace)
+
+        def count(statements: Statements) -> GraphStats:
+            found = [row[0] for row in statements.execute("SELECT name FROM namespaces ORDER BY name").fetchall()]
+            return _stats(statements, name, [each for each in found if memory.config.allowed(each)])
+
+        return await memory.read(count)
+
+    @tool(title="Export Graph", read_only=True, destructive=False, idempotent=True, open_world=False)
+    async def export_graph(self, limit: Limit = None, cursor: Cursor = None, namespace: Namespace = None) -> Export:
+        """Export the knowledge graph as lines of JSON, page by page, in the form of the reference memory server's file
+        and of import_graph. The resource memory://export has all of it at once.
+        """
+        memory = self.memory
+        name = memory.namespace(namespace)
+        wanted = memory.wanted(limit, None, whole=True)
+
+        def export(statements: Statements) -> Export:
+            page = read_page(statements, name, Everything(name, "x"), wanted, cursor)
+            lines = write_lines(page.entities, page.relations)
+            return Export(
+                jsonl="".join(f"{line}\n" for line in lines),
+                lines=len(lines),
+                truncated=page.cursor is not None,
+                next_cursor=page.cursor,
+            )
+
+        return await memory.read(export)
+
+
+def read_graph_page(namespace: str, wanted: Wanted, cursor: str | None, statements: Statements) -> Graph:
+    """A page of the whole graph, in a thread."""
+    total = statements.one(
+        "SELECT count(*) FROM entities WHERE namespace = (SELECT id FROM namespaces WHERE name = ?)", (namespace,)
+    )
+    return _graph(read_page(statements, namespace, Everything(namespace), wanted, cursor), total)
+
+
+def _open(namespace: str, names: list[str], wanted: Wanted, cursor: str | None, statements: Statements) -> Graph:
+    found: list[int] = []
+    for name in dict.fromkeys(names):
+        identity = statements.one(
+            "SELECT id FROM entities WHERE name = ? AND namespace = (SELECT id FROM namespaces WHERE name = ?)",
+            (name, namespace),
+        )
+        if identity is not None:
+            found.append(identity)
+    return _graph(read_page(statements, namespace, Chosen(found, "o"), wanted, cursor), len(found))
+
+
+def _graph(page: Page, total: int) -> Graph:
+    return Graph(
+        entities=page.entities,
+        relations=page.relations,
+        truncated=page.cursor is not None,
+        next_cursor=page.cursor,
+        total=total,
+    )
+
+
+def _stats(statements: Statements, namespace: str, namespaces: list[str]) -> GraphStats:
+    space = statements.one("SELECT id FROM namespaces WHERE name = ?", (namespace,))
+
+    def types(table: str) -> list[Count]:
+        rows = statements.execute(
+            f"SELECT type, count(*) FROM {table} WHERE namespace = ? GROUP BY type ORDER BY 2 DESC, 1 LIMIT 100",
+            (space,),
+        ).fetchall()
+        return [Count(type=kind, count=count) for kind, count in rows]
+
+    return GraphStats(
+        namespace=namespace,
+        entities=statements.one("SELECT count(*) FROM entities WHERE namespace = ?", (space,)),
+        relations=statements.one("SELECT count(*) FROM relations WHERE namespace = ?", (space,)),
+        observations=statements.one(
+            "SELECT count(*) FROM observations WHERE entity IN (SELECT id FROM entities WHERE namespace = ?)", (space,)
+        ),
+        entity_types=types("entities"),
+        relation_types=types("relations"),
+        namespaces=namespaces,
+    )

@@ -1,0 +1,146 @@
+"""Graphs and nodes as resources: read, completed, subscribed to.
+
+Marked for mcptrio, registered by the plugin. The one rule: a resource shows what a tool would show.
+
+Source: MCP 2026-07-28, server/resources; ``memory://knowledge-graph`` of the reference memory server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from urllib.parse import quote
+
+from attrs import evolve, frozen
+
+from mcptrio import ResourceNotFound, ToolError, completion, resource
+
+from .config import ANY
+from .jsonl import write_lines
+from .memory import ALL_FIELDS, Memory
+from .model import Graph
+from .pages import Chosen, Everything, Wanted, read_page
+from .reading import read_graph_page
+from .searching import find_names
+from .statements import Statements
+from .uris import EXPORT, EXPORT_OF, GRAPH, GRAPH_OF, NODE, NODE_OF
+
+__all__ = ["Resources"]
+
+_JSON = "application/json"
+_LINES = "application/jsonl"
+_ALL = 10_000_000
+"""Entities: as many as there is room for."""
+_PROPOSALS = 1000
+"""Names that completion ranks; a person types another letter."""
+
+
+@frozen(eq=False)
+class Resources:
+    """The resources over one memory."""
+
+    memory: Memory
+
+    @resource(GRAPH, name="knowledge-graph", title="Knowledge Graph", mime_type=_JSON)
+    async def knowledge_graph(self) -> Graph:
+        """The full knowledge graph with all entities and relations; a very large one is cut, and says so."""
+        return await self.knowledge_graph_of(None)
+
+    @resource(GRAPH_OF, name="knowledge-graph-of", title="Knowledge Graph of a Namespace", mime_type=_JSON)
+    async def knowledge_graph_of(self, namespace: str | None = None) -> Graph:
+        """The full knowledge graph of a namespace; a very large one is cut, and says so."""
+        name = self._namespace(namespace, GRAPH)
+        return await self.memory.read(partial(read_graph_page, name, self._all(), None))
+
+    @resource(EXPORT, name="export", title="Export", mime_type=_LINES)
+    async def export(self) -> str:
+        """The full knowledge graph as lines of JSON, in the form of the reference memory server's file."""
+        return await self.export_of(None)
+
+    @resource(EXPORT_OF, name="export-of", title="Export of a Namespace", mime_type=_LINES)
+    async def export_of(self, namespace: str | None = None) -> str:
+        """The full knowledge graph of a namespace as lines of JSON."""
+        name = self._namespace(namespace, EXPORT)
+        wanted = evolve(self._all(), whole=True)
+
+        def export(statements: Statements) -> str:
+            page = read_page(statements, name, Everything(name, "x"), wanted, None)
+            if page.cursor is not None:
+                # Half a file looks like a whole one.
+                raise ToolError(f"the graph is larger than {wanted.budget} bytes; export_graph has it page by page")
+            return "".join(f"{line}\n" for line in write_lines(page.entities, page.relations))
+
+        return await self.memory.read(export)
+
+    @resource(NODE, name="node", title="Node", mime_type=_JSON)
+    async def node(self, name: str) -> Graph:
+        """One entity of the knowledge graph, with its relations to others."""
+        return await self.node_of(name)
+
+    @resource(NODE_OF, name="node-of", title="Node of a Namespace", mime_type=_JSON)
+    async def node_of(self, name: str = "", namespace: str | None = None) -> Graph:
+        """One entity of a namespace, with its relations to others; also one whose name has a slash."""
+        uri = f"memory://node/{quote(name, safe='')}"
+        space = self._namespace(namespace, uri)
+        graph = await self.memory.read(partial(_read_node, space, name, self._all()))
+        if graph is None:
+            raise ResourceNotFound(uri)
+        return graph
+
+    @completion(NODE, "name")
+    async def complete_name(self, value: str) -> list[str]:
+        """Names that contain what was typed, without those that have no place in this URI."""
+        return [name for name in await self.complete_name_of(value, {}) if "/" not in name and name != ".."]
+
+    @completion(NODE_OF, "name")
+    async def complete_name_of(self, value: str, arguments: Mapping[str, str]) -> list[str]:
+        """Names that contain what was typed."""
+        space = self.memory.config.allowed(arguments.get("namespace"))
+        if space is None:
+            return []
+        return await self.memory.read(lambda statements: find_names(statements, space, value, _PROPOSALS))
+
+    @completion(NODE_OF, "namespace")
+    async def complete_node_namespace(self) -> list[str]:
+        """Namespaces that a call may name."""
+        return await self._namespaces()
+
+    @completion(GRAPH_OF, "namespace")
+    async def complete_graph_namespace(self) -> list[str]:
+        """Namespaces that a call may name."""
+        return await self._namespaces()
+
+    @completion(EXPORT_OF, "namespace")
+    async def complete_export_namespace(self) -> list[str]:
+        """Namespaces that a call may name."""
+        return await self._namespaces()
+
+    async def _namespaces(self) -> list[str]:
+        config = self.memory.config
+        rows = await self.memory.read(
+            lambda statements: statements.execute(
+                "SELECT name FROM namespaces ORDER BY name LIMIT ?", (_PROPOSALS,)
+            ).fetchall()
+        )
+        known = [name for (name,) in rows if config.allowed(name)]
+        return list(dict.fromkeys([config.namespace, *(each for each in config.namespaces if each != ANY), *known]))
+
+    def _namespace(self, wanted: str | None, uri: str) -> str:
+        namespace = self.memory.config.allowed(wanted)
+        if namespace is None:
+            raise ResourceNotFound(f"{uri}?namespace={quote(str(wanted), safe='')}")
+        return namespace
+
+    def _all(self) -> Wanted:
+        return Wanted(limit=_ALL, budget=self.memory.config.max_resource_bytes, fields=ALL_FIELDS)
+
+
+def _read_node(namespace: str, name: str, wanted: Wanted, statements: Statements) -> Graph | None:
+    found = statements.one(
+        "SELECT id FROM entities WHERE name = ? AND namespace = (SELECT id FROM namespaces WHERE name = ?)",
+        (name, namespace),
+    )
+    if found is None:
+        return None
+    page = read_page(statements, namespace, Chosen([found], "n"), wanted, None)
+    return Graph(entities=page.entities, relations=page.relations, truncated=page.cursor is not None, total=1)

@@ -1,0 +1,73 @@
+"""Which entities a query means, the best first.
+
+Called by search_nodes and by completion, in a thread. The one rule: whatever the reference server finds (a piece of a
+name, a type or an observation, whatever its case) is found; words and their ranks only add to it and order it.
+
+The order: the entity of that very name; those that have all words, or words that begin so, ranked by bm25 with the name
+first; those that have the query somewhere as it is. Where there is none of them, those that have any of the words.
+
+Source: sqlite.org/fts5.html, "Full-text Query Syntax" and "The bm25() function".
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .statements import Statements
+
+__all__ = ["MOST", "find_entities", "find_names"]
+
+MOST: Final = 10_000
+"""Entities that one search finds; those beyond are not counted."""
+_WORDS: Final = 64
+"""Words of a query that are looked at."""
+
+_IN_NAMESPACE = "e.namespace = (SELECT id FROM namespaces WHERE name = ?)"
+
+
+def find_entities(statements: Statements, namespace: str, query: str) -> list[int]:
+    """Ids, at most :data:`MOST`; of all entities for an empty query."""
+    folded = query.casefold().strip()
+    if not folded:
+        return _ids(statements, f"SELECT e.id FROM entities e WHERE {_IN_NAMESPACE} ORDER BY e.id", (namespace,))
+    words = [word for word in folded.split() if any(character.isalnum() for character in word)][:_WORDS]
+    quoted = [_phrase(word) for word in words]
+    found = _ranked(statements, namespace, " AND ".join(quoted), folded) if quoted else []
+    found += _ids(
+        statements,
+        f"SELECT e.id FROM search s JOIN entities e ON e.id = s.rowid WHERE {_IN_NAMESPACE}"
+        " AND (instr(s.name, ?2) OR instr(s.type, ?2) OR instr(s.body, ?2))"
+        " ORDER BY s.name <> ?2, instr(s.name, ?2) = 0, e.id",
+        (namespace, folded),
+    )
+    if not found and len(quoted) > 1:
+        found = _ranked(statements, namespace, " OR ".join(quoted), folded)
+    return list(dict.fromkeys(found))[:MOST]
+
+
+def find_names(statements: Statements, namespace: str, typed: str, limit: int) -> list[str]:
+    """Names that contain what was typed, whatever its case."""
+    rows = statements.execute(
+        f"SELECT e.name FROM search s JOIN entities e ON e.id = s.rowid WHERE {_IN_NAMESPACE}"
+        " AND instr(s.name, ?) ORDER BY length(e.name), e.name LIMIT ?",
+        (namespace, typed.casefold(), limit),
+    ).fetchall()
+    return [name for (name,) in rows]
+
+
+def _phrase(word: str) -> str:
+    """A word, or what begins with it; ``c++`` is the word c, and not all that begins so."""
+    return '"' + word.replace('"', '""') + ('"*' if word[-1].isalnum() else '"')
+
+
+def _ranked(statements: Statements, namespace: str, match: str, folded: str) -> list[int]:
+    return _ids(
+        statements,
+        "SELECT e.id FROM search s JOIN entities e ON e.id = s.rowid"
+        f" WHERE {_IN_NAMESPACE} AND search MATCH ? ORDER BY s.name <> ?, bm25(search, 10.0, 4.0, 1.0), e.id",
+        (namespace, match, folded),
+    )
+
+
+def _ids(statements: Statements, statement: str, values: tuple[str, ...]) -> list[int]:
+    return [identity for (identity,) in statements.execute(f"{statement} LIMIT {MOST}", values).fetchall()]

@@ -1,0 +1,55 @@
+"""The URIs of graphs and nodes: their templates, and what a URI means however it is written.
+
+Used by the resources and by those who tell of changes. The one rule: two spellings of one thing are one thing, so a
+subscriber is told whichever it used.
+
+Source: RFC 3986; the reference memory server has ``memory://knowledge-graph``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import parse_qs, unquote
+
+from attrs import frozen
+
+__all__ = ["EXPORT", "EXPORT_OF", "GRAPH", "GRAPH_OF", "NODE", "NODE_OF", "SCHEME", "Target", "target_of"]
+
+SCHEME: Final = "memory://"
+GRAPH: Final = "memory://knowledge-graph"
+GRAPH_OF: Final = "memory://knowledge-graph{?namespace}"
+EXPORT: Final = "memory://export"
+EXPORT_OF: Final = "memory://export{?namespace}"
+NODE: Final = "memory://node/{name}"
+NODE_OF: Final = "memory://node{?name,namespace}"
+"""For names with a slash, and for other namespaces."""
+
+
+@frozen
+class Target:
+    """What a URI means."""
+
+    namespace: str
+    name: str | None
+    """Of an entity; ``None`` for the whole graph."""
+
+
+def target_of(uri: str, namespace: str) -> Target | None:
+    """What a URI means; ``None`` for what is none of ours.
+
+    Args:
+        namespace: of a URI that names none.
+    """
+    path, _, query = uri.partition("#")[0].removeprefix(SCHEME).partition("?")
+    try:
+        given = parse_qs(query, keep_blank_values=True, max_num_fields=10, errors="strict")
+        namespace = given.get("namespace", [namespace])[0]
+        if path in ("knowledge-graph", "export"):
+            return Target(namespace, None)
+        if path == "node":
+            return Target(namespace, given["name"][0]) if "name" in given else None
+        if path.startswith("node/"):
+            return Target(namespace, unquote(path.removeprefix("node/"), errors="strict"))
+    except ValueError:  # bytes that are no UTF-8, or more fields than there are
+        return None
+    return None

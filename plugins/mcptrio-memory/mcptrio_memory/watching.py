@@ -1,0 +1,110 @@
+"""Who is subscribed to what is told when it changes, by this process at once, by others within a second.
+
+Run by the plugin's background hook. The one rule: while nobody is subscribed to a URI of ours, nothing runs.
+
+What other processes do to the file is seen by looking at the revisions of graphs and entities again and again; two
+changes within one interval are one, as the protocol allows. A subscriber may be told once more than there was a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from math import inf
+from typing import Any, TypeAlias
+
+import trio
+from attrs import define, field, frozen
+
+from .graph import Change
+from .statements import Statements, Work
+from .uris import SCHEME, Target, target_of
+
+__all__ = ["Revisions", "Subscriptions", "Watcher"]
+
+Revisions: TypeAlias = dict[str, int | None]
+"""By URI; ``None`` where there is nothing."""
+
+
+@frozen(kw_only=True, eq=False)
+class Subscriptions:
+    """What is watched for, as the server knows it."""
+
+    watched: Callable[[], frozenset[str]]
+    """The URIs somebody is subscribed to, of this plugin and of others."""
+
+    changed: Callable[[], Awaitable[object]]
+    """Waits until that set is another."""
+
+    notify: Callable[[str], object]
+    """Tells the subscribers of a URI."""
+
+
+@define(eq=False, kw_only=True)
+class Watcher:
+    """Tells of changes."""
+
+    subscriptions: Subscriptions
+    namespace: str
+    """Of the URIs that name none."""
+    read: Callable[[Work[Revisions]], Awaitable[Revisions]]
+    """Does something with the file, in a thread."""
+    interval: float
+    _known: Revisions = field(init=False, factory=dict)
+
+    def tell(self, change: Change[Any]) -> None:
+        """Tell of what this process has changed."""
+        if change.revision is None:
+            return
+        for uri, target in self._targets().items():
+            if target.namespace != change.namespace:
+                continue
+            if target.name is None or target.name in change.touched:
+                self._known[uri] = change.revision if target.name is None else change.touched[target.name]
+                self.subscriptions.notify(uri)
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        while True:
+            watched = self.subscriptions.watched()
+            targets = self._targets()
+            for uri in [uri for uri in self._known if uri not in targets]:
+                del self._known[uri]
+            if targets:
+                await self._look(targets)
+            # No checkpoint between the question and the wait, so no change of the set is missed; a URI that is new is
+            # looked at at once, because what happens after the subscription has to be seen.
+            if self.subscriptions.watched() == watched:
+                with trio.move_on_after(self.interval if targets else inf):
+                    await self.subscriptions.changed()
+
+    async def _look(self, targets: Mapping[str, Target]) -> None:
+        before = dict(self._known)
+        for uri, revision in (await self.read(partial(_revisions, targets))).items():
+            if uri in before and self._known.get(uri) == before[uri] != revision:
+                self.subscriptions.notify(uri)
+            if uri not in before or self._known.get(uri) == before[uri]:
+                # Otherwise this process has changed it meanwhile, and knows better.
+                self._known[uri] = revision
+
+    def _targets(self) -> dict[str, Target]:
+        found: dict[str, Target] = {}
+        for uri in self.subscriptions.watched():
+            target = target_of(uri, self.namespace) if uri.startswith(SCHEME) else None
+            if target is not None:
+                found[uri] = target
+        return found
+
+
+def _revisions(targets: Mapping[str, Target], statements: Statements) -> Revisions:
+    found: Revisions = {}
+    for uri, target in targets.items():
+        if target.name is None:
+            found[uri] = statements.one("SELECT revision FROM namespaces WHERE name = ?", (target.namespace,))
+        else:
+            found[uri] = statements.one(
+                "SELECT revision FROM entities WHERE name = ? AND namespace ="
+                " (SELECT id FROM namespaces WHERE name = ?)",
+                (target.name, target.namespace),
+            )
+    return found

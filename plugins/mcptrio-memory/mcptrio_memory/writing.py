@@ -1,0 +1,166 @@
+"""The tools that change a graph.
+
+Marked for mcptrio, registered unless the operator says read_only. The one rule: a call is one transaction; it is done
+as a whole or not at all, whoever else writes at the same time. An import is several, since each line stands alone.
+
+Source: names, arguments, annotations, titles, results and messages of the reference memory server (2026.8.31).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+from attrs import frozen
+from msgspec import Meta
+
+from mcptrio import Context, ToolError, tool
+
+from .graph import Editor
+from .jsonl import Line, add_up, import_lines, lines_of
+from .memory import Memory
+from .model import (
+    Added,
+    CreatedEntities,
+    CreatedRelations,
+    Deleted,
+    Imported,
+    NewEntity,
+    NewObservations,
+    ObservationsToDelete,
+    Relation,
+)
+from .reading import Namespace
+
+__all__ = ["Writing"]
+
+
+@frozen(eq=False)
+class Writing:
+    """The tools that change one memory."""
+
+    memory: Memory
+
+    @tool(title="Create Entities", read_only=False, destructive=False, idempotent=True, open_world=False)
+    async def create_entities(self, entities: list[NewEntity], namespace: Namespace = None) -> CreatedEntities:
+        """Create multiple new entities in the knowledge graph. Those whose names are taken are left as they are, and
+        left out of the answer.
+        """
+        memory = self.memory
+        memory.bounds.check_count(entities, "entities")
+        for number, entity in enumerate(entities):
+            memory.bounds.check_entity(entity, f"entities[{number}]")
+        created = await memory.change(memory.namespace(namespace), lambda editor: editor.create_entities(entities))
+        return CreatedEntities(entities=created)
+
+    @tool(title="Create Relations", read_only=False, destructive=False, idempotent=True, open_world=False)
+    async def create_relations(self, relations: list[Relation], namespace: Namespace = None) -> CreatedRelations:
+        """Create multiple new relations between entities in the knowledge graph. Relations should be in active voice.
+        Both ends must exist; relations that exist already are left out of the answer.
+        """
+        memory = self.memory
+        memory.bounds.check_count(relations, "relations")
+        for number, relation in enumerate(relations):
+            memory.bounds.check_relation(relation, f"relations[{number}]")
+        created = await memory.change(memory.namespace(namespace), lambda editor: editor.create_relations(relations))
+        return CreatedRelations(relations=created)
+
+    @tool(title="Add Observations", read_only=False, destructive=False, idempotent=True, open_world=False)
+    async def add_observations(self, observations: list[NewObservations], namespace: Namespace = None) -> Added:
+        """Add new observations to existing entities in the knowledge graph. Fails, and adds nothing, if one of the
+        entities does not exist; observations that an entity has already are left out of the answer.
+        """
+        memory = self.memory
+        memory.bounds.check_count(observations, "observations")
+        for number, addition in enumerate(observations):
+            memory.bounds.check_addition(addition, f"observations[{number}]")
+        results = await memory.change(memory.namespace(namespace), lambda editor: editor.add_observations(observations))
+        return Added(results=results)
+
+    @tool(title="Delete Entities", read_only=False, destructive=True, idempotent=True, open_world=False)
+    async def delete_entities(
+        self,
+        entityNames: Annotated[list[str], Meta(description="An array of entity names to delete")],
+        namespace: Namespace = None,
+    ) -> Deleted:
+        """Delete multiple entities and their associated relations from the knowledge graph. Names that do not exist
+        are no error.
+        """
+        memory = self.memory
+        memory.bounds.check_count(entityNames, "entityNames")
+        missing = await memory.change(memory.namespace(namespace), lambda editor: editor.delete_entities(entityNames))
+        message = "Entities deleted successfully"
+        if missing:
+            count = len(entityNames) - len(missing)
+            message = f"Deleted {count} of {len(entityNames)} entities. Not found: {_listed(missing)}"
+        return Deleted(success=True, message=message)
+
+    @tool(title="Delete Observations", read_only=False, destructive=True, idempotent=True, open_world=False)
+    async def delete_observations(self, deletions: list[ObservationsToDelete], namespace: Namespace = None) -> Deleted:
+        """Delete specific observations from entities in the knowledge graph. What does not exist is no error."""
+        memory = self.memory
+        memory.bounds.check_count(deletions, "deletions")
+        for number, deletion in enumerate(deletions):
+            memory.bounds.check_count(deletion.observations, f"deletions[{number}].observations")
+        count, missing = await memory.change(
+            memory.namespace(namespace), lambda editor: editor.delete_observations(deletions)
+        )
+        requested = sum(len(deletion.observations) for deletion in deletions)
+        message = "Observations deleted successfully"
+        if count != requested:
+            message = f"Deleted {count} of {requested} observations."
+            message += f" Entities not found: {_listed(missing)}" if missing else ""
+        return Deleted(success=True, message=message)
+
+    @tool(title="Delete Relations", read_only=False, destructive=True, idempotent=True, open_world=False)
+    async def delete_relations(
+        self,
+        relations: Annotated[list[Relation], Meta(description="An array of relations to delete")],
+        namespace: Namespace = None,
+    ) -> Deleted:
+        """Delete multiple relations from the knowledge graph. Those that do not exist are no error."""
+        memory = self.memory
+        memory.bounds.check_count(relations, "relations")
+        count = await memory.change(memory.namespace(namespace), lambda editor: editor.delete_relations(relations))
+        message = "Relations deleted successfully"
+        if count != len(relations):
+            message = f"Deleted {count} of {len(relations)} relations. The rest matched nothing."
+        return Deleted(success=True, message=message)
+
+    @tool(title="Import Graph", read_only=False, destructive=False, idempotent=True, open_world=False)
+    async def import_graph(
+        self,
+        ctx: Context,
+        jsonl: Annotated[str, Meta(description="Lines of JSON, as export_graph and the reference server write them.")],
+        namespace: Namespace = None,
+    ) -> Imported:
+        """Import lines of JSON into the knowledge graph: {"type": "entity", "name", "entityType", "observations"} or
+        {"type": "relation", "from", "to", "relationType"}. What is known already stays; of an entity that exists, new
+        observations are added. A line that cannot be used is reported and costs only itself.
+        """
+        memory = self.memory
+        if len(jsonl) > memory.config.max_import_bytes:
+            raise ToolError(
+                f"expected at most {memory.config.max_import_bytes} characters @ jsonl, got {len(jsonl)}; "
+                f"import the lines in several calls"
+            )
+        space = memory.namespace(namespace)
+        done = Imported()
+        batches = lines_of(jsonl)
+        total = sum(len(batch) for batch in batches)
+        seen = 0
+        for batch in batches:
+            done = add_up(done, await memory.change(space, partial(_import, memory, batch)))
+            seen += len(batch)
+            await ctx.report_progress(seen, total, f"{seen} of {total} lines")
+        return done
+
+
+def _import(memory: Memory, batch: list[Line], editor: Editor) -> Imported:
+    return import_lines(editor, memory.bounds, batch)
+
+
+def _listed(names: list[str]) -> str:
+    """Names for a message; an answer stays an answer, however many were asked for."""
+    shown = ", ".join(name[:100] for name in names[:50])
+    return shown if len(names) <= 50 else f"{shown}, and {len(names) - 50} more"

@@ -1,0 +1,68 @@
+"""A memory in a file of its own, served to a client over memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import frozen
+from mcptrio_memory import Config, register_objects
+
+from mcptrio import Client, Server, connect, hookimpl
+
+Open = Callable[..., AbstractAsyncContextManager[Client]]
+Call = Callable[..., Awaitable[Any]]
+
+
+@frozen
+class Installed:
+    """The plugin as the loader would register it, with settings of the test's."""
+
+    config: Config
+
+    @hookimpl
+    def register_objects(self, register: Callable[[object], object]) -> None:
+        register_objects(register, self.config)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "memory.db"
+
+
+@pytest.fixture
+def open_memory(file: Path) -> Open:
+    @asynccontextmanager
+    async def opened(revision: str | None = None, **settings: Any) -> AsyncIterator[Client]:
+        server = Server(plugins=[Installed(Config(**{"file": file, **settings}))], strict=True)
+        async with server.open(), connect(server, revision=revision) as client:
+            yield client
+
+    return opened
+
+
+@pytest.fixture
+def call() -> Call:
+    """The structured content of a tool's result."""
+
+    async def called(client: Client, name: str, **arguments: Any) -> Any:
+        result = await client.call_tool(name, arguments)
+        assert not result.is_error, result.content[0].text
+        return result.structured_content
+
+    return called
+
+
+@pytest.fixture
+def refusal() -> Call:
+    """What a tool that fails tells the model."""
+
+    async def called(client: Client, name: str, **arguments: Any) -> str:
+        result = await client.call_tool(name, arguments)
+        assert result.is_error
+        return result.content[0].text
+
+    return called

@@ -1,0 +1,51 @@
+"""The settings, as the loader reads them."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import mcptrio_memory
+import pytest
+from mcptrio_memory import Config
+
+from mcptrio import PluginError, Server, connect
+
+
+def server(settings: dict[str, Any]) -> Server:
+    return Server(plugins=[mcptrio_memory], config={"mcptrio_memory": settings}, strict=True)
+
+
+async def test_a_table_becomes_the_settings(file: Path) -> None:
+    settings = {"file": str(file), "namespaces": ["home"], "read_only": True, "busy_timeout": 3}
+    served = server(settings)
+    async with served.open(), connect(served) as client:
+        tools = {tool.name async for tool in client.tools()}
+        result = await client.call_tool("read_graph", {"namespace": "home"})
+
+    # In the file that was named, or there would be none.
+    sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True).close()
+    assert "create_entities" not in tools
+    assert not result.is_error
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        ({"limit": 0}, "limit"),
+        ({"limit": 20, "max_limit": 10}, "expected a limit of at most max_limit, 10, got 20"),
+        ({"namespace": "a b"}, "expected a namespace of 1 to 100"),
+        ({"namespace": "*"}, r"expected the name of one namespace as namespace, got '\*'"),
+        ({"namespaces": ["ok", "../x"]}, "expected a namespace"),
+        ({"folder": "x"}, "folder"),
+    ],
+)
+def test_a_setting_that_does_not_fit_is_a_fault(settings: dict[str, Any], fault: str) -> None:
+    with pytest.raises(PluginError, match=fault):
+        server(settings)
+
+
+def test_which_namespaces_a_call_may_name() -> None:
+    config = Config(namespace="a", namespaces=("b",))
+    assert [config.allowed(name) for name in (None, "a", "b", "c", "*")] == ["a", "a", "b", None, None]

@@ -1,0 +1,220 @@
+"""The nine tools of the reference server: names, rules, messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+HINTS = ("read_only_hint", "destructive_hint", "idempotent_hint", "open_world_hint")
+
+
+def entity(name: str, kind: str = "thing", *observations: str) -> dict[str, Any]:
+    return {"name": name, "entityType": kind, "observations": list(observations)}
+
+
+def relation(source: str, target: str, kind: str = "knows") -> dict[str, Any]:
+    return {"from": source, "to": target, "relationType": kind}
+
+
+async def test_offers_the_tools_of_the_reference_with_titles_hints_and_schemas(open_memory) -> None:
+    async with open_memory() as client:
+        tools = {tool.name: tool async for tool in client.tools()}
+
+    assert set(tools) == {
+        *("create_entities", "create_relations", "add_observations"),
+        *("delete_entities", "delete_observations", "delete_relations"),
+        *("read_graph", "search_nodes", "open_nodes"),
+        *("graph_stats", "export_graph", "import_graph"),
+    }
+    for tool in tools.values():
+        assert tool.title
+        assert tool.output_schema["type"] == "object"
+        assert all(getattr(tool.annotations, hint) is not None for hint in HINTS)
+        reads = tool.name.startswith(("read", "search", "open", "graph", "export"))
+        assert tool.annotations.read_only_hint is reads
+        assert tool.annotations.destructive_hint is tool.name.startswith("delete")
+        assert tool.annotations.open_world_hint is False
+
+
+async def test_read_only_offers_no_tool_that_writes(open_memory) -> None:
+    async with open_memory(read_only=True) as client:
+        assert {tool.name async for tool in client.tools()} == {
+            "read_graph",
+            "search_nodes",
+            "open_nodes",
+            "graph_stats",
+            "export_graph",
+        }
+
+
+async def test_creates_what_is_new_and_answers_with_it(open_memory, call) -> None:
+    async with open_memory() as client:
+        first = await call(client, "create_entities", entities=[entity("Bob", "person", "tea", "tea"), entity("Bob")])
+        second = await call(client, "create_entities", entities=[entity("Bob", "robot"), entity("Ann")])
+        graph = await call(client, "read_graph")
+
+    assert first == {"entities": [entity("Bob", "person", "tea")]}
+    assert second == {"entities": [entity("Ann")]}
+    assert graph["entities"] == [entity("Bob", "person", "tea"), entity("Ann")]
+    assert graph["truncated"] is False
+    assert graph["total"] == 2
+
+
+async def test_relations_need_both_ends_and_are_there_once(open_memory, call, refusal) -> None:
+    async with open_memory() as client:
+        await call(client, "create_entities", entities=[entity("a"), entity("b")])
+        created = await call(client, "create_relations", relations=[relation("a", "b")] * 2)
+        again = await call(client, "create_relations", relations=[relation("a", "b"), relation("b", "a")])
+        message = await refusal(client, "create_relations", relations=[relation("a", "a"), relation("a", "zed")])
+        graph = await call(client, "read_graph")
+
+    assert created == {"relations": [relation("a", "b")]}
+    assert again == {"relations": [relation("b", "a")]}
+    assert message == "Entity with name zed not found; nothing was changed"
+    assert graph["relations"] == [relation("a", "b"), relation("b", "a")]
+
+
+async def test_add_observations_fails_as_a_whole_for_an_unknown_entity(open_memory, call, refusal) -> None:
+    additions = [{"entityName": "a", "contents": ["x", "y", "x"]}]
+    async with open_memory() as client:
+        await call(client, "create_entities", entities=[entity("a", "t", "y")])
+        message = await refusal(
+            client, "add_observations", observations=[*additions, {"entityName": "zed", "contents": ["x"]}]
+        )
+        between = await call(client, "open_nodes", names=["a"])
+        added = await call(client, "add_observations", observations=additions)
+        again = await call(client, "add_observations", observations=additions)
+
+    assert "zed not found" in message
+    assert between["entities"] == [entity("a", "t", "y")]
+    assert added == {"results": [{"entityName": "a", "addedObservations": ["x"]}]}
+    assert again == {"results": [{"entityName": "a", "addedObservations": []}]}
+
+
+async def test_deleting_is_idempotent_and_says_what_was_not_there(open_memory, call) -> None:
+    async with open_memory() as client:
+        await call(client, "create_entities", entities=[entity("a", "t", "x", "y"), entity("b"), entity("c")])
+        await call(client, "create_relations", relations=[relation("a", "b"), relation("b", "c")])
+
+        async def message(name: str, **arguments: Any) -> str:
+            answer = await call(client, name, **arguments)
+            assert answer["success"] is True
+            return answer["message"]
+
+        observations = {"deletions": [{"entityName": "a", "observations": ["x"]}]}
+        assert await message("delete_observations", **observations) == "Observations deleted successfully"
+        assert await message("delete_observations", **observations) == "Deleted 0 of 1 observations."
+        assert (
+            await message("delete_observations", deletions=[{"entityName": "zed", "observations": ["x"]}])
+            == "Deleted 0 of 1 observations. Entities not found: zed"
+        )
+        relations = {"relations": [relation("a", "b")]}
+        assert await message("delete_relations", **relations) == "Relations deleted successfully"
+        assert await message("delete_relations", **relations) == "Deleted 0 of 1 relations. The rest matched nothing."
+        assert await message("delete_entities", entityNames=["b"]) == "Entities deleted successfully"
+        assert await message("delete_entities", entityNames=["b", "c"]) == "Deleted 1 of 2 entities. Not found: b"
+        graph = await call(client, "read_graph")
+
+    assert graph["entities"] == [entity("a", "t", "y")]
+    assert graph["relations"] == []
+
+
+async def test_open_and_search_show_relations_with_one_matching_end(open_memory, call) -> None:
+    async with open_memory() as client:
+        await call(client, "create_entities", entities=[entity("a", "t", "green"), entity("b"), entity("c")])
+        await call(client, "create_relations", relations=[relation("a", "b"), relation("c", "a"), relation("b", "c")])
+        opened = await call(client, "open_nodes", names=["a", "zed", "a"])
+        found = await call(client, "search_nodes", query="GREEN")
+
+    for graph in (opened, found):
+        assert graph["entities"] == [entity("a", "t", "green")]
+        assert graph["relations"] == [relation("a", "b"), relation("c", "a")]
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("ali", ["Alice", "Malik"]),
+        ("paris", ["Paris", "Alice"]),
+        ("RIS", ["Paris", "Alice"]),
+        ("person tennis", ["Alice"]),
+        ("strasse", ["Malik"]),
+        ("c++", ["Malik"]),
+        ("cafe", ["Paris"]),
+        ('"quoted" OR (', []),
+        ("nothing of this but tennis", ["Alice"]),
+        ("東京", ["Malik"]),
+        ("xyz", []),
+    ],
+)
+async def test_search_ranks_words_and_finds_every_piece(open_memory, call, query: str, names: list[str]) -> None:
+    async with open_memory() as client:
+        await call(
+            client,
+            "create_entities",
+            entities=[
+                entity("Malik", "person", "lives in the Hauptstraße", "writes C++", "was in 東京都"),
+                entity("Alice", "person", "plays tennis", "born in Paris"),
+                entity("Paris", "city", "many a café"),
+            ],
+        )
+        found = await call(client, "search_nodes", query=query)
+
+    assert [each["name"] for each in found["entities"]] == names
+    assert found["total"] == len(names)
+
+
+async def test_an_empty_query_finds_everything(open_memory, call) -> None:
+    async with open_memory() as client:
+        await call(client, "create_entities", entities=[entity("a"), entity("b")])
+        assert (await call(client, "search_nodes", query=""))["total"] == 2
+
+
+async def test_texts_beyond_the_bounds_are_refused_and_say_where(open_memory, call, refusal) -> None:
+    async with open_memory(max_items=2, max_name=5, max_observation=6, max_observations=2) as client:
+        assert await refusal(client, "create_entities", entities=[entity("x")] * 3) == (
+            "expected at most 2 items in one call @ entities, got 3"
+        )
+        assert "@ entities[1].name, got 6" in await refusal(
+            client, "create_entities", entities=[entity("x"), entity("longer")]
+        )
+        assert "@ entities[0].observations[0], got 7" in await refusal(
+            client, "create_entities", entities=[entity("x", "t", "seven..")]
+        )
+        assert "NUL" in await refusal(client, "create_entities", entities=[entity("a\0b")])
+        await call(client, "create_entities", entities=[entity("x", "t", "1", "2")])
+        assert "at most 2 observations of one entity, got 3 of x" in await refusal(
+            client, "add_observations", observations=[{"entityName": "x", "contents": ["3"]}]
+        )
+        graph = await call(client, "read_graph")
+
+    assert graph["entities"] == [entity("x", "t", "1", "2")]
+
+
+async def test_namespaces_are_apart_and_only_those_allowed_may_be_named(open_memory, call, refusal) -> None:
+    async with open_memory(namespace="work", namespaces=("home",)) as client:
+        await call(client, "create_entities", entities=[entity("a", "t", "here")])
+        await call(client, "create_entities", entities=[entity("a", "t", "there")], namespace="home")
+        work = await call(client, "search_nodes", query="here")
+        home = await call(client, "read_graph", namespace="home")
+        message = await refusal(client, "read_graph", namespace="secret")
+        stats = await call(client, "graph_stats")
+    async with open_memory(namespace="secret") as client:
+        hidden = await call(client, "graph_stats")
+
+    assert work["entities"] == [entity("a", "t", "here")]
+    assert home["entities"] == [entity("a", "t", "there")]
+    assert message == "expected one of work, home @ namespace, got 'secret'; the operator sets namespaces"
+    assert stats["namespaces"] == ["home", "work"]
+    assert (stats["entities"], stats["observations"]) == (1, 1)
+    assert hidden["namespaces"] == []
+
+
+async def test_any_namespace_where_the_operator_says_so(open_memory, call, refusal) -> None:
+    async with open_memory(namespaces=("*",)) as client:
+        await call(client, "create_entities", entities=[entity("a")], namespace="project-1")
+        assert (await call(client, "read_graph", namespace="project-1"))["total"] == 1
+        assert (await call(client, "read_graph"))["total"] == 0
+        assert "expected 1 to 100 letters" in await refusal(client, "read_graph", namespace="../x")
+        assert "expected 1 to 100 letters" in await refusal(client, "read_graph", namespace="*")
