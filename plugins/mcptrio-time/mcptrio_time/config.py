@@ -1,0 +1,32 @@
+"""What the operator may set: ``[plugins.time]`` in mcptrio.toml.
+
+Made by the loader when the plugin is registered, or by an embedder. The one rule: a zone that is named here must be
+there, so that nobody is told the time of another place; one that is found on the machine may be missing.
+"""
+
+from __future__ import annotations
+
+from attrs import field, frozen
+from attrs.validators import ge, le
+
+__all__ = ["Config"]
+
+
+@frozen(kw_only=True)
+class Config:
+    """The settings of the plugin."""
+
+    local_timezone: str | None = None
+    """The zone of the people who ask: an IANA name such as Europe/Berlin, or one of Windows. Unset: the machine's."""
+
+    limit: int = field(default=50, validator=[ge(1), le(1000)])
+    """Zones in one answer where a call does not say how many, 1 to 1000."""
+
+    max_limit: int = field(default=600, validator=[ge(1), le(1000)])
+    """The most zones that a call may ask for, 1 to 1000."""
+
+    def __attrs_post_init__(self) -> None:
+        if self.limit > self.max_limit:
+            raise ValueError(f"expected a limit of at most max_limit, {self.max_limit}, got {self.limit}")
+        if self.local_timezone is not None and not self.local_timezone.strip():
+            raise ValueError("expected a time zone such as Europe/Berlin as local_timezone, got nothing")

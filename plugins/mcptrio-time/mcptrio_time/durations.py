@@ -1,0 +1,160 @@
+"""Lengths of time: read, written, added.
+
+Used by the tools. The one rule: years, months, weeks and days go by the calendar and keep the clock's time; hours,
+minutes and seconds are elapsed time. So a day after 12:00 is 12:00, whatever clocks do in the night between.
+
+Source: ISO 8601-1:2019 section 5.5.2; RFC 3339 appendix A.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Final
+
+from attrs import frozen
+
+from mcptrio.errors import ToolError
+
+__all__ = ["Duration", "iso_text", "plain_text", "read_duration"]
+
+_LONGEST: Final = 100
+_N = r"(\d{1,12}(?:[.,]\d{1,9})?)"
+_ISO: Final = re.compile(
+    rf"([+-]?)P(?:{_N}Y)?(?:{_N}M)?(?:{_N}W)?(?:{_N}D)?(?:T(?:{_N}H)?(?:{_N}M)?(?:{_N}S)?)?", re.IGNORECASE
+)
+_PART: Final = re.compile(rf"\s*(?:,|and\b)?\s*([+-]?)\s*{_N}\s*([a-zµ]+)\s*", re.IGNORECASE)
+_UNITS: Final = {
+    **dict.fromkeys(("y", "yr", "yrs", "year", "years"), 0),
+    **dict.fromkeys(("mo", "mos", "month", "months"), 1),
+    **dict.fromkeys(("w", "wk", "wks", "week", "weeks"), 2),
+    **dict.fromkeys(("d", "day", "days"), 3),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 4),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 5),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 6),
+}
+_SECONDS: Final = {2: 604_800, 3: 86_400, 4: 3600, 5: 60, 6: 1}
+_EXPECTED: Final = "a duration such as P1DT2H30M, -P1M, 90 minutes, or 1 day 2 hours"
+
+
+@frozen(kw_only=True)
+class Duration:
+    """A length of time, in both kinds of it.
+
+    Args:
+        months, days: by the calendar.
+        elapsed: by the stopwatch.
+    """
+
+    months: int = 0
+    days: int = 0
+    elapsed: timedelta = timedelta()
+
+    def on_calendar(self, wall: datetime) -> tuple[datetime, str | None]:
+        """The wall-clock time after the months and days; and a note where the month is too short for the day.
+
+        Raises:
+            OverflowError: outside of the years 1 to 9999.
+        """
+        year, month = divmod(wall.year * 12 + wall.month - 1 + self.months, 12)
+        if not 1 <= year <= 9999:
+            raise OverflowError("year out of range")
+        last = monthrange(year, month + 1)[1]
+        note = None
+        if wall.day > last:
+            note = f"{year:04}-{month + 1:02} has no day {wall.day}; its last day was taken"
+        return wall.replace(year=year, month=month + 1, day=min(wall.day, last)) + timedelta(days=self.days), note
+
+
+def read_duration(text: str, where: str) -> Duration:
+    """A duration in the words of ISO 8601, or in English.
+
+    Raises:
+        ToolError: it is none, or too long.
+    """
+    if len(text) > _LONGEST:
+        raise ToolError(f"expected at most {_LONGEST} characters @ {where}, got {len(text)}")
+    wanted = text.strip()
+    parts = _iso_parts(wanted) or _word_parts(wanted)
+    if parts is None:
+        raise ToolError(f"expected {_EXPECTED} @ {where}, got {text!r}")
+    months, days, seconds = 0, 0, Decimal()
+    for unit, amount in parts:
+        if unit < 2:
+            if amount != int(amount):
+                raise ToolError(f"expected whole years and months @ {where}, got {text!r}")
+            months += int(amount) * (12 if unit == 0 else 1)
+        elif unit < 4:
+            # What is not a whole day cannot go by the calendar.
+            in_days = amount * (7 if unit == 2 else 1)
+            days += int(in_days)
+            seconds += (in_days - int(in_days)) * 86_400
+        else:
+            seconds += amount * _SECONDS[unit]
+    try:
+        elapsed = timedelta(microseconds=int(seconds * 1_000_000))
+        timedelta(days=days)
+    except OverflowError as error:
+        raise ToolError(f"expected less than 10000 years @ {where}, got {text!r}") from error
+    return Duration(months=months, days=days, elapsed=elapsed)
+
+
+def iso_text(length: timedelta) -> str:
+    """Elapsed time as ISO 8601 has it, with days of 24 hours: ``-P1DT2H``."""
+    days, hours, minutes, seconds, fraction = _split(length)
+    clock = f"{hours}H" * bool(hours) + f"{minutes}M" * bool(minutes)
+    if seconds or fraction:
+        clock += f"{seconds}" + f".{fraction:06}".rstrip("0") * bool(fraction) + "S"
+    text = "P" + f"{days}D" * bool(days) + f"T{clock}" * bool(clock)
+    return ("-" if length < timedelta() else "") + (text if text != "P" else "PT0S")
+
+
+def plain_text(length: timedelta) -> str:
+    """Elapsed time in English, with days of 24 hours: ``1 day 2 hours``."""
+    days, hours, minutes, seconds, fraction = _split(length)
+    shown = [(days, "day"), (hours, "hour"), (minutes, "minute")]
+    parts = [f"{count} {unit}{'s' * (count != 1)}" for count, unit in shown if count]
+    if seconds or fraction or not parts:
+        text = f"{seconds}" + f".{fraction:06}".rstrip("0") * bool(fraction)
+        parts.append(f"{text} second{'s' * (text != '1')}")
+    return ("minus " if length < timedelta() else "") + " ".join(parts)
+
+
+def _split(length: timedelta) -> tuple[int, int, int, int, int]:
+    size = abs(length)
+    minutes, seconds = divmod(size.seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    return size.days, hours, minutes, seconds, size.microseconds
+
+
+def _iso_parts(text: str) -> list[tuple[int, Decimal]] | None:
+    found = _ISO.fullmatch(text)
+    if found is None or not any(found.groups()[1:]) or text.upper().endswith("T"):
+        return None
+    sign = -1 if found[1] == "-" else 1
+    return [(unit, sign * _number(amount)) for unit, amount in enumerate(found.groups()[1:]) if amount]
+
+
+def _word_parts(text: str) -> list[tuple[int, Decimal]] | None:
+    sign = 1
+    if text.casefold().endswith(" ago"):
+        text, sign = text[:-4], -1
+    parts: list[tuple[int, Decimal]] = []
+    position = 0
+    while position < len(text):
+        found = _PART.match(text, position)
+        unit = _UNITS.get(found[3].casefold()) if found is not None else None
+        if found is None or unit is None:
+            return None
+        if found[1]:
+            # "-1 day 2 hours" is 26 hours back.
+            sign = -1 if found[1] == "-" else 1
+        parts.append((unit, sign * _number(found[2])))
+        position = found.end()
+    return parts or None
+
+
+def _number(text: str) -> Decimal:
+    return Decimal(text.replace(",", "."))

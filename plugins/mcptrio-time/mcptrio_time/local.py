@@ -1,0 +1,100 @@
+"""The zone of the people who ask: as configured, or as the machine has it.
+
+Called when the plugin is registered. The one rule: what the machine says may be anything (a Windows name, EDT, a rule
+in POSIX words, nothing) and never keeps the plugin from starting; what the operator says must be right.
+
+Source: POSIX, "Environment Variables", TZ; localtime(5); the package tzlocal.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+
+from mcptrio.errors import ConfigError, ToolError
+
+from .zones import Zone, Zones, fixed_zone
+
+__all__ = ["find_local"]
+
+logger = logging.getLogger(__name__)
+
+_LOCALTIME = Path("/etc/localtime")
+
+
+def find_local(zones: Zones, configured: str | None, environ: Mapping[str, str] | None = None) -> Zone:
+    """The local zone.
+
+    Args:
+        configured: what the operator says; without, the machine is asked.
+        environ: ``os.environ`` unless given.
+
+    Raises:
+        ConfigError: the operator's zone is unknown; says what may have been meant.
+    """
+    if configured is not None:
+        try:
+            return zones.find(configured, "local_timezone")
+        except ToolError as error:
+            raise ConfigError(str(error)) from error
+    variable = (os.environ if environ is None else environ).get("TZ", "").strip()
+    if variable:
+        zone = zones.get(_named(variable))
+        if zone is None:
+            zone = _of_this_process()
+            logger.warning(
+                "TZ=%s names no time zone; its offset now, %s, is used; set local_timezone", variable, zone.name
+            )
+        return zone
+    zone = _of_this_machine(zones)
+    if zone is None:
+        zone = _of_this_process()
+        logger.warning(
+            "no time zone is set on this machine; its offset now, %s, is used; set local_timezone", zone.name
+        )
+    return zone
+
+
+def _named(variable: str) -> str:
+    """The name in what TZ may be: ``:Europe/Berlin``, ``/usr/share/zoneinfo/Europe/Berlin``."""
+    text = variable.removeprefix(":")
+    if not os.path.isabs(text):
+        return text
+    # A link such as /etc/localtime names the zone by what it points to.
+    for path in (text, os.path.realpath(text)):
+        _, found, name = path.partition("/zoneinfo/")
+        if found:
+            return name
+    return text
+
+
+def _of_this_machine(zones: Zones) -> Zone | None:
+    import tzlocal
+
+    try:
+        name = tzlocal.get_localzone_name()
+    except (LookupError, ValueError, OSError) as error:
+        logger.warning("the time zone of this machine cannot be told: %s", error)
+        return None
+    zone = zones.get(name) if name else None
+    return zone or _of_file(_LOCALTIME)
+
+
+def _of_file(path: Path) -> Zone | None:
+    """A zone without a name: a file that was copied instead of linked."""
+    from zoneinfo import ZoneInfo
+
+    try:
+        with path.open("rb") as file:
+            return Zone("local", ZoneInfo.from_file(file, key="local"))
+    except (OSError, ValueError):
+        return None
+
+
+def _of_this_process() -> Zone:
+    """What the C library makes of it, as an offset that does not change with the seasons."""
+    return fixed_zone(timedelta(seconds=time.localtime().tm_gmtoff))

@@ -1,0 +1,98 @@
+"""Prompts and resources, so that a person can pick a zone and have its name completed.
+
+Marked for mcptrio, registered by the plugin. The one rule: they show what the tools would say.
+
+Source: MCP 2026-07-28, server/prompts, server/resources and server/utilities/completion; the reference time server has
+none of them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import frozen
+
+from mcptrio import ResourceNotFound, ToolError, completion, prompt, resource
+
+from .results import TimeResult
+from .tools import TimeTools
+
+__all__ = ["NOW", "NOW_IN", "Prompts"]
+
+NOW: Final = "time://now"
+NOW_IN: Final = "time://now/{+timezone}"
+
+
+@frozen(eq=False)
+class Prompts:
+    """The prompts and resources over the tools."""
+
+    tools: TimeTools
+
+    @prompt(name="time_now", title="What Time Is It")
+    def current_time(self, timezone: str = "local") -> str:
+        """The time in a time zone.
+
+        Args:
+            timezone: where; by default the local time zone.
+        """
+        now = self.tools.get_current_time(timezone)
+        return f"It is {_spoken(now)}."
+
+    @prompt(name="time_convert", title="Convert a Time")
+    def convert(self, time: str, source_timezone: str, target_timezone: str = "local", date: str = "") -> str:
+        """A time in another time zone.
+
+        Args:
+            time: HH:MM.
+            source_timezone: where the time is from.
+            target_timezone: where it is wanted; by default the local time zone.
+            date: the day in the source time zone, YYYY-MM-DD; by default today.
+        """
+        found = self.tools.convert_time(source_timezone, time, target_timezone, date or None)
+        text = f"{_spoken(found.source)} is {_spoken(found.target)} ({found.time_difference})."
+        return f"{text} Note: {found.note}." if found.note else text
+
+    @resource(NOW, name="now", title="Local Time", mime_type="application/json")
+    def now(self) -> TimeResult:
+        """The time in the local time zone."""
+        return self.tools.get_current_time()
+
+    @resource(NOW_IN, name="now-in", title="Time in a Time Zone", mime_type="application/json")
+    def now_in(self, timezone: str) -> TimeResult:
+        """The time in a time zone."""
+        try:
+            return self.tools.get_current_time(timezone)
+        except ToolError as error:
+            raise ResourceNotFound(f"time://now/{timezone}") from error
+
+    @completion(NOW_IN, "timezone")
+    def complete_now_in(self) -> list[str]:
+        """IANA names."""
+        return list(self.tools.clock.zones.names)
+
+    @completion("time_now", "timezone")
+    def complete_current_time(self) -> list[str]:
+        """IANA names, and those of Windows."""
+        return self._names()
+
+    @completion("time_convert", "source_timezone")
+    def complete_source(self) -> list[str]:
+        """IANA names, and those of Windows."""
+        return self._names()
+
+    @completion("time_convert", "target_timezone")
+    def complete_target(self) -> list[str]:
+        """IANA names, and those of Windows."""
+        return self._names()
+
+    def _names(self) -> list[str]:
+        zones = self.tools.clock.zones
+        local = self.tools.clock.local.name
+        return list(dict.fromkeys([local, *zones.names, *zones.all_windows_names]))
+
+
+def _spoken(time: TimeResult) -> str:
+    return (
+        f"{time.datetime[11:16]} on {time.day_of_week}, {time.datetime[:10]}, in {time.timezone} (UTC{time.utc_offset})"
+    )

@@ -1,0 +1,64 @@
+"""The plugin in Berlin, at a time that the test sets, served to a client over memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime
+from typing import Any
+
+import pytest
+from attrs import define
+from mcptrio_time import Clock, Config, Prompts, TimeTools
+
+from mcptrio import Client, Server, connect, hookimpl
+
+Call = Callable[..., Awaitable[Any]]
+
+
+@define
+class Installed:
+    """The plugin as the loader would register it, with a clock of the test's."""
+
+    seconds: float = datetime.fromisoformat("2026-07-15T10:20:30Z").timestamp()
+
+    @hookimpl
+    def register_objects(self, register: Callable[[object], object]) -> None:
+        tools = TimeTools(Clock(Config(local_timezone="Europe/Berlin"), lambda: self.seconds))
+        register(tools)
+        register(Prompts(tools))
+
+
+@pytest.fixture
+def installed() -> Installed:
+    return Installed()
+
+
+@pytest.fixture
+async def client(installed: Installed) -> AsyncIterator[Client]:
+    server = Server(plugins=[installed], strict=True)
+    async with server.open(), connect(server) as connected:
+        yield connected
+
+
+@pytest.fixture
+def call(client: Client) -> Call:
+    """The structured content of a tool's result."""
+
+    async def called(name: str, **arguments: Any) -> Any:
+        result = await client.call_tool(name, arguments)
+        assert not result.is_error, result.content[0].text
+        return result.structured_content
+
+    return called
+
+
+@pytest.fixture
+def refusal(client: Client) -> Call:
+    """What a tool that fails tells the model."""
+
+    async def called(name: str, **arguments: Any) -> str:
+        result = await client.call_tool(name, arguments)
+        assert result.is_error
+        return result.content[0].text
+
+    return called

@@ -1,0 +1,340 @@
+"""The tools, as a client calls them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+HINTS = ("read_only_hint", "destructive_hint", "idempotent_hint", "open_world_hint")
+
+
+def four(result: dict[str, Any]) -> dict[str, Any]:
+    """What the reference server answers with."""
+    return {name: result[name] for name in ("timezone", "datetime", "day_of_week", "is_dst")}
+
+
+async def test_offers_the_tools_of_the_reference_and_names_the_local_zone(client) -> None:
+    tools = {tool.name: tool async for tool in client.tools()}
+
+    assert set(tools) == {
+        *("get_current_time", "convert_time"),
+        *("list_timezones", "parse_date", "time_difference", "add_duration"),
+    }
+    for tool in tools.values():
+        assert tool.title
+        assert tool.output_schema["type"] == "object"
+        assert [getattr(tool.annotations, hint) for hint in HINTS] == [True, False, True, False]
+    assert "The local time zone is Europe/Berlin." in tools["get_current_time"].description
+    assert tools["convert_time"].input_schema["required"] == ["source_timezone", "time", "target_timezone"]
+
+
+@pytest.mark.parametrize(
+    ("timezone", "expected"),
+    [
+        (None, ("Europe/Berlin", "2026-07-15T12:20:30+02:00", "Wednesday", True)),
+        ("local", ("Europe/Berlin", "2026-07-15T12:20:30+02:00", "Wednesday", True)),
+        ("Asia/Tokyo", ("Asia/Tokyo", "2026-07-15T19:20:30+09:00", "Wednesday", False)),
+        ("america/new york", ("America/New_York", "2026-07-15T06:20:30-04:00", "Wednesday", True)),
+        ("Eastern Standard Time", ("America/New_York", "2026-07-15T06:20:30-04:00", "Wednesday", True)),
+        ("India Standard Time", ("Asia/Kolkata", "2026-07-15T15:50:30+05:30", "Wednesday", False)),
+        ("utc", ("UTC", "2026-07-15T10:20:30+00:00", "Wednesday", False)),
+        ("Z", ("UTC", "2026-07-15T10:20:30+00:00", "Wednesday", False)),
+        ("GMT-3", ("UTC-03:00", "2026-07-15T07:20:30-03:00", "Wednesday", False)),
+        ("+14", ("UTC+14:00", "2026-07-16T00:20:30+14:00", "Thursday", False)),
+        ("Etc/GMT+5", ("Etc/GMT+5", "2026-07-15T05:20:30-05:00", "Wednesday", False)),
+    ],
+)
+async def test_current_time(call, timezone: str | None, expected: tuple[Any, ...]) -> None:
+    result = await call("get_current_time", **({"timezone": timezone} if timezone else {}))
+
+    assert tuple(four(result).values()) == expected
+    assert result["epoch"] == 1784110830
+    assert result["utc_offset"] == result["datetime"][-6:]
+
+
+@pytest.mark.parametrize(
+    ("timezone", "told"),
+    [
+        ("IST", "used in Asia/Kolkata, Asia/Jerusalem, Europe/Dublin and maybe elsewhere"),
+        ("EDT", "used in America/New_York"),
+        ("west", "used in Europe/Lisbon"),
+        ("Tokyo", "did you mean Asia/Tokyo?"),
+        ("Switzerland", "did you mean Europe/Zurich?"),
+        ("Europe/Berln", "did you mean Europe/Berlin"),
+        ("America/San_Francisco", "expected an IANA name"),
+        ("../../etc/passwd", "expected an IANA name"),
+        ("/etc/localtime", "expected an IANA name"),
+        ("a\0b", "expected an IANA name"),
+        ("Europe", "expected an IANA name"),
+        ("+19:00", "expected an IANA name"),
+        (" ", "got nothing"),
+    ],
+)
+async def test_what_is_no_zone_is_answered_with_what_may_be_meant(refusal, timezone: str, told: str) -> None:
+    message = await refusal("get_current_time", timezone=timezone)
+    assert told in message
+    assert "@ timezone" in message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "source", "target", "difference"),
+    [
+        (
+            ("Europe/Berlin", "9:05", "Asia/Tokyo"),
+            ("2026-07-15T09:05:00+02:00", "Wednesday", True),
+            ("2026-07-15T16:05:00+09:00", "Wednesday", False),
+            "+7.0h",
+        ),
+        (
+            ("Asia/Tokyo", "02:00", "Asia/Kathmandu"),
+            ("2026-07-15T02:00:00+09:00", "Wednesday", False),
+            ("2026-07-14T22:45:00+05:45", "Tuesday", False),
+            "-3.25h",
+        ),
+        (
+            # It is the next day there already: "today" is that of the source.
+            ("+14:00", "08:00:30", "UTC"),
+            ("2026-07-16T08:00:30+14:00", "Thursday", False),
+            ("2026-07-15T18:00:30+00:00", "Wednesday", False),
+            "-14.0h",
+        ),
+        (
+            ("Asia/Kolkata", "12:00", "local"),
+            ("2026-07-15T12:00:00+05:30", "Wednesday", False),
+            ("2026-07-15T08:30:00+02:00", "Wednesday", True),
+            "-3.5h",
+        ),
+    ],
+)
+async def test_convert_time_as_the_reference_does(call, arguments, source, target, difference: str) -> None:
+    names = ("source_timezone", "time", "target_timezone")
+    result = await call("convert_time", **dict(zip(names, arguments, strict=True)))
+
+    assert tuple(four(result["source"]).values())[1:] == source
+    assert tuple(four(result["target"]).values())[1:] == target
+    assert result["time_difference"] == difference
+    assert (result["ambiguous"], result["note"]) == (False, None)
+
+
+async def test_convert_time_on_another_day(call) -> None:
+    winter = await call(
+        "convert_time", source_timezone="Europe/Berlin", time="12:00", target_timezone="UTC", date="2026-12-24"
+    )
+    whole = await call(
+        "convert_time", source_timezone="Europe/Berlin", time="2026-12-24T11:00:00Z", target_timezone="Asia/Tokyo"
+    )
+
+    assert winter["target"]["datetime"] == "2026-12-24T11:00:00+00:00"
+    assert whole["source"]["datetime"] == "2026-12-24T12:00:00+01:00"
+    assert whole["target"]["datetime"] == "2026-12-24T20:00:00+09:00"
+
+
+@pytest.mark.parametrize(
+    ("zone", "date", "time", "instead"),
+    [
+        ("Europe/Berlin", "2026-03-29", "02:30", "03:30"),
+        ("America/New_York", "2026-03-08", "02:00", "03:00"),
+        ("Australia/Lord_Howe", "2026-10-04", "02:15", "02:45"),
+        ("Pacific/Apia", "2011-12-30", "12:00", "12:00"),
+    ],
+)
+async def test_a_time_that_clocks_skip_is_refused(refusal, zone: str, date: str, time: str, instead: str) -> None:
+    message = await refusal("convert_time", source_timezone=zone, time=time, target_timezone="UTC", date=date)
+    assert message == (
+        f"Invalid time: {time} does not exist in {zone} on {date} (skipped by a clock change) @ time; "
+        f"without the change it would be {instead}"
+    )
+
+
+async def test_a_time_that_is_there_twice_is_said_and_can_be_chosen(call) -> None:
+    arguments = {"source_timezone": "Europe/Berlin", "target_timezone": "UTC", "time": "02:30", "date": "2026-10-25"}
+    first = await call("convert_time", **arguments)
+    second = await call("convert_time", **arguments, occurrence="second")
+
+    assert first["target"]["datetime"] == "2026-10-25T00:30:00+00:00"
+    assert second["target"]["datetime"] == "2026-10-25T01:30:00+00:00"
+    assert first["ambiguous"] is second["ambiguous"] is True
+    assert "this is the first, 2026-10-25T02:30:00+02:00, the other is 2026-10-25T02:30:00+01:00" in first["note"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"time": "25:00"}, "Invalid time format. Expected HH:MM [24-hour format] @ time, got '25:00'"),
+        ({"time": "noon"}, "Invalid time format"),
+        ({"time": "٠٩:٠٠"}, "Invalid time format"),
+        ({"date": "29.3.2026"}, "expected a date such as 2026-03-29 @ date, got '29.3.2026'"),
+        ({"source_timezone": "CEST"}, "@ source_timezone; it is an abbreviation, used in Europe/Berlin"),
+        ({"target_timezone": "Mars"}, "unknown time zone 'Mars' @ target_timezone"),
+        ({"date": "0001-01-01", "source_timezone": "Asia/Tokyo"}, "in the years 1 to 9999 @ time"),
+    ],
+)
+async def test_convert_time_says_what_was_wrong(refusal, arguments: dict[str, str], told: str) -> None:
+    given = {"source_timezone": "Europe/Berlin", "time": "00:00", "target_timezone": "UTC", **arguments}
+    assert told in await refusal("convert_time", **given)
+
+
+@pytest.mark.parametrize(
+    ("query", "first", "also"),
+    [
+        ("india", "Asia/Kolkata", "America/Indiana/Knox"),
+        ("IST", "Asia/Jerusalem", "Europe/Dublin"),
+        ("+05:45", "Asia/Kathmandu", "Asia/Katmandu"),
+        ("UTC-9:30", "Pacific/Marquesas", "Pacific/Marquesas"),
+        ("new york", "America/New_York", "America/New_York"),
+        ("america los angeles", "America/Los_Angeles", "America/Los_Angeles"),
+        ("United States denver", "America/Denver", "America/Denver"),
+        ("europe/ber", "Europe/Berlin", "Europe/Berlin"),
+    ],
+)
+async def test_list_timezones_finds_by_all_a_zone_is_known_by(call, query: str, first: str, also: str) -> None:
+    result = await call("list_timezones", query=query, limit=600)
+    names = [zone["name"] for zone in result["timezones"]]
+
+    assert names[0] == first
+    assert also in names
+    assert result["total"] == len(names)
+    assert result["local_timezone"] == "Europe/Berlin"
+
+
+async def test_list_timezones_in_pages(call, refusal) -> None:
+    names: list[str] = []
+    arguments: dict[str, Any] = {}
+    while True:
+        page = await call("list_timezones", limit=250, **arguments)
+        names += [zone["name"] for zone in page["timezones"]]
+        if not page["truncated"]:
+            break
+        arguments = {"cursor": page["next_cursor"]}
+
+    assert len(names) == len(set(names)) == page["total"] > 500
+    assert page["next_cursor"] is None
+    assert len((await call("list_timezones"))["timezones"]) == 50
+    assert (await call("list_timezones", query="nowhere"))["timezones"] == []
+    assert "@ cursor" in await refusal("list_timezones", cursor="x")
+
+
+async def test_a_zone_of_the_list_says_what_it_is_known_by(call) -> None:
+    zone = (await call("list_timezones", query="asia/kolkata"))["timezones"][0]
+    assert zone == {
+        "name": "Asia/Kolkata",
+        "utc_offset": "+05:30",
+        "abbreviation": "IST",
+        "is_dst": False,
+        "countries": ["India"],
+        "windows_names": ["India Standard Time"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "datetime", "read_as"),
+    [
+        ("2026-03-29T01:30:00Z", "2026-03-29T01:30:00+00:00", "ISO 8601"),
+        ("2026-03-29t01:30:00.5z", "2026-03-29T01:30:00.500000+00:00", "ISO 8601"),
+        ("2026-03-29 01:30:00-07:00", "2026-03-29T01:30:00-07:00", "ISO 8601"),
+        ("2026-07-15 08:00", "2026-07-15T08:00:00+02:00", "ISO 8601 without an offset, taken in Europe/Berlin"),
+        ("2026-07-15", "2026-07-15T00:00:00+02:00", "ISO 8601 without an offset, taken in Europe/Berlin"),
+        ("20260715", "2026-07-15T00:00:00+02:00", "ISO 8601 without an offset, taken in Europe/Berlin"),
+        ("Sun, 29 Mar 2026 01:30:00 +0530", "2026-03-29T01:30:00+05:30", "RFC 5322"),
+        ("Sun, 29 Mar 2026 01:30:00 GMT", "2026-03-29T01:30:00+00:00", "RFC 5322"),
+        ("1784110830", "2026-07-15T12:20:30+02:00", "seconds since 1970"),
+        ("1784110830.25", "2026-07-15T12:20:30.250000+02:00", "seconds since 1970"),
+        ("1784110830123", "2026-07-15T12:20:30.123000+02:00", "milliseconds since 1970"),
+        ("1784110830123456", "2026-07-15T12:20:30.123456+02:00", "microseconds since 1970"),
+        ("1784110830123456789", "2026-07-15T12:20:30.123456+02:00", "nanoseconds since 1970"),
+        ("-1784110830", "1913-06-19T14:39:30+01:00", "seconds since 1970"),
+        ("@0", "1970-01-01T01:00:00+01:00", "seconds since 1970"),
+        ("now", "2026-07-15T12:20:30+02:00", "now"),
+    ],
+)
+async def test_parse_date(call, text: str, datetime: str, read_as: str) -> None:
+    result = await call("parse_date", text=text)
+    assert (result["time"]["datetime"], result["read_as"]) == (datetime, read_as)
+
+
+async def test_parse_date_on_another_clock(call) -> None:
+    result = await call("parse_date", text="2026-01-01T03:00:00Z", timezone="America/New_York")
+    naive = await call("parse_date", text="2026-01-01 03:00", timezone="America/New_York")
+
+    assert result["time"]["datetime"] == "2025-12-31T22:00:00-05:00"
+    assert (result["iso_week"], result["day_of_year"], result["utc"]) == ("2026-W01", 365, "2026-01-01T03:00:00Z")
+    assert naive["utc"] == "2026-01-01T08:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("next tuesday", "expected a time such as"),
+        ("", "expected a time such as"),
+        ("12", "write @12 for seconds since 1970"),
+        ("2026-13-01", "(month must be in 1..12)"),
+        ("2026-02-30", "@ text"),
+        ("9" * 30, "in the years 1 to 9999 @ text"),
+        ("9999-12-31T23:59:59-05:00", "in the years 1 to 9999 @ text"),
+        ("2026-03-29 02:30", "does not exist in Europe/Berlin"),
+    ],
+)
+async def test_parse_date_says_what_was_wrong(refusal, text: str, told: str) -> None:
+    assert told in await refusal("parse_date", text=text)
+
+
+async def test_time_difference_over_a_clock_change(call) -> None:
+    result = await call("time_difference", start="2026-03-28 12:00", end="2026-03-29 12:00")
+    back = await call("time_difference", start="2026-03-29T12:00:00Z", end="2026-03-28T10:59:58.5Z")
+    since = await call("time_difference", start="2026-07-15T10:20:00Z", timezone="Asia/Tokyo")
+
+    assert (result["seconds"], result["duration"], result["text"]) == (82800, "PT23H", "23 hours")
+    assert result["calendar_days"] == 1
+    assert (back["seconds"], back["duration"]) == (-90001.5, "-P1DT1H1.5S")
+    assert back["text"] == "minus 1 day 1 hour 1.5 seconds"
+    assert (since["text"], since["start"]["timezone"]) == ("30 seconds", "Asia/Tokyo")
+
+
+@pytest.mark.parametrize(
+    ("duration", "start", "result", "note"),
+    [
+        ("P1D", "2026-03-28 12:00", "2026-03-29T12:00:00+02:00", None),
+        ("PT24H", "2026-03-28 12:00", "2026-03-29T13:00:00+02:00", None),
+        ("P1D", "2026-03-28 02:30", "2026-03-29T03:30:00+02:00", "03:30 was taken"),
+        ("1 day", "2026-10-24 02:30", "2026-10-25T02:30:00+02:00", "the first was taken"),
+        ("1 month", "2026-01-31 08:00", "2026-02-28T08:00:00+01:00", "2026-02 has no day 31"),
+        ("-P1M", "2024-03-30T08:00:00+00:00", "2024-02-29T08:00:00+00:00", "2024-02 has no day 30"),
+        ("1 year, 2 months and 3 days", "2026-01-01", "2027-03-04T00:00:00+01:00", None),
+        ("2 weeks ago", "2026-07-15", "2026-07-01T00:00:00+02:00", None),
+        ("1h30m", "2026-07-15", "2026-07-15T01:30:00+02:00", None),
+        ("-90 minutes", "2026-07-15", "2026-07-14T22:30:00+02:00", None),
+        ("1.5 days", "2026-03-28 12:00", "2026-03-30T00:00:00+02:00", None),
+        ("PT0.5S", "@1000", "1970-01-01T01:16:40.500000+01:00", None),
+        ("P2W", "2026-07-15T00:00:00Z", "2026-07-29T00:00:00+00:00", None),
+    ],
+)
+async def test_add_duration(call, duration: str, start: str, result: str, note: str | None) -> None:
+    answer = await call("add_duration", duration=duration, start=start)
+    assert answer["result"]["datetime"] == result
+    assert (note is None and answer["note"] is None) or note in answer["note"]
+
+
+@pytest.mark.parametrize(
+    ("duration", "told"),
+    [
+        ("soon", "expected a duration such as P1DT2H30M"),
+        ("", "expected a duration"),
+        ("P", "expected a duration"),
+        ("P1DT", "expected a duration"),
+        ("1 fortnight", "expected a duration"),
+        ("1.5 months", "expected whole years and months"),
+        ("P9999Y", "in the years 1 to 9999 @ duration"),
+        ("-P3000Y", "in the years 1 to 9999 @ duration"),
+        ("999999999999 days", "expected less than 10000 years"),
+        ("999999999999 hours", "@ duration"),
+    ],
+)
+async def test_add_duration_says_what_was_wrong(refusal, duration: str, told: str) -> None:
+    assert told in await refusal("add_duration", duration=duration)
+
+
+async def test_the_clock_is_read_at_each_call(call, installed) -> None:
+    installed.seconds = datetime.fromisoformat("2027-01-01T00:00:00Z").timestamp()
+    assert (await call("get_current_time"))["datetime"] == "2027-01-01T01:00:00+01:00"
