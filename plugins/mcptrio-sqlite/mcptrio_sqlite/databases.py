@@ -1,0 +1,140 @@
+"""The databases that there are: from a name to a file, and to whether it may be written.
+
+Called by ``Queries`` and the tools, in worker threads where the folder has to be looked at. The one rule: a model gives
+names, never paths.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from attrs import frozen
+
+from mcptrio import ToolError
+
+from .config import ALL, Config
+
+__all__ = ["Database", "Databases"]
+
+_SUFFIXES = (".db", ".db3", ".sqlite", ".sqlite3")
+_LONGEST_NAME = 128
+_SHOWN = 20
+"""Names in an error."""
+
+
+@frozen(kw_only=True)
+class Database:
+    """One database, which need not exist yet."""
+
+    name: str
+    path: Path
+    is_writable: bool
+    is_configured: bool
+    """Named in the configuration, and so created when it is first written."""
+
+
+@frozen(eq=False)
+class Databases:
+    """The databases as the configuration and its folder have them."""
+
+    config: Config
+
+    def find(self, name: str | None) -> Database:
+        """The database of this name. Blocks where it is one of the folder.
+
+        Args:
+            name: ``None`` where there is only one.
+
+        Raises:
+            ToolError: there is none of this name, or more than one to choose from.
+        """
+        if name is None:
+            if self.config.folder is None and len(self.config.databases) == 1:
+                (name,) = self.config.databases
+            else:
+                name = self._only()
+        path = self.config.databases.get(name)
+        if path is not None:
+            return self._database(name, path, is_configured=True)
+        found = self._in_folder(name)
+        if found is None:
+            raise ToolError(f"no such database: {_shown(name)}{self._suggestion(name)}")
+        return self._database(name, found, is_configured=False)
+
+    def all(self) -> Iterator[Database]:
+        """Every database in order of name. Blocks."""
+        names = {*self.config.databases, *self._names_in_folder()}
+        for name in sorted(names):
+            path = self.config.databases.get(name)
+            found = path or self._in_folder(name)
+            if found is not None:
+                yield self._database(name, found, is_configured=path is not None)
+
+    def _database(self, name: str, path: Path, *, is_configured: bool) -> Database:
+        return Database(
+            name=name,
+            path=Path(os.path.abspath(path.expanduser())),
+            is_writable=ALL in self.config.writable or name in self.config.writable,
+            is_configured=is_configured,
+        )
+
+    def _only(self) -> str:
+        names = [database.name for database in self.all()]
+        if len(names) == 1:
+            return names[0]
+        if names:
+            raise ToolError(f"expected database, one of {_listed(names)}")
+        raise ToolError(
+            'no database is configured: set databases = { main = "/path/to/file.db" } in [plugins.sqlite] of '
+            "mcptrio.toml"
+        )
+
+    def _suggestion(self, name: str) -> str:
+        names = [database.name for database in self.all()]
+        if near := difflib.get_close_matches(name, names, 1):
+            return f"; did you mean {near[0]}?"
+        return f"; expected one of {_listed(names)}" if names else "; none is configured"
+
+    def _names_in_folder(self) -> list[str]:
+        if self.config.folder is None:
+            return []
+        try:
+            with os.scandir(self.config.folder.expanduser()) as entries:
+                names = sorted(entry.name for entry in entries if _is_database_name(entry.name) and entry.is_file())
+        except OSError as error:
+            raise ToolError(f"the folder of databases cannot be read: {error.strerror}") from error
+        return names[: self.config.max_databases]
+
+    def _in_folder(self, name: str) -> Path | None:
+        """The file of this name, if it lies in the folder in truth."""
+        if self.config.folder is None or not _is_database_name(name):
+            return None
+        folder = os.path.realpath(self.config.folder.expanduser())
+        real = os.path.realpath(os.path.join(folder, name))
+        if os.path.dirname(real) != folder or not os.path.isfile(real):
+            return None
+        return Path(real)
+
+
+def _is_database_name(name: str) -> bool:
+    """A file's name that a model may say: no separator, nothing hidden, nothing unprintable."""
+    return (
+        name.lower().endswith(_SUFFIXES)
+        and len(name) <= _LONGEST_NAME
+        and not name.startswith(".")
+        and name.isprintable()
+        and "/" not in name
+        and os.sep not in name
+    )
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _shown(name: str) -> str:
+    return repr(name if len(name) <= _LONGEST_NAME else name[:_LONGEST_NAME] + "…")

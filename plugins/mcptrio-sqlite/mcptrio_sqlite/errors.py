@@ -1,0 +1,102 @@
+"""What a model is told when SQLite refuses.
+
+Called wherever a statement runs. The one rule: what SQLite said, where it lies in the SQL, and what to do about it; the
+path of a file is not told.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sqlite3
+from collections.abc import Iterable
+from typing import Final
+
+from mcptrio import ToolError
+
+from .databases import Database
+from .policy import Access, Policy
+from .positions import locate
+
+__all__ = ["explain", "is_busy", "is_interrupted"]
+
+_MISSING_TABLE: Final = re.compile(r"no such table: (?:main\.)?(?P<name>\S+)")
+_NAMES: Final = 15
+_HINTS: Final = {
+    Access.READ: "this tool only reads",
+    Access.EXPLAIN: "this tool explains what reads or changes tables",
+    Access.CHANGE: "write_query changes rows of tables; schema_changes = true in the configuration allows more",
+    Access.CREATE: "this tool takes one CREATE TABLE statement",
+    Access.SCHEMA: "write_query changes rows and the schema",
+}
+_TOO_BIG: Final = "; leave that column out, or ask for length() of it"
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether another connection holds the lock, so that trying again may help."""
+    return _code(error) & 0xFF == sqlite3.SQLITE_BUSY
+
+
+def is_interrupted(error: sqlite3.Error) -> bool:
+    return _code(error) == sqlite3.SQLITE_INTERRUPT
+
+
+def explain(
+    error: sqlite3.Error | sqlite3.Warning,
+    *,
+    database: Database,
+    policy: Policy,
+    sql: str = "",
+    tables: Iterable[str] = (),
+) -> ToolError:
+    """Turn what SQLite said into what a model can act on.
+
+    Args:
+        sql: the statement as the model wrote it.
+        tables: what there is, for a name that there is not.
+    """
+    if policy.refusal is not None:
+        return ToolError(f"not allowed: {policy.refusal}; {_HINTS[policy.access]}")
+    message = str(error)
+    if message.startswith("You can only execute one statement"):
+        return ToolError("expected one statement, got several; call the tool once for each")
+    code = _code(error)
+    if code == sqlite3.SQLITE_CANTOPEN:
+        hint = ": its file does not exist yet; the first write creates it" if _is_to_come(database) else ""
+        return ToolError(f"the database {database.name} cannot be opened{hint}")
+    if code == sqlite3.SQLITE_NOTADB:
+        return ToolError(f"the file of {database.name} is not an SQLite database, or it is encrypted")
+    if code & 0xFF == sqlite3.SQLITE_READONLY:
+        return ToolError(f"{message}: {database.name} may be read but not written here")
+    if code == sqlite3.SQLITE_FULL:
+        return ToolError(f"{message}: the disk is full, or max_database_bytes of the configuration is reached")
+    if message == "query string is too large":
+        return ToolError("the SQL is longer than max_query_bytes of the configuration")
+    if code == sqlite3.SQLITE_TOOBIG:
+        return ToolError(f"{message}: larger than max_value_bytes of the configuration{_TOO_BIG}")
+    if code & 0xFF == sqlite3.SQLITE_BUSY:
+        return ToolError(f"{message}: another program holds a lock on {database.name}; try again")
+    position = locate(sql, message) if sql else None
+    return ToolError(message + (f" @ {position}" if position else "") + _suggestion(message, tables))
+
+
+def _suggestion(message: str, tables: Iterable[str]) -> str:
+    found = _MISSING_TABLE.match(message)
+    if not found:
+        return ""
+    names = list(tables)
+    if near := difflib.get_close_matches(found["name"], names, 1):
+        return f"; did you mean {near[0]}?"
+    if not names:
+        return "; there are no tables"
+    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    return f"; there are {', '.join(names[:_NAMES])}{more}"
+
+
+def _is_to_come(database: Database) -> bool:
+    return database.is_writable and database.is_configured and not database.path.exists()
+
+
+def _code(error: BaseException) -> int:
+    """The extended result code; the errors of the module itself have none."""
+    return getattr(error, "sqlite_errorcode", None) or sqlite3.SQLITE_ERROR

@@ -1,0 +1,234 @@
+"""What a statement may do: the authorizer that SQLite asks about every action while it compiles one.
+
+Made by ``Queries`` for one call. The one rule: what is not named here is refused. The text of the SQL is never looked
+at, so no comment, no ``WITH`` and no second statement gets around it; and a connection that only reads has its file
+opened for reading on top of that.
+
+Source: sqlite.org/c3ref/set_authorizer.html, sqlite.org/c3ref/c_alter_table.html, sqlite.org/security.html.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from enum import Enum
+from fnmatch import translate
+from functools import cached_property
+from typing import Final
+
+from attrs import define, field
+
+__all__ = ["MASTER", "Access", "Policy"]
+
+MASTER: Final = frozenset({"sqlite_master", "sqlite_schema"})
+"""The table of the schema."""
+
+
+class Access(Enum):
+    """What a call is for."""
+
+    READ = "read"
+    EXPLAIN = "explain"
+    """Compile what reads or writes, and run none of it."""
+    CHANGE = "change"
+    """Insert, update and delete rows."""
+    CREATE = "create"
+    """Create one table."""
+    SCHEMA = "schema"
+    """Change rows and the schema."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether the file is opened for writing."""
+        return self in (Access.CHANGE, Access.CREATE, Access.SCHEMA)
+
+
+_PLAIN: Final = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE})
+_ROWS: Final = {
+    sqlite3.SQLITE_INSERT: "INSERT into",
+    sqlite3.SQLITE_UPDATE: "UPDATE of",
+    sqlite3.SQLITE_DELETE: "DELETE from",
+}
+_SCHEMA: Final = {
+    sqlite3.SQLITE_CREATE_TABLE: "CREATE TABLE",
+    sqlite3.SQLITE_CREATE_INDEX: "CREATE INDEX",
+    sqlite3.SQLITE_CREATE_VIEW: "CREATE VIEW",
+    sqlite3.SQLITE_CREATE_TRIGGER: "CREATE TRIGGER",
+    sqlite3.SQLITE_CREATE_VTABLE: "CREATE VIRTUAL TABLE",
+    sqlite3.SQLITE_DROP_TABLE: "DROP TABLE",
+    sqlite3.SQLITE_DROP_INDEX: "DROP INDEX",
+    sqlite3.SQLITE_DROP_VIEW: "DROP VIEW",
+    sqlite3.SQLITE_DROP_TRIGGER: "DROP TRIGGER",
+    sqlite3.SQLITE_DROP_VTABLE: "DROP TABLE",
+    sqlite3.SQLITE_ALTER_TABLE: "ALTER TABLE",
+    sqlite3.SQLITE_REINDEX: "REINDEX",
+    sqlite3.SQLITE_ANALYZE: "ANALYZE",
+}
+_NEVER: Final = {
+    sqlite3.SQLITE_ATTACH: "ATTACH or VACUUM",
+    sqlite3.SQLITE_DETACH: "DETACH",
+    sqlite3.SQLITE_TRANSACTION: "a transaction of its own",
+    sqlite3.SQLITE_SAVEPOINT: "SAVEPOINT",
+    sqlite3.SQLITE_CREATE_TEMP_TABLE: "CREATE TEMP TABLE",
+    sqlite3.SQLITE_CREATE_TEMP_VIEW: "CREATE TEMP VIEW",
+    sqlite3.SQLITE_CREATE_TEMP_TRIGGER: "CREATE TEMP TRIGGER",
+    sqlite3.SQLITE_CREATE_TEMP_INDEX: "CREATE TEMP INDEX",
+}
+
+_FUNCTIONS: Final = frozenset({"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer", "zipfile"})
+"""Functions that reach outside; all but the first are not in SQLite as Python has it."""
+
+_PAGES: Final = frozenset({"sqlite_dbpage"})
+"""The bare pages of the file, where SQLite was built with it."""
+
+_ASKING: Final = frozenset(
+    {
+        "collation_list",
+        "compile_options",
+        "foreign_key_check",
+        "foreign_key_list",
+        "function_list",
+        "index_info",
+        "index_list",
+        "index_xinfo",
+        "integrity_check",
+        "module_list",
+        "pragma_list",
+        "quick_check",
+        "table_info",
+        "table_list",
+        "table_xinfo",
+    }
+)
+"""PRAGMAs that change nothing, whatever follows them. ``database_list`` is not among them: it tells the path."""
+
+_VALUES: Final = frozenset(
+    {
+        "application_id",
+        "auto_vacuum",
+        "data_version",
+        "encoding",
+        "foreign_keys",
+        "freelist_count",
+        "journal_mode",
+        "page_count",
+        "page_size",
+        "recursive_triggers",
+        "schema_version",
+        "user_version",
+    }
+)
+"""PRAGMAs that change nothing as long as no value follows them."""
+
+
+@define(eq=False)
+class Policy:
+    """The authorizer of one call, and what it has seen."""
+
+    access: Access
+    deny: tuple[str, ...] = ()
+    """Globs of tables, and of ``table.column``."""
+    shadows: frozenset[str] = frozenset()
+    """Tables in which virtual tables keep their data; filled in where something is denied."""
+
+    refusal: str | None = field(init=False, default=None)
+    """What was refused first."""
+    written: set[str] = field(init=False, factory=set)
+    """Tables whose rows the statement may change, its triggers' included."""
+    created: str | None = field(init=False, default=None)
+    """The table that it creates."""
+    altered: set[str] = field(init=False, factory=set)
+    """Tables whose schema it changes."""
+
+    def __call__(
+        self, action: int, first: str | None, second: str | None, schema: str | None, trigger: str | None
+    ) -> int:
+        """Answer SQLite: allowed or not. Must not raise."""
+        refused = self._refused(action, first or "", second)
+        if refused is None:
+            return sqlite3.SQLITE_OK
+        if self.refusal is None:
+            self.refusal = refused
+        return sqlite3.SQLITE_DENY
+
+    def hides(self, table: str, column: str = "") -> bool:
+        """Whether the configuration denies this table, or this column of it."""
+        if table.lower() in _PAGES:
+            return True
+        if table.lower() in self.shadows:
+            # ``texts_content`` holds what ``texts`` shows, under other names of columns.
+            virtual = table.rpartition("_")[0]
+            if any(by_table.match(virtual) for by_table, _ in self._patterns):
+                return True
+        return any(
+            by_table.match(table) and (by_column is None or by_column.match(column))
+            for by_table, by_column in self._patterns
+        )
+
+    @cached_property
+    def _patterns(self) -> list[tuple[re.Pattern[str], re.Pattern[str] | None]]:
+        found: list[tuple[re.Pattern[str], re.Pattern[str] | None]] = []
+        for glob in self.deny:
+            table, dot, column = glob.partition(".")
+            found.append((_glob(table), _glob(column) if dot else None))
+        if found:  # the statistics of ANALYZE hold values of any column
+            found.append((_glob("sqlite_stat[34]"), None))
+        return found
+
+    def _refused(self, action: int, first: str, second: str | None) -> str | None:
+        """What is refused, for the model; ``None`` if it is allowed."""
+        if action in _PLAIN:
+            if action == sqlite3.SQLITE_READ and self.hides(first, second or ""):
+                return f"reading {first}.{second}" if second else f"reading {first}"
+            return None
+        if action == sqlite3.SQLITE_FUNCTION:
+            return f"the function {second}" if (second or "").lower() in _FUNCTIONS else None
+        if action == sqlite3.SQLITE_PRAGMA:
+            return None if _is_asking(first, second) else f"PRAGMA {first}"
+        if action in _ROWS:
+            return self._refused_rows(action, first, second)
+        if action in _SCHEMA:
+            return self._refused_schema(action, first, second or "")
+        return _NEVER.get(action, f"this (action {action} of SQLite)")
+
+    def _refused_rows(self, action: int, table: str, column: str | None) -> str | None:
+        if table.lower() in MASTER:
+            # SQLite lets nobody update the schema by hand. It asks for this itself when a query first uses a virtual
+            # table such as json_each or pragma_table_info, and then writes nothing.
+            is_needed = action == sqlite3.SQLITE_UPDATE or self.access in (Access.CREATE, Access.SCHEMA, Access.EXPLAIN)
+            return None if is_needed else "a change of the schema"
+        what = f"{_ROWS[action]} {table}"
+        if self.hides(table, column or ""):
+            return what
+        if self.access in (Access.READ, Access.CREATE):
+            return what
+        self.written.add(table)
+        return None
+
+    def _refused_schema(self, action: int, name: str, table: str) -> str | None:
+        if action == sqlite3.SQLITE_ALTER_TABLE:
+            name = table  # what comes first is the database
+        what = f"{_SCHEMA[action]} {name}"
+        if self.hides(name) or self.hides(table):  # the second is the table of an index or a trigger
+            return what
+        if self.access in (Access.SCHEMA, Access.EXPLAIN):
+            self.altered.add(table or name)
+            return None
+        if self.access is Access.CREATE:
+            if action == sqlite3.SQLITE_CREATE_TABLE:
+                if name != "sqlite_sequence":  # made along with the first AUTOINCREMENT
+                    self.created = name
+                self.altered.add(name)
+                return None
+            if action == sqlite3.SQLITE_CREATE_INDEX and name.startswith("sqlite_autoindex_"):
+                return None
+        return what
+
+
+def _is_asking(pragma: str, value: str | None) -> bool:
+    pragma = pragma.lower()
+    return pragma in _ASKING or (pragma in _VALUES and value is None)
+
+
+def _glob(text: str) -> re.Pattern[str]:
+    return re.compile(translate(text.strip()), re.IGNORECASE)

@@ -1,0 +1,101 @@
+"""A real file with a real database in it, and a client of a server with the plugin."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from mcptrio_sqlite import Config, objects
+
+from mcptrio import CallToolResult, Client, Server, TextContent, connect
+
+SHOP = """
+CREATE TABLE customers(id INTEGER PRIMARY KEY, name TEXT NOT NULL, password TEXT DEFAULT 'x', UNIQUE(name));
+CREATE TABLE orders(
+    number INTEGER PRIMARY KEY, customer INTEGER NOT NULL REFERENCES customers(id) ON DELETE CASCADE, sum REAL
+);
+CREATE INDEX by_sum ON orders(sum, lower(number)) WHERE sum > 0;
+CREATE VIEW big AS SELECT * FROM orders WHERE sum > 100;
+CREATE TRIGGER noted AFTER INSERT ON orders BEGIN UPDATE customers SET password = 'noted' WHERE id = new.customer; END;
+CREATE VIRTUAL TABLE places USING rtree(id, west, east);
+CREATE VIRTUAL TABLE texts USING fts5(body);
+INSERT INTO customers(id, name) VALUES (1, 'Ada'), (2, 'Bob'), (3, 'Cyd');
+INSERT INTO orders VALUES (1, 1, 10.5), (2, 1, 200), (3, 2, 300);
+INSERT INTO places VALUES (1, 0, 10);
+INSERT INTO texts VALUES ('hello world');
+"""
+
+Connect = Callable[..., AbstractAsyncContextManager[Client]]
+Call = Callable[..., Awaitable[Any]]
+
+
+@pytest.fixture(scope="session")
+def made_shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Made once, for to be copied."""
+    path = tmp_path_factory.mktemp("shop") / "shop.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("PRAGMA synchronous = OFF;" + SHOP)
+    return path
+
+
+@pytest.fixture
+def shop(made_shop: Path, tmp_path: Path) -> Path:
+    """A file with customers and orders."""
+    return Path(shutil.copy(made_shop, tmp_path / "shop #1?.db"))
+
+
+@pytest.fixture
+def sqlite_client(shop: Path) -> Connect:
+    """Clients of servers that have the shop as ``shop``, however else they are configured."""
+
+    @asynccontextmanager
+    async def open_client(*, revision: str | None = None, **settings: Any) -> AsyncIterator[Client]:
+        config = Config(**{"databases": {"shop": shop}, **settings})
+        with trio.fail_after(20):
+            async with connect(Server(plugins=objects(config)), revision=revision) as client:
+                yield client
+
+    return open_client
+
+
+@pytest.fixture
+def rows_in(shop: Path) -> Callable[[str], list[Any]]:
+    """What is in the file, seen from outside."""
+
+    def ask(sql: str) -> list[Any]:
+        with closing(sqlite3.connect(shop)) as connection:
+            return connection.execute(sql).fetchall()
+
+    return ask
+
+
+@pytest.fixture
+def call() -> Call:
+    """Call a tool that does not fail; what it answers, structured."""
+
+    async def call_tool(client: Client, tool: str, /, **arguments: Any) -> Any:
+        result = await client.call_tool(tool, arguments)
+        assert not result.is_error, result.content
+        return result.structured_content
+
+    return call_tool
+
+
+@pytest.fixture
+def refusal() -> Call:
+    """Call a tool that fails; what the model reads."""
+
+    async def call_tool(client: Client, tool: str, /, **arguments: Any) -> str:
+        result: CallToolResult = await client.call_tool(tool, arguments)
+        assert result.is_error, result.content
+        [block] = result.content
+        assert isinstance(block, TextContent)
+        return block.text
+
+    return call_tool

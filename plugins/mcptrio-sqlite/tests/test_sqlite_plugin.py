@@ -1,0 +1,30 @@
+"""The plugin as it is installed, over every transport."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from mcptrio import PluginError
+from mcptrio.testing import Case, ServerParts, open_served
+
+
+@pytest.mark.parametrize("transport", ["memory", "stdio", "http"])
+async def test_the_plugin_is_found_and_configured(shop: Path, transport: str) -> None:
+    parts = ServerParts(plugins=["sqlite"], config={"sqlite": {"databases": {"shop": str(shop)}, "max_rows": 2}})
+    with trio.fail_after(30):
+        async with open_served(parts, Case(transport=transport)) as served, served.connect() as client:
+            [tool] = [tool.name async for tool in client.tools() if tool.name.endswith("read_query")]
+            result = await client.call_tool(tool, {"query": "SELECT name FROM customers ORDER BY id"})
+
+    assert result.structured_content["items"] == [["Ada"], ["Bob"]]
+    assert result.structured_content["truncated"]
+
+
+async def test_a_setting_that_does_not_fit_is_told() -> None:
+    parts = ServerParts(plugins=["sqlite"], config={"sqlite": {"writable": ["none"]}})
+    with pytest.raises(PluginError, match=r"plugins\.sqlite: writable: expected the name of a database"):
+        async with open_served(parts):
+            pass

@@ -1,0 +1,165 @@
+"""What may not be done, and that it is not done."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REFUSED_TO_READERS = [
+    "DELETE FROM orders",
+    "WITH q AS (SELECT 1) DELETE FROM orders",
+    "/* SELECT */ UPDATE orders SET sum = 0",
+    "INSERT INTO orders VALUES (9, 1, 1) RETURNING *",
+    "REPLACE INTO orders VALUES (1, 1, 1)",
+    "CREATE TABLE t(a)",
+    "CREATE TEMP TABLE t(a)",
+    "DROP TABLE orders",
+    "ALTER TABLE orders ADD COLUMN x",
+    "CREATE VIRTUAL TABLE v USING fts5(a)",
+    "UPDATE sqlite_master SET sql = ''",
+    "REINDEX",
+    "ANALYZE",
+    "VACUUM",
+    "VACUUM INTO 'copy.db'",
+    "ATTACH 'other.db' AS other",
+    "DETACH main",
+    "BEGIN",
+    "COMMIT",
+    "SAVEPOINT s",
+    "PRAGMA user_version = 5",
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA writable_schema = ON",
+    "PRAGMA query_only = OFF",
+    "PRAGMA database_list",
+    "SELECT file FROM pragma_database_list",
+    "PRAGMA wal_checkpoint",
+    "PRAGMA optimize",
+    "PRAGMA incremental_vacuum",
+    "SELECT load_extension('x')",
+    "SELECT fts3_tokenizer('x')",
+    "INSERT INTO texts(texts) VALUES ('optimize')",
+]
+
+
+def contents(shop: Path) -> tuple[bytes, list[str]]:
+    """What the file holds, and what there is beside it."""
+    return hashlib.sha256(shop.read_bytes()).digest(), sorted(path.name for path in shop.parent.iterdir())
+
+
+@pytest.mark.parametrize("query", REFUSED_TO_READERS)
+async def test_a_reader_changes_nothing(sqlite_client: Any, refusal: Any, shop: Path, query: str) -> None:
+    before = contents(shop)
+    async with sqlite_client(writable=("shop",)) as client:
+        message = await refusal(client, "read_query", query=query)
+        await refusal(client, "export_csv", query=query)
+
+    assert "not allowed" in message or "no such" in message or "not authorized" in message or "modified" in message
+    assert str(shop.parent) not in message
+    assert contents(shop) == before
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "DROP TABLE orders",
+        "ALTER TABLE orders ADD COLUMN x",
+        "CREATE INDEX i ON orders(sum)",
+        "CREATE TABLE t(a)",
+        "ATTACH 'other.db' AS other",
+        "VACUUM",
+        "COMMIT",
+        "PRAGMA user_version = 5",
+        "UPDATE sqlite_master SET sql = ''",
+        "DELETE FROM sqlite_master",
+        "SELECT 1",
+        "CREATE TEMP TABLE t(a)",
+    ],
+)
+async def test_a_writer_changes_rows_only(
+    sqlite_client: Any, refusal: Any, shop: Path, rows_in: Any, query: str
+) -> None:
+    before = rows_in("SELECT type, name, sql FROM sqlite_master")
+    async with sqlite_client(writable=("shop",)) as client:
+        await refusal(client, "write_query", query=query)
+
+    assert rows_in("SELECT type, name, sql FROM sqlite_master") == before
+    assert [path.name for path in shop.parent.iterdir()] == [shop.name]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "INSERT INTO orders VALUES (9, 1, 1)",
+        "CREATE INDEX i ON orders(sum)",
+        "CREATE VIEW v AS SELECT 1",
+        "SELECT 1",
+        "DROP TABLE orders",
+        "CREATE TEMP TABLE t(a)",
+        "-- nothing",
+    ],
+)
+async def test_create_table_creates_tables_only(sqlite_client: Any, refusal: Any, rows_in: Any, query: str) -> None:
+    before = rows_in("SELECT name FROM sqlite_master")
+    async with sqlite_client(writable=("shop",)) as client:
+        await refusal(client, "create_table", query=query)
+
+    assert rows_in("SELECT name FROM sqlite_master") == before
+    assert rows_in("SELECT count(*) FROM orders") == [(3,)]
+
+
+async def test_only_writable_databases_are_written(
+    sqlite_client: Any, call: Any, refusal: Any, shop: Path, tmp_path: Path
+) -> None:
+    databases = {"shop": shop, "new": tmp_path / "new.db"}
+    async with sqlite_client(databases=databases, writable=("new",)) as client:
+        message = await refusal(client, "write_query", query="DELETE FROM orders", database="shop")
+        assert message == "the database shop may only be read; writable in the configuration names the others"
+        await refusal(client, "create_table", query="CREATE TABLE t(a)", database="shop")
+        assert "first write creates it" in await refusal(client, "list_tables", database="new")
+        made = await call(client, "create_table", query="CREATE TABLE t(a)", database="new")
+        assert made["created"]
+    assert (tmp_path / "new.db").exists()
+
+
+@pytest.mark.parametrize("deny", ["texts", "texts.body"])
+async def test_what_a_virtual_table_keeps_is_denied_with_it(
+    sqlite_client: Any, call: Any, refusal: Any, deny: str
+) -> None:
+    async with sqlite_client(deny=(deny,)) as client:
+        for query in ("SELECT body FROM texts", "SELECT * FROM texts_content", "SELECT block FROM Texts_Data"):
+            assert "not allowed: reading" in await refusal(client, "read_query", query=query)
+        assert (await call(client, "read_query", query="SELECT count(*) FROM places_node"))["items"] == [[1]]
+
+
+async def test_denied_tables_and_columns_are_neither_read_nor_written(
+    sqlite_client: Any, call: Any, refusal: Any, rows_in: Any
+) -> None:
+    settings: dict[str, Any] = {"deny": ("customers.pass*", "ORDERS"), "writable": ("*",), "schema_changes": True}
+    async with sqlite_client(**settings) as client:
+        for query in (
+            "SELECT password FROM customers",
+            "SELECT * FROM customers",
+            "SELECT c.id FROM customers c WHERE c.PASSWORD > 'a'",
+            "SELECT count(*) FROM orders",
+            "SELECT * FROM big",
+        ):
+            assert "not allowed: reading" in await refusal(client, "read_query", query=query)
+        for query in (
+            "UPDATE customers SET password = ''",
+            "DELETE FROM orders",
+            "INSERT INTO customers(name) SELECT password FROM customers",
+            "INSERT INTO customers(name) VALUES ('x') RETURNING password",
+            "DROP TABLE orders",
+            "CREATE TRIGGER t AFTER INSERT ON orders BEGIN SELECT 1; END",
+            "ALTER TABLE orders RENAME TO others",
+        ):
+            assert "not allowed" in await refusal(client, "write_query", query=query)
+        assert (await call(client, "read_query", query="SELECT id, name FROM customers"))["items"][0] == [1, "Ada"]
+        assert "orders" not in {each["name"] for each in (await call(client, "list_tables"))["items"]}
+        assert "no such table" in await refusal(client, "describe_table", table_name="orders")
+        assert "orders" not in await refusal(client, "read_query", query="SELECT * FROM nothing")
+
+    assert rows_in("SELECT count(*) FROM orders") == [(3,)]
