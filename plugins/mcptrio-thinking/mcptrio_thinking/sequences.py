@@ -1,0 +1,147 @@
+"""The sequences of all callers, within bounds.
+
+Made by the plugin, asked by its tools and resource. The one rule: a caller reaches its own sequences and no others; and
+whatever is kept has a bound, so the one unused for longest goes when there is no room.
+
+Nothing here is awaited, so in Trio's one thread each change is whole before the next begins; there is no lock.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable
+
+import trio
+from attrs import define, field
+
+from mcptrio import ToolError
+
+from .config import Config
+from .owners import Caller, Owner
+from .thoughts import Sequence, Thought
+
+__all__ = ["Sequences"]
+
+_SESSIONS = 100
+"""Sessions of one caller whose last sequence is remembered."""
+
+
+@define
+class _Shelf:
+    """What is kept of one caller."""
+
+    sequences: OrderedDict[str, Sequence] = field(factory=OrderedDict)
+    """In order of their last use."""
+    latest: OrderedDict[str, str] = field(factory=OrderedDict)
+    """The sequence that a session was at last."""
+
+    @property
+    def size(self) -> int:
+        return sum(sequence.size for sequence in self.sequences.values())
+
+
+@define(eq=False)
+class Sequences:
+    """Everything that is kept."""
+
+    config: Config
+    clock: Callable[[], float] = trio.current_time
+    _shelves: OrderedDict[Owner, _Shelf] = field(init=False, factory=OrderedDict)
+
+    def begin(self) -> str:
+        """A new id, which nobody guesses."""
+        return secrets.token_urlsafe(9)
+
+    def latest(self, caller: Caller) -> str | None:
+        """The sequence that this session was at last, if it is still there."""
+        shelf = self._shelf(caller)
+        if shelf is None or caller.session is None:
+            return None
+        id = shelf.latest.get(caller.session)
+        return id if id in shelf.sequences else None
+
+    def find(self, caller: Caller, id: str) -> Sequence | None:
+        """A sequence of this caller; this is a use of it."""
+        shelf = self._shelf(caller)
+        sequence = shelf.sequences.get(id) if shelf is not None else None
+        if shelf is not None and sequence is not None:
+            self._use(shelf, sequence, caller)
+        return sequence
+
+    def add(self, caller: Caller, id: str, thought: Thought) -> Sequence:
+        """Keep a thought, in a new sequence where there is none of this id.
+
+        Raises:
+            ToolError: the thought is too long, or the sequence is full.
+        """
+        config = self.config
+        length = len(thought.thought.encode("utf-8", "surrogatepass"))
+        if length > config.max_thought_bytes:
+            raise ToolError(f"expected a thought of at most {config.max_thought_bytes} bytes, got {length}; split it")
+        shelf = self._shelf(caller) or _Shelf()
+        sequence = shelf.sequences.get(id) or Sequence(id)
+        if len(sequence.thoughts) >= config.max_thoughts:
+            raise ToolError(
+                f"the sequence {id} is full: it has {config.max_thoughts} thoughts; go on in another one, or clear it"
+            )
+        if sequence.size + thought.size > config.max_bytes:
+            raise ToolError(
+                f"the sequence {id} is full: it holds {sequence.size} of {config.max_bytes} bytes; go on in another "
+                "one, or clear it"
+            )
+        self._shelves[caller.owner] = shelf
+        shelf.sequences[id] = sequence
+        sequence.add(thought)
+        self._use(shelf, sequence, caller)
+        while len(shelf.sequences) > config.max_sequences or (
+            len(shelf.sequences) > 1 and shelf.size > config.max_bytes
+        ):
+            shelf.sequences.popitem(last=False)
+        self._shelves.move_to_end(caller.owner)
+        while len(self._shelves) > config.max_callers:
+            self._shelves.popitem(last=False)
+        return sequence
+
+    def clear(self, caller: Caller, id: str) -> int:
+        """Forget a sequence. Returns how many thoughts it had."""
+        shelf = self._shelf(caller)
+        sequence = shelf.sequences.pop(id, None) if shelf is not None else None
+        return len(sequence.thoughts) if sequence is not None else 0
+
+    def ids(self, caller: Caller) -> list[str]:
+        """The caller's sequences, the last used first."""
+        shelf = self._shelf(caller)
+        return list(reversed(shelf.sequences)) if shelf is not None else []
+
+    def expire(self) -> None:
+        """Forget what has not been used for the time to live. A caller's own is forgotten at each of its calls too."""
+        for owner in list(self._shelves):
+            self._expire(owner)
+
+    def __len__(self) -> int:
+        """How many sequences there are, of all callers."""
+        return sum(len(shelf.sequences) for shelf in self._shelves.values())
+
+    def _shelf(self, caller: Caller) -> _Shelf | None:
+        self._expire(caller.owner)
+        return self._shelves.get(caller.owner)
+
+    def _expire(self, owner: Owner) -> None:
+        shelf = self._shelves.get(owner)
+        if shelf is None:
+            return
+        before = self.clock() - self.config.ttl
+        while shelf.sequences and next(iter(shelf.sequences.values())).used <= before:
+            shelf.sequences.popitem(last=False)
+        if not shelf.sequences:
+            del self._shelves[owner]
+
+    def _use(self, shelf: _Shelf, sequence: Sequence, caller: Caller) -> None:
+        sequence.used = self.clock()
+        shelf.sequences.move_to_end(sequence.id)
+        if caller.session is not None:
+            shelf.latest[caller.session] = sequence.id
+            shelf.latest.move_to_end(caller.session)
+            if len(shelf.latest) > _SESSIONS:
+                shelf.latest.popitem(last=False)

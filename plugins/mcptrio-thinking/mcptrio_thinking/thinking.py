@@ -1,0 +1,257 @@
+"""The tools and the resource.
+
+Marked for mcptrio, registered by the plugin. The one rule: a tool does not think; it keeps what the model thought, says
+how much there is, and hands it out again.
+
+Source: name, arguments and results of ``sequentialthinking`` as in the reference sequential thinking server
+(2026.8.31); ``sequence_id``, get_sequence, clear_sequence and the resource are added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Final, Literal
+
+import trio
+from attrs import field, frozen
+from msgspec import Meta
+
+from mcptrio import Context, ResourceNotFound, Server, ToolError, completion, hookimpl, resource, tool
+
+from .config import Config
+from .owners import Caller
+from .sequences import Sequences
+from .thoughts import Sequence, Thought
+from .transcript import transcript
+
+__all__ = ["TEMPLATE", "Cleared", "Noted", "Thinking", "Thoughts"]
+
+TEMPLATE: Final = "thinking://{sequence_id}"
+_SWEEP: Final = 60.0
+"""Seconds between two looks for what has expired; at every call it is looked for as well."""
+
+_LARGEST: Final = 9_999_999
+
+# Models write numbers and truth values as strings time and again, so both forms are in the schema.
+_Number = Annotated[int, Meta(ge=1, le=_LARGEST)] | Annotated[str, Meta(pattern="^0*[1-9][0-9]{0,6}$")]
+_Flag = bool | Literal["true", "false", "True", "False"]
+_Name = Annotated[str, Meta(pattern="^[A-Za-z0-9_.-]{1,64}$")]
+_SequenceId = Annotated[
+    _Name | None,
+    "Which sequence: the one of the answer before, or a name of your own, 1 to 64 of A-Za-z0-9_.-",
+]
+
+
+@frozen(kw_only=True)
+class Noted:
+    """What became of a thought."""
+
+    thoughtNumber: int
+    totalThoughts: Annotated[int, "Raised to thoughtNumber where that is more."]
+    nextThoughtNeeded: bool
+    branches: Annotated[tuple[str, ...], "The branches of this sequence."]
+    thoughtHistoryLength: Annotated[int, "How many thoughts this sequence has."]
+    sequence_id: Annotated[str, "Pass it with the next thought."]
+    notes: Annotated[tuple[str, ...], "What does not fit together."] = ()
+
+
+@frozen(kw_only=True)
+class Thoughts:
+    """Thoughts of a sequence."""
+
+    sequence_id: str
+    items: Annotated[tuple[Thought, ...], "In the order in which they came."]
+    total: Annotated[int, "How many there are, of this branch if one was asked for."]
+    branches: tuple[str, ...]
+    truncated: Annotated[bool, "There are more."]
+    next_cursor: Annotated[str | None, "Ask again with this cursor for the thoughts that follow."] = None
+
+
+@frozen(kw_only=True)
+class Cleared:
+    """What was forgotten."""
+
+    sequence_id: str
+    thoughts: Annotated[int, "How many thoughts it had; 0 where there was no such sequence."]
+
+
+@frozen
+class Thinking:
+    """The tools and the resource over everything that is kept."""
+
+    config: Config
+    sequences: Sequences = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "sequences", Sequences(self.config))
+
+    @tool(title="Sequential Thinking", read_only=False, destructive=False, idempotent=False, open_world=False)
+    async def sequentialthinking(
+        self,
+        ctx: Context,
+        thought: Annotated[str, Meta(min_length=1, description="Your current thinking step.")],
+        nextThoughtNeeded: Annotated[_Flag, "Whether another thought step is needed."],
+        thoughtNumber: Annotated[_Number, "Current thought number, from 1."],
+        totalThoughts: Annotated[_Number, "Estimated total thoughts needed; may go up and down."],
+        isRevision: Annotated[_Flag | None, "Whether this revises previous thinking."] = None,
+        revisesThought: Annotated[_Number | None, "Which thought is being reconsidered."] = None,
+        branchFromThought: Annotated[_Number | None, "Branching point thought number."] = None,
+        branchId: Annotated[Annotated[str, Meta(max_length=200)] | None, "Branch identifier."] = None,
+        needsMoreThoughts: Annotated[_Flag | None, "If more thoughts are needed."] = None,
+        sequence_id: _SequenceId = None,
+    ) -> Noted:
+        """Think through a problem step by step, where each thought can build on, question or revise those before it.
+
+        Use it for planning, design and analysis that need several steps, where the whole is not clear at the
+        beginning, or where you may have to correct your course. Begin with an estimate in totalThoughts and adjust it
+        as you go; revise with isRevision and revisesThought; try another way with branchFromThought and branchId. State
+        a hypothesis, check it against the steps before, and set nextThoughtNeeded to false only when you are satisfied
+        with the answer.
+
+        The thoughts are kept as a sequence. Pass the sequence_id of the answer with the next thought; without it,
+        thought 1 begins a new sequence.
+        """
+        caller = Caller.of(ctx)
+        number, total = int(thoughtNumber), int(totalThoughts)
+        revises = int(revisesThought) if revisesThought is not None else None
+        branches_from = int(branchFromThought) if branchFromThought is not None else None
+        begins = number == 1 and revises is None and branches_from is None
+        id = sequence_id or self._going_on(caller, begins)
+        kept = Thought(
+            thought=thought,
+            thoughtNumber=number,
+            totalThoughts=max(number, total),
+            nextThoughtNeeded=_truth(nextThoughtNeeded),
+            isRevision=_truth(isRevision),
+            revisesThought=revises,
+            branchFromThought=branches_from,
+            branchId=branchId or None,
+            needsMoreThoughts=_truth(needsMoreThoughts),
+        )
+        before = self.sequences.find(caller, id)
+        notes = _notes(before, kept)
+        sequence = self.sequences.add(caller, id, kept)
+        ctx.notify_resource_updated(_uri(id))
+        return Noted(
+            thoughtNumber=kept.thoughtNumber,
+            totalThoughts=kept.totalThoughts,
+            nextThoughtNeeded=kept.nextThoughtNeeded,
+            branches=tuple(sequence.branches),
+            thoughtHistoryLength=len(sequence.thoughts),
+            sequence_id=id,
+            notes=notes,
+        )
+
+    @tool(title="Get Sequence", read_only=True, destructive=False, idempotent=True, open_world=False)
+    async def get_sequence(
+        self,
+        ctx: Context,
+        sequence_id: _SequenceId = None,
+        branchId: Annotated[str | None, "Only the thoughts on this branch."] = None,
+        limit: Annotated[Annotated[int, Meta(ge=1, le=10_000)] | None, "Answer at most this many thoughts."] = None,
+        cursor: Annotated[
+            Annotated[str, Meta(pattern="^[0-9]{1,9}$")] | None,
+            "Go on from here: the next_cursor of the answer before.",
+        ] = None,
+    ) -> Thoughts:
+        """Read the thoughts of a sequence again, for example after the conversation was shortened."""
+        sequence = self._sequence(Caller.of(ctx), sequence_id)
+        thoughts = [each for each in sequence.thoughts if branchId is None or each.branchId == branchId]
+        start = int(cursor or 0)
+        end, size = start, 0
+        most = min(limit or self.config.max_answer_thoughts, self.config.max_answer_thoughts)
+        for thought in thoughts[start : start + most]:
+            size += thought.size
+            if end > start and size > self.config.max_answer_bytes:
+                break
+            end += 1
+        return Thoughts(
+            sequence_id=sequence.id,
+            items=tuple(thoughts[start:end]),
+            total=len(thoughts),
+            branches=tuple(sequence.branches),
+            truncated=end < len(thoughts),
+            next_cursor=str(end) if end < len(thoughts) else None,
+        )
+
+    @tool(title="Clear Sequence", read_only=False, destructive=True, idempotent=True, open_world=False)
+    async def clear_sequence(
+        self, ctx: Context, sequence_id: Annotated[_Name, "The sequence; it has to be named."]
+    ) -> Cleared:
+        """Forget a sequence and all of its thoughts for good. Its id may be used anew."""
+        thoughts = self.sequences.clear(Caller.of(ctx), sequence_id)
+        if thoughts:
+            ctx.notify_resource_updated(_uri(sequence_id))
+        return Cleared(sequence_id=sequence_id, thoughts=thoughts)
+
+    @resource(TEMPLATE, name="sequence", title="A sequence of thoughts", mime_type="text/markdown")
+    async def sequence(self, ctx: Context, sequence_id: str) -> str:
+        """The transcript of a sequence; of a very long one, its end."""
+        found = self.sequences.find(Caller.of(ctx), sequence_id)
+        if found is None:
+            raise ResourceNotFound(_uri(sequence_id))
+        return transcript(found, self.config.max_answer_bytes)
+
+    @completion(TEMPLATE, "sequence_id")
+    async def complete(self, ctx: Context) -> list[str]:
+        """The caller's sequences; where callers cannot be told apart, none, for an id is all that protects one."""
+        caller = Caller.of(ctx)
+        return [] if caller.is_anonymous else self.sequences.ids(caller)
+
+    @hookimpl
+    def background(self, server: Server) -> list[Callable[[], Awaitable[None]]]:
+        """Forget what has expired also when nobody calls."""
+        return [self.sweep]
+
+    async def sweep(self) -> None:
+        """Look for what has expired, until cancelled."""
+        while True:
+            await trio.sleep(min(_SWEEP, self.config.ttl))
+            self.sequences.expire()
+
+    def _going_on(self, caller: Caller, begins: bool) -> str:
+        """The sequence of a thought that does not say which."""
+        if begins:
+            return self.sequences.begin()
+        id = self.sequences.latest(caller)
+        if id is not None:
+            return id
+        if caller.session is not None:
+            return self.sequences.begin()  # as the reference server does, which lets a history begin anywhere
+        raise ToolError(
+            "expected sequence_id, as the answer to thought 1 gave it, or a name of your own: on this connection the "
+            "server cannot tell which sequence goes on"
+        )
+
+    def _sequence(self, caller: Caller, id: str | None) -> Sequence:
+        id = id or self.sequences.latest(caller)
+        if id is None:
+            raise ToolError("expected sequence_id, as the answer to a thought gave it")
+        found = self.sequences.find(caller, id)
+        if found is None:
+            raise ToolError(
+                f"no such sequence: {id}; it may have been cleared, or forgotten after {self.config.ttl:g} seconds "
+                "without use or to make room"
+            )
+        return found
+
+
+def _notes(sequence: Sequence | None, thought: Thought) -> tuple[str, ...]:
+    """What does not fit together; it is kept all the same, as the reference server does."""
+    notes = []
+    for name, number in (("revisesThought", thought.revisesThought), ("branchFromThought", thought.branchFromThought)):
+        if number is not None and (sequence is None or not sequence.has(number)):
+            notes.append(f"{name}: there is no thought {number} in this sequence")
+    if thought.isRevision and thought.revisesThought is None:
+        notes.append("isRevision: revisesThought does not say which thought")
+    if (thought.branchFromThought is None) != (thought.branchId is None):
+        notes.append("a branch needs both branchFromThought and branchId")
+    return tuple(notes)
+
+
+def _truth(flag: bool | str | None) -> bool:
+    return flag.lower() == "true" if isinstance(flag, str) else bool(flag)
+
+
+def _uri(id: str) -> str:
+    return f"thinking://{id}"

@@ -1,0 +1,63 @@
+"""One thought, and a sequence of them.
+
+Made by the tool, kept by ``Sequences``. The one rule: a thought that has been thought does not change; a revision is
+another thought that says which one it revises.
+
+Source: the tool ``sequentialthinking`` of the reference sequential thinking server (2026.8.31); fields are called as
+its arguments are.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from attrs import define, field, frozen
+
+__all__ = ["Sequence", "Thought"]
+
+_OVERHEAD = 300
+"""Bytes that a thought takes beyond its text, roughly."""
+
+
+@frozen(kw_only=True)
+class Thought:
+    """One step."""
+
+    thought: str
+    thoughtNumber: int
+    totalThoughts: int
+    nextThoughtNeeded: bool
+    isRevision: Annotated[bool, "It revises another one."] = False
+    revisesThought: Annotated[int | None, "Which one it revises."] = None
+    branchFromThought: Annotated[int | None, "Where its branch begins."] = None
+    branchId: Annotated[str | None, "The branch it is on."] = None
+    needsMoreThoughts: Annotated[bool, "There turned out to be more to think."] = False
+
+    @property
+    def size(self) -> int:
+        """Bytes that are counted for it."""
+        return len(self.thought.encode("utf-8", "surrogatepass")) + len(self.branchId or "") + _OVERHEAD
+
+
+@define
+class Sequence:
+    """Thoughts in the order in which they came."""
+
+    id: str
+    thoughts: list[Thought] = field(init=False, factory=list)
+    branches: dict[str, int] = field(init=False, factory=dict)
+    """Names of branches and how many thoughts are on each, in order of their beginning."""
+    size: int = field(init=False, default=0)
+    used: float = field(init=False, default=0.0)
+    """Trio time of the last use."""
+
+    def add(self, thought: Thought) -> None:
+        """Keep one more."""
+        self.thoughts.append(thought)
+        self.size += thought.size
+        if thought.branchFromThought is not None and thought.branchId is not None:
+            self.branches[thought.branchId] = self.branches.get(thought.branchId, 0) + 1
+
+    def has(self, number: int) -> bool:
+        """Whether a thought has this number."""
+        return any(thought.thoughtNumber == number for thought in self.thoughts)

@@ -1,0 +1,42 @@
+"""A sequence as a text that a person reads.
+
+Called for the resource. The one rule: every thought is there in the order in which it came; what is left out for its
+length is said.
+"""
+
+from __future__ import annotations
+
+from .thoughts import Sequence, Thought
+
+__all__ = ["transcript"]
+
+
+def transcript(sequence: Sequence, limit: int) -> str:
+    """The sequence in Markdown.
+
+    Args:
+        limit: bytes; where it would be longer, the earliest thoughts are left out.
+    """
+    parts: list[str] = []
+    size = 0
+    for thought in reversed(sequence.thoughts):
+        part = f"## {_heading(thought)}\n\n{thought.thought}\n"
+        size += len(part.encode("utf-8", "surrogatepass")) + 1
+        if parts and size > limit:
+            break
+        parts.append(part)
+    left_out = len(sequence.thoughts) - len(parts)
+    if left_out:
+        parts.append(f"({left_out} earlier thoughts are left out; get_sequence shows them.)\n")
+    parts.append(f"# Thoughts of {sequence.id}\n")
+    return "\n".join(reversed(parts))
+
+
+def _heading(thought: Thought) -> str:
+    heading = f"Thought {thought.thoughtNumber} of {thought.totalThoughts}"
+    if thought.isRevision or thought.revisesThought is not None:
+        heading += f", revising {thought.revisesThought}" if thought.revisesThought is not None else ", a revision"
+    if thought.branchFromThought is not None:
+        branch = f" {thought.branchId}" if thought.branchId is not None else ""
+        heading += f", branch{branch} from {thought.branchFromThought}"
+    return heading

@@ -1,0 +1,95 @@
+"""What is kept stays within its bounds."""
+
+from __future__ import annotations
+
+import pytest
+from mcptrio_thinking import Config
+from mcptrio_thinking.owners import Caller
+from mcptrio_thinking.sequences import Sequences
+from mcptrio_thinking.thoughts import Thought
+
+from mcptrio import ToolError
+
+ADA = Caller(("principal", None, "ada"), "1")
+BOB = Caller(("principal", None, "bob"), None)
+
+
+def thought(text: str = "x") -> Thought:
+    return Thought(thought=text, thoughtNumber=1, totalThoughts=1, nextThoughtNeeded=False)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_sequence_unused_for_longest_goes_first() -> None:
+    sequences = Sequences(Config(max_sequences=2), Clock())
+    for id in ("a", "b"):
+        sequences.add(ADA, id, thought())
+    sequences.find(ADA, "a")
+    sequences.add(ADA, "c", thought())
+
+    assert sequences.ids(ADA) == ["c", "a"]
+
+
+def test_a_caller_pays_for_its_own_thoughts() -> None:
+    sequences = Sequences(Config(max_bytes=10_000), Clock())
+    sequences.add(BOB, "b", thought())
+    for id in "pqrstuvw":
+        sequences.add(ADA, id, thought("x" * 2000))
+
+    assert sequences.ids(ADA) == ["w", "v", "u", "t"]
+    assert sequences.ids(BOB) == ["b"]
+    for _ in range(3):
+        sequences.add(ADA, "w", thought("x" * 2000))
+    assert sequences.ids(ADA) == ["w"]
+    with pytest.raises(ToolError, match="is full: it holds 9200 of 10000 bytes"):
+        sequences.add(ADA, "w", thought("x" * 2000))
+    assert len(sequences.find(ADA, "w").thoughts) == 4  # type: ignore[union-attr]
+
+
+def test_there_are_not_too_many_callers() -> None:
+    sequences = Sequences(Config(max_callers=3), Clock())
+    for number in range(10):
+        sequences.add(Caller(("session", str(number)), str(number)), "s", thought())
+
+    assert len(sequences) == 3
+
+
+def test_a_principal_has_its_sequences_in_every_session() -> None:
+    sequences = Sequences(Config(), Clock())
+    elsewhere = Caller(ADA.owner, "2")
+    sequences.add(ADA, "a", thought())
+
+    assert sequences.find(elsewhere, "a") is not None
+    assert sequences.ids(elsewhere) == ["a"]
+    sequences.add(elsewhere, "b", thought())
+    assert (sequences.latest(ADA), sequences.latest(elsewhere)) == ("a", "b")
+    assert sequences.latest(BOB) is None
+
+
+def test_what_expires_is_gone() -> None:
+    clock = Clock()
+    sequences = Sequences(Config(ttl=10), clock)
+    sequences.add(ADA, "a", thought())
+    clock.now = 5
+    sequences.add(ADA, "b", thought())
+    clock.now = 11
+
+    assert sequences.ids(ADA) == ["b"]
+    assert sequences.latest(ADA) == "b"
+    clock.now = 20
+    assert sequences.ids(ADA) == []
+    assert len(sequences) == 0
+
+
+@pytest.mark.parametrize(
+    "settings", [{"ttl": 0.0}, {"max_thoughts": 0}, {"max_bytes": 10}, {"max_thought_bytes": 2**40}]
+)
+def test_settings_that_do_not_fit(settings: dict[str, float]) -> None:
+    [name] = settings
+    with pytest.raises(ValueError, match=name):
+        Config(**settings)  # type: ignore[arg-type]

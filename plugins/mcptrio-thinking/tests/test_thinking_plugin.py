@@ -1,0 +1,29 @@
+"""The plugin as it is installed, over every transport."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from mcptrio import PluginError
+from mcptrio.testing import Case, ServerParts, open_served
+
+
+@pytest.mark.parametrize("transport", ["memory", "stdio", "http"])
+async def test_the_plugin_is_found_and_configured(transport: str) -> None:
+    parts = ServerParts(plugins=["thinking"], config={"thinking": {"max_thoughts": 1}})
+    thought = {"thought": "x", "nextThoughtNeeded": False, "thoughtNumber": 1, "totalThoughts": 1, "sequence_id": "s"}
+    with trio.fail_after(30):
+        async with open_served(parts, Case(transport=transport)) as served, served.connect() as client:
+            [tool] = [tool.name async for tool in client.tools() if tool.name.endswith("sequentialthinking")]
+            first = await client.call_tool(tool, thought)
+            second = await client.call_tool(tool, thought)
+
+    assert first.structured_content["thoughtHistoryLength"] == 1
+    assert second.is_error
+
+
+async def test_a_setting_that_does_not_fit_is_told() -> None:
+    with pytest.raises(PluginError, match="max_thoughts"):
+        async with open_served(ServerParts(plugins=["thinking"], config={"thinking": {"max_thoughts": 0}})):
+            pass

@@ -1,0 +1,269 @@
+"""The tools and the resource, through a client."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import jsonschema_rs
+import pytest
+import trio
+from mcptrio_thinking import Config, Thinking
+
+from mcptrio import Client, MCPError, Server, TextContent, connect
+from mcptrio.testing import Case, ServerParts, open_served
+
+HANDSHAKE = "2025-11-25"
+STATELESS = "2026-07-28"
+
+FIRST = {"thought": "Look.", "nextThoughtNeeded": True, "thoughtNumber": 1, "totalThoughts": 3}
+SECOND = {"thought": "See.", "nextThoughtNeeded": True, "thoughtNumber": 2, "totalThoughts": 3}
+
+
+@asynccontextmanager
+async def connected(revision: str = HANDSHAKE, **settings: Any) -> AsyncIterator[Client]:
+    with trio.fail_after(20):
+        async with connect(Server(plugins=[Thinking(Config(**settings))]), revision=revision) as client:
+            yield client
+
+
+async def think(client: Client, thought: dict[str, Any], **more: Any) -> Any:
+    return await call(client, "sequentialthinking", **{**thought, **more})
+
+
+async def call(client: Client, tool: str, /, **arguments: Any) -> Any:
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, result.content
+    return result.structured_content
+
+
+async def refusal(client: Client, tool: str, /, **arguments: Any) -> str:
+    result = await client.call_tool(tool, arguments)
+    assert result.is_error, result.content
+    [block] = result.content
+    assert isinstance(block, TextContent)
+    return block.text
+
+
+async def test_the_tools_say_what_they_do() -> None:
+    async with connected() as client:
+        tools = {tool.name: tool async for tool in client.tools()}
+
+    hints = {
+        name: (
+            tool.annotations.read_only_hint,
+            tool.annotations.destructive_hint,
+            tool.annotations.idempotent_hint,
+            tool.annotations.open_world_hint,
+        )
+        for name, tool in tools.items()
+        if tool.annotations is not None
+    }
+    assert hints == {
+        "sequentialthinking": (False, False, False, False),
+        "get_sequence": (True, False, True, False),
+        "clear_sequence": (False, True, True, False),
+    }
+    schema = tools["sequentialthinking"].input_schema
+    assert schema["required"] == ["thought", "nextThoughtNeeded", "thoughtNumber", "totalThoughts"]
+    assert list(schema["properties"]) == [
+        *schema["required"],
+        "isRevision",
+        "revisesThought",
+        "branchFromThought",
+        "branchId",
+        "needsMoreThoughts",
+        "sequence_id",
+    ]
+    # What a careful client checks before it sends is what is accepted.
+    validator = jsonschema_rs.validator_for(schema)
+    assert validator.is_valid(FIRST)
+    assert validator.is_valid({**FIRST, "thoughtNumber": "1", "nextThoughtNeeded": "false", "revisesThought": None})
+    assert not validator.is_valid({**FIRST, "thoughtNumber": 0})
+    assert "'type': [" not in str(schema)
+
+
+@pytest.mark.parametrize("revision", [HANDSHAKE, STATELESS])
+async def test_a_sequence_goes_on(revision: str) -> None:
+    async with connected(revision) as client:
+        first = await think(client, FIRST)
+        id = first.pop("sequence_id")
+        assert first == {
+            "thoughtNumber": 1,
+            "totalThoughts": 3,
+            "nextThoughtNeeded": True,
+            "branches": [],
+            "thoughtHistoryLength": 1,
+            "notes": [],
+        }
+        second = await think(client, SECOND, sequence_id=id)
+        assert (second["thoughtHistoryLength"], second["sequence_id"]) == (2, id)
+        last = await think(client, SECOND, sequence_id=id, thoughtNumber=5, nextThoughtNeeded=False)
+        assert (last["totalThoughts"], last["nextThoughtNeeded"]) == (5, False)
+
+
+async def test_strings_stand_for_numbers_and_truth_values() -> None:
+    async with connected() as client:
+        told = await think(
+            client,
+            FIRST,
+            thoughtNumber="2",
+            totalThoughts="05",
+            nextThoughtNeeded="false",
+            isRevision="True",
+            revisesThought="1",
+            branchFromThought=None,
+            needsMoreThoughts="true",
+            sequence_id="s",
+        )
+        [kept] = (await call(client, "get_sequence", sequence_id="s"))["items"]
+        for wrong in ({"thoughtNumber": "two"}, {"thoughtNumber": 0}, {"totalThoughts": "0"}, {"isRevision": "maybe"}):
+            assert "invalid arguments" in await refusal(client, "sequentialthinking", **{**FIRST, **wrong})
+
+    assert (told["thoughtNumber"], told["totalThoughts"], told["nextThoughtNeeded"]) == (2, 5, False)
+    assert kept == {
+        "thought": "Look.",
+        "thoughtNumber": 2,
+        "totalThoughts": 5,
+        "nextThoughtNeeded": False,
+        "isRevision": True,
+        "revisesThought": 1,
+        "branchFromThought": None,
+        "branchId": None,
+        "needsMoreThoughts": True,
+    }
+
+
+async def test_without_an_id_a_session_goes_on_with_its_last_sequence() -> None:
+    async with connected() as client:
+        one = await think(client, FIRST)
+        two = await think(client, SECOND)
+        assert (two["sequence_id"], two["thoughtHistoryLength"]) == (one["sequence_id"], 2)
+        another = await think(client, FIRST)
+        assert another["sequence_id"] != one["sequence_id"]
+        assert another["thoughtHistoryLength"] == 1
+        assert (await think(client, SECOND, sequence_id=one["sequence_id"]))["thoughtHistoryLength"] == 3
+        assert (await think(client, SECOND))["sequence_id"] == one["sequence_id"]
+        assert (await call(client, "get_sequence"))["total"] == 4
+
+
+async def test_where_callers_cannot_be_told_apart_the_id_is_needed() -> None:
+    async with connected(STATELESS) as client:
+        one = await think(client, FIRST)
+        two = await think(client, FIRST)
+        assert one["sequence_id"] != two["sequence_id"]
+        assert "expected sequence_id" in await refusal(client, "sequentialthinking", **SECOND)
+        assert "expected sequence_id" in await refusal(client, "get_sequence")
+        assert (await think(client, SECOND, sequence_id="mine"))["thoughtHistoryLength"] == 1
+        assert (await client.complete("resource", "thinking://{sequence_id}", "sequence_id", "")).values == ()
+
+
+async def test_sessions_do_not_share_a_history() -> None:
+    parts = ServerParts(plugins=[Thinking(Config())])
+    async with open_served(parts, Case(revision=HANDSHAKE)) as served:
+        async with served.connect() as one, served.connect() as other:
+            await think(one, FIRST, sequence_id="same")
+            told = await think(other, SECOND, sequence_id="same")
+            assert told["thoughtHistoryLength"] == 1
+            assert (await call(other, "clear_sequence", sequence_id="same"))["thoughts"] == 1
+            assert (await call(one, "get_sequence", sequence_id="same"))["total"] == 1
+            await think(one, FIRST, sequence_id="only-one")
+            assert "no such sequence" in await refusal(other, "get_sequence", sequence_id="only-one")
+            with pytest.raises(MCPError, match="not found"):
+                await other.read_resource("thinking://only-one")
+            completed = await one.complete("resource", "thinking://{sequence_id}", "sequence_id", "o")
+            assert completed.values[0] == "only-one"
+
+
+async def test_branches_and_revisions_are_kept() -> None:
+    async with connected() as client:
+        await think(client, FIRST, sequence_id="s")
+        await think(client, SECOND, sequence_id="s", branchFromThought=1, branchId="a")
+        await think(client, SECOND, sequence_id="s", branchFromThought="1", branchId="b")
+        told = await think(client, SECOND, sequence_id="s", thoughtNumber=3, branchFromThought=1, branchId="a")
+        assert (told["branches"], told["notes"]) == (["a", "b"], [])
+        branch = await call(client, "get_sequence", sequence_id="s", branchId="a")
+        assert [each["thoughtNumber"] for each in branch["items"]] == [2, 3]
+        odd = await think(client, SECOND, sequence_id="s", isRevision=True, branchFromThought=9, branchId="")
+        assert odd["notes"] == [
+            "branchFromThought: there is no thought 9 in this sequence",
+            "isRevision: revisesThought does not say which thought",
+            "a branch needs both branchFromThought and branchId",
+        ]
+
+
+async def test_thoughts_are_read_in_pages() -> None:
+    async with connected(max_answer_bytes=1000, max_answer_thoughts=50) as client:
+        for number in range(1, 8):
+            await think(client, {**FIRST, "thoughtNumber": number, "thought": "x" * 100}, sequence_id="s")
+        seen: list[int] = []
+        cursor = None
+        while True:
+            page = await call(client, "get_sequence", sequence_id="s", cursor=cursor)
+            assert page["total"] == 7
+            assert len(page["items"]) <= 2
+            seen += [each["thoughtNumber"] for each in page["items"]]
+            cursor = page["next_cursor"]
+            assert page["truncated"] == (cursor is not None)
+            if cursor is None:
+                break
+        assert seen == list(range(1, 8))
+        assert len((await call(client, "get_sequence", sequence_id="s", limit=1))["items"]) == 1
+        assert (await call(client, "get_sequence", sequence_id="s", cursor="99"))["items"] == []
+
+
+@pytest.mark.parametrize("revision", [HANDSHAKE, STATELESS])
+async def test_the_transcript_is_a_resource_with_updates(revision: str) -> None:
+    async with connected(revision) as client:
+        uri = "thinking://s"
+        async with client.subscribe([uri]) as changes:
+            await think(client, FIRST, sequence_id="s")
+            assert (await anext(changes)).uri == uri
+            await think(client, SECOND, sequence_id="s", isRevision=True, revisesThought=1)
+            assert (await anext(changes)).uri == uri
+            [contents] = (await client.read_resource(uri)).contents
+            assert contents.mime_type == "text/markdown"
+            assert contents.text == (
+                "# Thoughts of s\n\n## Thought 1 of 3\n\nLook.\n\n## Thought 2 of 3, revising 1\n\nSee.\n"
+            )
+            assert (await call(client, "clear_sequence", sequence_id="s"))["thoughts"] == 2
+            assert (await anext(changes)).uri == uri
+        assert (await call(client, "clear_sequence", sequence_id="s"))["thoughts"] == 0
+        with pytest.raises(MCPError, match="not found"):
+            await client.read_resource(uri)
+
+
+async def test_a_long_transcript_is_its_end() -> None:
+    async with connected(max_answer_bytes=1000) as client:
+        for number in range(1, 8):
+            await think(client, {**FIRST, "thoughtNumber": number, "thought": "x" * 300}, sequence_id="s")
+        [contents] = (await client.read_resource("thinking://s")).contents
+    assert "## Thought 7 of 7" in contents.text
+    assert "(4 earlier thoughts are left out" in contents.text
+    assert len(contents.text) < 1200
+
+
+async def test_what_is_too_much_is_refused() -> None:
+    async with connected(max_thought_bytes=100, max_thoughts=2) as client:
+        assert "at most 100 bytes, got 102" in await refusal(
+            client, "sequentialthinking", **{**FIRST, "thought": "é" * 51}
+        )
+        for _ in range(2):
+            await think(client, FIRST, sequence_id="s")
+        assert "is full" in await refusal(client, "sequentialthinking", **FIRST, sequence_id="s")
+        assert (await think(client, FIRST, sequence_id="t"))["thoughtHistoryLength"] == 1
+        assert "invalid arguments" in await refusal(client, "sequentialthinking", **FIRST, sequence_id="a/b")
+
+
+async def test_an_unused_sequence_is_forgotten(autojump_clock: trio.testing.MockClock) -> None:
+    thinking = Thinking(Config(ttl=1000))
+    async with connect(Server(plugins=[thinking]), revision=HANDSHAKE) as client:
+        await think(client, FIRST, sequence_id="s")
+        await trio.sleep(900)
+        await call(client, "get_sequence", sequence_id="s")
+        await trio.sleep(900)
+        assert len(thinking.sequences) == 1
+        await trio.sleep(200)
+        assert len(thinking.sequences) == 0  # nobody called
+        assert "no such sequence" in await refusal(client, "get_sequence", sequence_id="s")
