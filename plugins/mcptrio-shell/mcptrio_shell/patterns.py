@@ -1,0 +1,76 @@
+"""Patterns for one argument of a command.
+
+Compiled with the configuration, matched by the policy. The one rule: an argument that begins with a dash is an option,
+and is matched only by a pattern that begins with one; so ``*`` lets any operand through and no option.
+
+Source: fnmatch (shell patterns); the rule about dashes is that of the shell about leading dots.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from fnmatch import translate
+
+from attrs import field, frozen
+
+__all__ = ["Pattern"]
+
+_INTEGER = re.compile(r"[0-9]{1,18}")
+_REGULAR = "re:"
+_PATH = "{path}"
+_INTEGERS = "{integer}"
+
+
+@frozen
+class Pattern:
+    """What one argument may be. Made by :meth:`parse`."""
+
+    text: str
+    expression: re.Pattern[str] | None = field(repr=False, eq=False)
+    """Of the whole argument; ``None`` where it ends in a path."""
+
+    @classmethod
+    def parse(cls, text: str, *, literal: bool = False) -> Pattern:
+        """Compile a pattern.
+
+        Args:
+            literal: it stands in the fixed part of a rule, where an empty text is an empty argument.
+
+        Raises:
+            ValueError: it is no pattern.
+        """
+        if not isinstance(text, str) or "\0" in text or (not text and not literal):
+            raise ValueError(f"expected a pattern for an argument, got {text!r}")
+        if text.endswith(_PATH) and not text.startswith(_REGULAR):
+            return cls(text, None)
+        if text == _INTEGERS:
+            return cls(text, _INTEGER)
+        if text.startswith("{") and text.endswith("}"):
+            raise ValueError(f"expected {_PATH} or {_INTEGERS}, got {text!r}")
+        try:
+            source = text.removeprefix(_REGULAR) if text.startswith(_REGULAR) else translate(text)
+            return cls(text, re.compile(source))
+        except re.error as error:
+            raise ValueError(f"expected a regular expression, got {text!r}: {error}") from error
+
+    def matches(self, argument: str, is_inside: Callable[[str], bool]) -> bool:
+        """Whether an argument fits.
+
+        Args:
+            is_inside: whether a path, resolved, lies in an allowed folder.
+        """
+        source = self.text.removeprefix(_REGULAR)
+        if argument.startswith("-") and not source.startswith(("-", r"\-", "[-]")):
+            return False
+        if self.expression is not None:
+            return self.expression.fullmatch(argument) is not None
+        before = self.text.removesuffix(_PATH)
+        path = argument.removeprefix(before)
+        return argument.startswith(before) and _is_path(path) and is_inside(path)
+
+
+def _is_path(text: str) -> bool:
+    """Whether programs take it for a path: ``host:file`` and ``ext::command`` are something else to many."""
+    first = text.partition("/")[0]
+    return bool(text) and (first in ("", ".", "..") or ":" not in first)

@@ -1,0 +1,311 @@
+"""The tools and the resource.
+
+Marked for mcptrio, registered by the plugin. The one rule: what is to be run is decided first, all of it, and only then
+is anything started; and whoever is cancelled does not return before what was started has ended.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import Annotated, Literal, Protocol
+
+import trio
+from attrs import field, frozen
+from msgspec import Meta
+
+from mcptrio import Context, ResourceNotFound, TextResourceContents, ToolError, completion, hookimpl, resource, tool
+
+from .config import Config
+from .policy import Command, Policy
+from .process import Process
+from .processes import Processes, log_uri, open_processes
+from .results import (
+    AllowedCommand,
+    AllowedCommands,
+    CommandResult,
+    InputResult,
+    OutputPage,
+    ProcessInfo,
+    ProcessList,
+    as_text,
+    info_of,
+    result_of,
+    stream_of,
+)
+
+__all__ = ["LOG", "Shell"]
+
+LOG = "process://{id}/log{?stream,start}"
+
+_LARGEST = 2**53 - 1
+_LIST = 100
+"""Entries in one list."""
+_LONGEST_WAIT = 30.0
+_LINE = 200
+"""Characters of a line that is reported as progress."""
+_THREADS = 4
+"""Calls that look at the file system at a time."""
+
+_Argv = Annotated[
+    list[str],
+    Meta(min_length=1, max_length=10_000, description="The program and its arguments, one string each. No shell."),
+]
+_Cwd = Annotated[str | None, "Where to run: absolute, or relative to the first allowed folder, which is the default."]
+_Env = Annotated[dict[str, str] | None, "Variables to set; only those that list_allowed_commands names."]
+_Stdin = Annotated[str | None, "What the command reads from its standard input."]
+_Seconds = Annotated[
+    Annotated[float, Meta(ge=0.01, le=10**7)] | None, "Seconds it may run; then it is ended, with all it has started."
+]
+_Merge = Annotated[bool, "Put standard error into standard output, in the order of writing."]
+_Id = Annotated[str, Meta(min_length=1, max_length=64, description="The id of the process.")]
+_Name = Literal["stdout", "stderr"]
+
+
+class _Host(Protocol):
+    """What the lifespan needs of the server."""
+
+    def notify_resource_updated(self, uri: str) -> None: ...
+
+
+@frozen
+class Shell:
+    """The commands of one configuration."""
+
+    config: Config
+    _policy: Policy = field(init=False)
+    _threads: trio.CapacityLimiter = field(init=False, factory=lambda: trio.CapacityLimiter(_THREADS))
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "_policy", Policy(self.config))
+
+    @hookimpl
+    def lifespan(self, server: _Host) -> AbstractAsyncContextManager[Processes]:
+        """What runs while the server is open; nothing of it does afterwards."""
+        return open_processes(self.config, server.notify_resource_updated)
+
+    @tool(
+        title="Run Command",
+        read_only=False,
+        destructive=True,
+        idempotent=False,
+        open_world=True,
+        timeout=math.inf,
+    )
+    async def run_command(
+        self,
+        ctx: Context,
+        argv: _Argv,
+        cwd: _Cwd = None,
+        timeout: _Seconds = None,
+        stdin: _Stdin = None,
+        env: _Env = None,
+        merge_stderr: _Merge = False,
+    ) -> CommandResult:
+        """Run a command to its end and return its exit code and output. Only allow-listed commands can be run
+        (list_allowed_commands shows them), without a shell: no pipes, globs, redirections or variables. Long output is
+        cut in the middle; read_output pages through it. When the command ends, is cancelled or takes too long,
+        everything that it has started is ended too.
+        """
+        data = self._input(stdin)
+        process = await self._admit(ctx, argv, cwd, env, merge_stderr)
+        seconds = min(timeout or self.config.default_seconds, self.config.max_seconds)
+        failed: ToolError | None = None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._report, ctx, process)
+            try:
+                await process.run(seconds=seconds, stdin=data)
+            except ToolError as error:
+                failed = error  # out of the nursery as itself, and not as a group
+            nursery.cancel_scope.cancel()
+        if failed is not None:
+            _processes(ctx).dismiss(process)
+            raise failed
+        return result_of(process, self.config)
+
+    @tool(title="Start Process", read_only=False, destructive=True, idempotent=False, open_world=True)
+    async def start_process(
+        self,
+        ctx: Context,
+        argv: _Argv,
+        cwd: _Cwd = None,
+        timeout: _Seconds = None,
+        stdin: _Stdin = None,
+        env: _Env = None,
+        merge_stderr: _Merge = False,
+    ) -> ProcessInfo:
+        """Start an allow-listed command in the background and return its id at once, for servers, watchers and
+        programs to talk to: read_output, send_input, stop_process. It is ended after its time (an hour, if the operator
+        has not said otherwise), and with the server.
+        """
+        data = self._input(stdin)
+        process = await self._admit(ctx, argv, cwd, env, merge_stderr)
+        try:
+            await _processes(ctx).start(process, seconds=min(timeout or math.inf, self.config.max_age), stdin=data)
+        except ToolError:
+            _processes(ctx).dismiss(process)
+            raise
+        return info_of(process)
+
+    @tool(title="Read Output", read_only=True, idempotent=True, open_world=False)
+    async def read_output(
+        self,
+        ctx: Context,
+        id: _Id,
+        stream: Annotated[_Name, "Which output."] = "stdout",
+        start: Annotated[
+            Annotated[int, Meta(ge=0, le=_LARGEST)] | None, "Begin at this byte; without it, the end is shown."
+        ] = None,
+        max_bytes: Annotated[Annotated[int, Meta(ge=4, le=_LARGEST)] | None, "Return at most this many bytes."] = None,
+        wait: Annotated[
+            float, Meta(ge=0, le=_LONGEST_WAIT, description="Seconds to wait for output beyond start, or for the end.")
+        ] = 0,
+    ) -> OutputPage:
+        """Read the output of a command that runs, or has ended not long ago. Of long output the beginning and the end
+        are kept. To follow a process, pass next_start of the last answer as start, and wait.
+        """
+        process = _processes(ctx).get(id, ctx.principal)
+        tape = process.stdout if stream == "stdout" else process.stderr
+        limit = min(max_bytes or self.config.result_bytes, self.config.result_bytes)
+        until = trio.current_time() + wait
+        begin = tape.total if start is None else start
+        while tape.total <= begin and not process.finished.is_set() and trio.current_time() < until:
+            await process.wait_news(until - trio.current_time())
+        piece = tape.read(max(0, tape.total - limit) if start is None else start, limit)
+        data = piece.data
+        if piece.end < tape.total or not process.finished.is_set():
+            data = data[: _whole(data)] or data
+        next_start = piece.start + len(data)
+        return OutputPage(
+            process=info_of(process),
+            text=as_text(data),
+            start=piece.start,
+            next_start=next_start,
+            total=tape.total,
+            skipped_bytes=piece.skipped_bytes,
+            truncated=next_start < tape.total,
+        )
+
+    @tool(title="Send Input", read_only=False, destructive=True, idempotent=False, open_world=True)
+    async def send_input(
+        self,
+        ctx: Context,
+        id: _Id,
+        text: Annotated[str, "What to write to its standard input; a line needs its line end."] = "",
+        close: Annotated[bool, "Close its standard input afterwards: the end of what it reads."] = False,
+        timeout: Annotated[float, Meta(ge=0, le=_LONGEST_WAIT, description="Seconds it has to take it.")] = 10,
+    ) -> InputResult:
+        """Write to the standard input of a process that was started with start_process."""
+        process = _processes(ctx).get(id, ctx.principal)
+        data = self._input(text) or b""
+        taken = await process.send(data, seconds=timeout, close=close)
+        return InputResult(process=info_of(process), bytes_taken=taken, bytes_given=len(data))
+
+    @tool(title="Stop Process", read_only=False, destructive=True, idempotent=True, open_world=False)
+    async def stop_process(self, ctx: Context, id: _Id) -> CommandResult:
+        """End a process and everything it has started: SIGTERM first, SIGKILL after a moment. Returns when nothing of
+        it is left, with the end of its output.
+        """
+        process = _processes(ctx).get(id, ctx.principal)
+        await process.stop()
+        return result_of(process, self.config)
+
+    @tool(title="List Processes", read_only=True, idempotent=True, open_world=False)
+    async def list_processes(self, ctx: Context) -> ProcessList:
+        """List the commands that run, and those that have ended and whose output is kept, the newest first."""
+        found = _processes(ctx).of(ctx.principal)
+        return ProcessList(items=[info_of(process) for process in found[:_LIST]], truncated=len(found) > _LIST)
+
+    @tool(title="List Allowed Commands", read_only=True, idempotent=True, open_world=False)
+    async def list_allowed_commands(self) -> AllowedCommands:
+        """Show which commands may be run, in which folders, with which variables and for how long. In patterns, * is
+        any text, {path} a path inside the folders, {integer} digits; an argument that begins with a dash is matched
+        only by a pattern that does.
+        """
+        config = self.config
+        return AllowedCommands(
+            items=[
+                AllowedCommand(argv=list(rule.argv), rest=list(rule.rest), description=rule.description)
+                for rule in config.allow[:_LIST]
+            ],
+            truncated=len(config.allow) > _LIST,
+            folders=[str(folder) for folder in config.folders],
+            variables=list(config.client_environment),
+            default_seconds=config.default_seconds,
+            max_seconds=config.max_seconds,
+            max_age=config.max_age,
+            max_running=config.max_running,
+        )
+
+    @resource(LOG, name="log", title="Output of a command", mime_type="text/plain")
+    async def log(
+        self, ctx: Context, id: str, stream: _Name | None = None, start: Annotated[int, Meta(ge=0)] = 0
+    ) -> TextResourceContents:
+        """What a command has written, as far as it is kept: both streams, or from a byte of one on."""
+        try:
+            process = _processes(ctx).get(id, ctx.principal)
+        except ToolError as error:
+            raise ResourceNotFound(log_uri(id)) from error
+        if stream is not None:
+            tape = process.stdout if stream == "stdout" else process.stderr
+            text = as_text(tape.read(start, self.config.log_bytes).data)
+            return TextResourceContents(uri=f"{log_uri(id)}?stream={stream}&start={start}", text=text)
+        parts = [stream_of(tape, self.config.log_bytes).text for tape in (process.stdout, process.stderr)]
+        text = parts[0] if process.merged else f"[stdout]\n{parts[0]}\n[stderr]\n{parts[1]}"
+        return TextResourceContents(uri=log_uri(id), mime_type="text/plain", text=text)
+
+    @completion(LOG, "id")
+    async def complete_id(self, ctx: Context) -> list[str]:
+        """The ids there are."""
+        return [process.id for process in _processes(ctx).of(ctx.principal)]
+
+    async def _admit(
+        self, ctx: Context, argv: list[str], cwd: str | None, env: dict[str, str] | None, merged: bool
+    ) -> Process:
+        """The command, if it may be run and there is room for it."""
+        decide: Callable[[], Command] = partial(self._policy.decide, argv, cwd, env or {})
+        # A mount that hangs holds up threads of ours and none of anybody else's.
+        command = await trio.to_thread.run_sync(decide, limiter=self._threads, abandon_on_cancel=True)
+        return _processes(ctx).admit(command, ctx.principal, merged=merged)
+
+    def _input(self, text: str | None) -> bytes | None:
+        if text is None:
+            return None
+        try:
+            data = text.encode()
+        except UnicodeEncodeError:
+            raise ToolError("stdin: expected Unicode text, got half a character") from None
+        if len(data) > self.config.max_input_bytes:
+            raise ToolError(f"stdin: expected at most {self.config.max_input_bytes} bytes, got {len(data)}")
+        return data
+
+    async def _report(self, ctx: Context, process: Process) -> None:
+        """Report the last line of output as progress, not too often, until cancelled."""
+        told = 0
+        while True:
+            await trio.sleep(self.config.progress_interval)
+            written = process.stdout.total + process.stderr.total
+            if written > told:
+                told = written
+                tape = process.stderr if process.stderr.total and not process.stdout.total else process.stdout
+                await ctx.report_progress(written, None, tape.last_line(_LINE) or None)
+
+
+def _processes(ctx: Context) -> Processes:
+    if not isinstance(ctx.state, Processes):
+        raise ToolError("the server is not open")
+    return ctx.state
+
+
+def _whole(data: bytes) -> int:
+    """Where the last whole character ends."""
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte >= 0xC0:
+            wanted = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return len(data) if wanted <= back else len(data) - back
+        if byte < 0x80:
+            break
+    return len(data)

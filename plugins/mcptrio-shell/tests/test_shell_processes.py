@@ -1,0 +1,242 @@
+"""Commands in the background: what they write, what they read, and that nothing of them stays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import mcptrio_shell
+import pytest
+import trio
+from mcptrio_shell import Config, Shell
+from mcptrio_shell.policy import Command
+from mcptrio_shell.process import Process
+from mcptrio_shell.processes import open_processes
+
+from mcptrio import Change, Client, MCPError, Principal, Server, ToolError, connect
+
+Connect = Callable[..., AbstractAsyncContextManager[Client]]
+
+
+async def call(client: Client, tool: str, /, **arguments: Any) -> dict[str, Any]:
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, result
+    assert result.structured_content is not None
+    return result.structured_content
+
+
+async def start(client: Client, script: str, **arguments: Any) -> str:
+    started = await call(client, "start_process", argv=["sh", "-c", script], **arguments)
+    assert started["status"] == "running"
+    id: str = started["id"]
+    return id
+
+
+async def failure(client: Client, tool: str, /, **arguments: Any) -> str:
+    result = await client.call_tool(tool, arguments)
+    assert result.is_error
+    return result.content[0].text
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
+async def test_a_conversation(connected: Connect, revision: str) -> None:
+    async with connected(revision=revision) as client:
+        id = await start(client, 'while read line; do echo "you said $line"; done; echo bye >&2', stdin="first\n")
+        page = await call(client, "read_output", id=id, start=0, wait=10)
+        assert page["text"] == "you said first\n"
+
+        sent = await call(client, "send_input", id=id, text="hello\n")
+        assert (sent["bytes_taken"], sent["bytes_given"]) == (6, 6)
+        page = await call(client, "read_output", id=id, start=page["next_start"], wait=10)
+        assert page["text"] == "you said hello\n"
+        assert page["process"]["status"] == "running"
+        assert page["process"]["takes_input"]
+
+        await call(client, "send_input", id=id, close=True)
+        page = await call(client, "read_output", id=id, stream="stderr", start=0, wait=10)
+        assert page["text"] == "bye\n"
+        page = await call(client, "read_output", id=id, start=page["total"] * 100, wait=10)
+        assert page["process"]["status"] == "exited"
+        assert page["process"]["exit_code"] == 0
+        assert "takes no more input" in await failure(client, "send_input", id=id, text="more")
+
+
+async def test_stopping_returns_when_nothing_is_left_and_may_be_repeated(connected: Connect) -> None:
+    async with connected(grace=0.2) as client:
+        id = await start(client, "trap '' TERM; echo ready; setsid sleep 60; sleep 60")
+        await call(client, "read_output", id=id, start=0, wait=10)
+
+        for _ in range(2):
+            stopped = await call(client, "stop_process", id=id)
+            assert stopped["process"]["status"] == "stopped"
+            assert stopped["process"]["signal"] == "SIGKILL"
+            assert stopped["stdout"]["text"] == "ready\n"
+
+
+async def test_a_process_that_does_not_read_takes_what_fits(connected: Connect) -> None:
+    async with connected(grace=0) as client:
+        id = await start(client, "sleep 60")
+        sent = await call(client, "send_input", id=id, text="x" * 1_000_000, timeout=0.2)
+
+        assert 0 < sent["bytes_taken"] < sent["bytes_given"] == 1_000_000
+        assert "at most" in await failure(client, "send_input", id=id, text="x" * 1_100_000)
+
+
+async def test_age_is_bounded(connected: Connect) -> None:
+    async with connected(max_age=0.2, grace=0) as client:
+        id = await start(client, "sleep 60", timeout=1000)
+        page = await call(client, "read_output", id=id, start=0, wait=10)
+
+    assert page["process"]["status"] == "timed_out"
+
+
+async def test_number_is_bounded_of_those_that_run_and_those_that_are_kept(connected: Connect) -> None:
+    async with connected(max_running=2, max_kept=2, grace=0) as client:
+        ids = [await start(client, "sleep 60") for _ in range(2)]
+        for tool in ("start_process", "run_command"):
+            assert "at most 2 commands at the same time" in await failure(client, tool, argv=["sh", "-c", "exit"])
+        listed = await call(client, "list_processes")
+        assert [item["id"] for item in listed["items"]] == ids[::-1]
+
+        for id in ids:
+            await call(client, "stop_process", id=id)
+        done = await call(client, "run_command", argv=["sh", "-c", "exit"])
+        listed = await call(client, "list_processes")
+        assert [item["id"] for item in listed["items"]] == [done["process"]["id"], ids[1]]
+        assert "expected the id of a process" in await failure(client, "read_output", id=ids[0])
+
+
+async def test_output_is_kept_for_a_while(connected: Connect) -> None:
+    async with connected(keep_seconds=0) as client:
+        await call(client, "run_command", argv=["sh", "-c", "exit"])
+
+        assert (await call(client, "list_processes"))["items"] == []
+
+
+async def test_nothing_outlives_the_server(connected: Connect, inside: Path) -> None:
+    async with connected(grace=0.2) as client:
+        for _ in range(3):
+            id = await start(client, "trap '' TERM; (setsid sleep 60 &); echo $$ >> pids; sleep 60; sleep 60")
+            await call(client, "read_output", id=id, wait=0.1)
+        with trio.fail_after(10):
+            while len(pids := (inside / "pids").read_text().split()) < 3:  # noqa: ASYNC110 - others write it
+                await trio.sleep(0.01)
+
+    assert not {int(pid) for pid in pids} & {int(name) for name in os.listdir("/proc") if name.isdecimal()}
+
+
+async def test_whole_characters_are_shown(connected: Connect) -> None:
+    async with connected() as client:
+        done = await call(client, "run_command", argv=["sh", "-c", "printf 'aé€😀'; printf '\\377'"])
+        assert done["stdout"]["text"] == "aé€😀\ufffd"
+        id = done["process"]["id"]
+        texts, start_at = [], 0
+        while start_at < 11:
+            page = await call(client, "read_output", id=id, start=start_at, max_bytes=4)
+            texts.append(page["text"])
+            start_at = page["next_start"]
+
+    assert texts == ["aé", "€", "😀", "\ufffd"]
+
+
+async def test_without_a_start_the_end_is_shown(connected: Connect) -> None:
+    async with connected() as client:
+        done = await call(client, "run_command", argv=["sh", "-c", "seq 1 100"])
+        page = await call(client, "read_output", id=done["process"]["id"], max_bytes=8)
+
+    assert page["text"] == "\n99\n100\n"
+    assert not page["truncated"]
+
+
+async def test_output_is_a_resource_that_can_be_subscribed_to(connected: Connect) -> None:
+    async with connected(grace=0) as client:
+        id = await start(client, "read line; echo out; echo err >&2; sleep 60")
+        uri = f"process://{id}/log"
+        completed = await client.complete("resource", "process://{id}/log{?stream,start}", "id", id[:3])
+        assert completed.values == (id,)
+        async with client.subscribe([uri]) as changes:
+            await call(client, "send_input", id=id, text="go\n")
+            assert await anext(changes) == Change("resource", uri)
+        await call(client, "read_output", id=id, stream="stderr", start=0, wait=10)
+
+        [both] = (await client.read_resource(uri)).contents
+        [one] = (await client.read_resource(f"{uri}?stream=stdout&start=1")).contents
+        assert both.text == "[stdout]\nout\n\n[stderr]\nerr\n"
+        assert one.text == "ut\n"
+        for wrong in ("process://none/log", f"{uri}?stream=other"):
+            with pytest.raises(MCPError):
+                await client.read_resource(wrong)
+
+
+async def test_a_process_is_its_owners(inside: Path) -> None:
+    """Ids cannot be guessed; whoever has seen one of somebody else's gets no further with it."""
+    alice, bob = Principal(subject="alice"), Principal(subject="bob")
+    command = Command(argv=("true",), executable="/bin/true", cwd=str(inside), environment={})
+    async with open_processes(Config(), lambda uri: None) as processes:
+        process = processes.admit(command, alice, merged=False)
+
+        assert processes.get(process.id, alice) is process
+        assert processes.of(bob) == []
+        for asker in (bob, None):
+            with pytest.raises(ToolError, match="expected the id"):
+                processes.get(process.id, asker)
+
+
+async def test_a_start_that_is_cancelled_leaves_nothing(inside: Path) -> None:
+    """At any moment of it."""
+    script = ("sh", "-c", "trap '' TERM; sleep 60; sleep 60")
+    command = Command(argv=script, executable="/bin/sh", cwd=str(inside), environment={"PATH": "/usr/bin:/bin"})
+    config = Config(grace=0)
+    for moment in (0, 0.002, 0.01, 0.02, 0.03, 0.04, 0.06):
+        process = Process(id="x", command=command, config=config, owner=None, changed=lambda process: None)
+        with trio.fail_after(10), trio.move_on_after(moment):
+            await process.run(seconds=60)
+
+        assert process.finished.is_set()
+
+
+async def test_the_names_and_hints_are_what_the_readme_says() -> None:
+    async with connect(Server(plugins=[Shell(Config())])) as client:
+        tools = {tool.name: tool async for tool in client.tools()}
+
+    readme = (Path(__file__).parent.parent / "README.md").read_text()
+    reading = {"read_output", "list_processes", "list_allowed_commands"}
+    assert set(tools) == {"run_command", "start_process", "send_input", "stop_process", *reading}
+    for name, tool in tools.items():
+        assert f"`{name}`" in readme
+        hints = tool.annotations
+        assert hints is not None
+        assert hints.read_only_hint is (name in reading)
+        assert hints.destructive_hint is (None if name in reading else True)
+        assert None not in (hints.idempotent_hint, hints.open_world_hint)
+        assert tool.title
+        assert tool.output_schema is not None
+        assert len(tool.description or "") > 50
+
+
+async def test_the_table_of_the_configuration_file_is_read(inside: Path) -> None:
+    rules = [{"argv": ["echo"], "rest": ["*"]}, {"argv": ["sh", "-c"], "rest": ["*"], "shell": True}]
+    table = {"folders": [str(inside)], "allow": rules, "limits": {"open_files": 20}, "environment": {"A": "b"}}
+    async with connect(Server(plugins=[mcptrio_shell], config={"mcptrio_shell": table}, strict=True)) as client:
+        done = await call(client, "run_command", argv=["sh", "-c", "echo $A; ulimit -n"])
+    assert done["stdout"]["text"] == "b\n20\n"
+
+    for wrong in (
+        {"allow": [{"argv": ["sh"]}]},
+        {"grce": 1},
+        {"limits": {"cpu_seconds": 0}},
+        {"allow": [{"rest": []}]},
+    ):
+        server = Server(plugins=[mcptrio_shell], config={"mcptrio_shell": wrong})
+        assert server.snapshot()["plugins"][0]["state"] == "quarantined"
+
+
+async def test_without_configuration_the_tools_say_what_to_configure() -> None:
+    async with connect(Server(plugins=[Shell(Config())])) as client:
+        for tool in ("run_command", "start_process"):
+            assert "[[plugins.shell.allow]]" in await failure(client, tool, argv=["ls"])
+        allowed = await call(client, "list_allowed_commands")
+        assert allowed["items"] == []

@@ -1,0 +1,319 @@
+"""Commands that run to their end, or to that which they are given."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from mcptrio_shell.config import Limits, Rule
+
+from mcptrio import Client
+from mcptrio.testing import Case, ServerParts, open_served
+
+Connect = Callable[..., AbstractAsyncContextManager[Client]]
+Run = Callable[..., Any]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def lines_of(path: Path) -> str:
+    """What is in a file, once it ends with a line end."""
+    text = path.read_text() if path.exists() else ""
+    return text if text.endswith("\n") else ""
+
+
+async def gone(pid: int) -> None:
+    with trio.fail_after(10):
+        while alive(pid):  # noqa: ASYNC110 - the system makes it false
+            await trio.sleep(0.01)
+
+
+async def written(path: Path) -> str:
+    """What a command has written to a file, once it has."""
+    with trio.fail_after(10):
+        while not (text := lines_of(path)):  # noqa: ASYNC110 - another process makes it true
+            await trio.sleep(0.01)
+    return text
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
+async def test_a_command_answers_with_its_code_and_its_output(
+    connected: Connect, run: Run, inside: Path, revision: str
+) -> None:
+    async with connected(revision=revision) as client:
+        done = await run(client, "pwd; echo oops >&2; exit 3")
+
+    assert done["process"] | {"status": "exited", "exit_code": 3, "signal": None, "cwd": str(inside)} == done["process"]
+    assert done["stdout"] == {"text": f"{inside}\n", "bytes": len(str(inside)) + 1} | NOTHING_OMITTED
+    assert done["stderr"] == {"text": "oops\n", "bytes": 5} | NOTHING_OMITTED
+    assert not done["truncated"]
+
+
+NOTHING_OMITTED = {"omitted_bytes": 0, "omitted_lines": 0}
+
+
+async def test_arguments_reach_the_program_as_they_are(connected: Connect) -> None:
+    words = ["a b", "", "$HOME", "*", "`id`", "é\n", "';\""]
+    async with connected(allow=(Rule(argv=("printf", "<%s>"), rest=("*",)),)) as client:
+        result = await client.call_tool("run_command", {"argv": ["printf", "<%s>", *words]})
+
+    assert result.structured_content["stdout"]["text"] == "".join(f"<{word}>" for word in words)
+
+
+async def test_what_cannot_be_started_is_for_the_model_to_read(connected: Connect, outside: Path) -> None:
+    (outside / "broken").write_text("#!/none/such\n")
+    (outside / "broken").chmod(0o755)
+    async with connected(allow=(Rule(argv=("broken",)),), path=(outside,)) as client:
+        for tool in ("run_command", "start_process"):
+            result = await client.call_tool(tool, {"argv": ["broken"]})
+            assert result.is_error
+            assert result.content[0].text == "cannot start broken: No such file or directory"
+            assert (await client.call_tool("run_command", {"argv": ["sh"]})).is_error
+        listed = await client.call_tool("list_processes")
+        assert listed.structured_content == {"items": [], "truncated": False}
+
+
+async def test_input_is_read_or_not(connected: Connect, run: Run) -> None:
+    async with connected(max_input_bytes=300_000) as client:
+        done = await run(client, "wc -c", stdin="x" * 300_000)
+        assert done["stdout"]["text"].strip() == "300000"
+        assert (await run(client, "wc -c"))["stdout"]["text"].strip() == "0"
+        assert (await run(client, "exit 0", stdin="x" * 300_000))["process"]["exit_code"] == 0
+        result = await client.call_tool("run_command", {"argv": ["sh", "-c", "cat"], "stdin": "x" * 300_001})
+        assert result.is_error
+        assert "at most 300000 bytes" in result.content[0].text
+
+
+async def test_the_environment_is_the_operators(
+    connected: Connect, run: Run, inside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("API_TOKEN", "hush-hush")
+    monkeypatch.setenv("TZ", "UTC")
+    async with connected(inherit=("TZ",), environment={"A": "1"}, client_environment=("B",)) as client:
+        done = await run(client, "env; tr '\\0' '\\n' < /proc/$PPID/environ", env={"B": "2"})
+
+    lines = set(done["stdout"]["text"].splitlines())
+    assert lines - {"_=/usr/bin/env", "OLDPWD="} <= {"A=1", "B=2", "TZ=UTC", f"PWD={inside}", *PATHS}
+    assert "hush-hush" not in done["stdout"]["text"]
+
+
+PATHS = {
+    "PATH=/usr/local/bin:/usr/bin:/bin",
+    *(f"LD_LIBRARY_PATH={path}" for path in [os.environ.get("LD_LIBRARY_PATH")]),
+}
+
+
+async def test_streams_can_be_merged_in_the_order_of_writing(connected: Connect, run: Run) -> None:
+    async with connected() as client:
+        done = await run(client, "echo 1; echo 2 >&2; echo 3", merge_stderr=True)
+
+    assert done["stdout"]["text"] == "1\n2\n3\n"
+    assert done["stderr"]["bytes"] == 0
+
+
+async def test_progress_tells_the_last_line(connected: Connect) -> None:
+    async with connected(progress_interval=0.05) as client:
+        async with client.start_tool("run_command", {"argv": ["sh", "-c", "echo one; sleep 5"]}) as running:
+            async for progress in running:
+                assert (progress.progress, progress.message) == (4, "one")
+                break
+
+
+async def test_long_output_keeps_its_beginning_and_its_end(connected: Connect, run: Run) -> None:
+    async with connected(result_bytes=1024, log_bytes=4096) as client:
+        done = await run(client, "seq 1 20000")
+        out = done["stdout"]
+        text = "".join(f"{number}\n" for number in range(1, 20001))
+        head, note, tail = (
+            out["text"].partition("[")[0],
+            out["text"].split("\n[")[1].split("]\n")[0],
+            out["text"].rpartition("]\n")[2],
+        )
+
+        assert done["truncated"]
+        assert text.startswith(head)
+        assert text.endswith(tail)
+        assert 900 < len(head) + len(tail) <= 1024
+        assert out["omitted_bytes"] == len(text) - len(head) - len(tail)
+        assert out["omitted_lines"] == 20000 - head.count("\n") - tail.count("\n")
+        assert note.startswith(f"{out['omitted_bytes']} bytes with {out['omitted_lines']} line ends left out")
+
+        pages, start, skipped = "", 0, 0
+        while True:
+            page = await client.call_tool("read_output", {"id": done["process"]["id"], "start": start})
+            found = page.structured_content
+            pages += found["text"]
+            skipped += found["skipped_bytes"]
+            assert found["total"] == len(text)
+            start = found["next_start"]
+            if not found["truncated"]:
+                break
+        assert len(pages) + skipped == len(text)
+        assert 4096 <= len(pages) <= 6144
+        assert text.endswith(pages[2048:])
+        assert text.startswith(pages[:2048])
+
+
+async def test_a_flood_ends_the_command_and_fills_no_memory(connected: Connect, run: Run) -> None:
+    async with connected(max_output_bytes=2**20, log_bytes=4096, result_bytes=1024) as client:
+        done = await run(client, "yes flood")
+
+    assert done["process"]["status"] == "too_much_output"
+    assert done["process"]["signal"] == "SIGTERM"
+    assert done["stdout"]["bytes"] >= 2**20
+    assert len(done["stdout"]["text"]) < 1200
+
+
+async def test_a_command_that_takes_too_long_is_ended_even_where_it_ignores_sigterm(
+    connected: Connect, run: Run
+) -> None:
+    async with connected(grace=0.2) as client:
+        polite = await run(client, "echo a; exec sleep 60", timeout=0.2)
+        deaf = await run(client, "trap '' TERM HUP INT; echo b; while :; do sleep 60; done", timeout=0.2)
+
+    for done, number, text in ((polite, "SIGTERM", "a\n"), (deaf, "SIGKILL", "b\n")):
+        assert done["process"]["status"] == "timed_out"
+        assert done["process"]["signal"] == number
+        assert done["stdout"]["text"] == text
+
+
+async def test_the_time_that_is_asked_for_is_bounded(connected: Connect, run: Run) -> None:
+    async with connected(max_seconds=0.2, grace=0) as client:
+        assert (await run(client, "sleep 60", timeout=1000))["process"]["status"] == "timed_out"
+    async with connected(default_seconds=0.2, grace=0) as client:
+        assert (await run(client, "sleep 60"))["process"]["status"] == "timed_out"
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
+async def test_a_call_that_is_cancelled_ends_everything_it_has_started(
+    connected: Connect, inside: Path, revision: str
+) -> None:
+    script = (
+        "echo $$ > first; (trap '' TERM; sleep 60 & echo $! > second; wait) & setsid sh -c 'echo $$ > third; sleep 60'"
+    )
+    async with connected(revision=revision, grace=0.2) as client:
+        async with client.start_tool("run_command", {"argv": ["sh", "-c", script]}):
+            pids = [int(await written(inside / name)) for name in ("first", "second", "third")]
+            assert all(alive(pid) for pid in pids)
+
+        for pid in pids:
+            await gone(pid)
+
+
+async def test_what_a_command_leaves_behind_is_ended_with_it_daemons_too(
+    connected: Connect, run: Run, inside: Path
+) -> None:
+    script = """
+    sleep 60 &
+    (setsid sh -c 'echo $$ > daemon; trap "" TERM HUP; while :; do sleep 60; done' > /dev/null 2>&1 < /dev/null &)
+    while [ ! -s daemon ]; do :; done
+    """
+    async with connected(grace=0.2) as client:
+        done = await run(client, script)
+
+    assert done["process"]["status"] == "exited"
+    assert done["process"]["exit_code"] == 0
+    assert done["process"]["left_behind"] >= 2
+    assert not alive(int((inside / "daemon").read_text()))
+
+
+async def test_a_command_that_kills_its_warden_is_ended_all_the_same(
+    connected: Connect, run: Run, inside: Path
+) -> None:
+    async with connected(grace=0.2) as client:
+        done = await run(client, "sleep 60 & echo $$ $! > pids; kill -KILL $PPID; sleep 60")
+
+    assert done["process"]["status"] == "lost"
+    for pid in (inside / "pids").read_text().split():
+        await gone(int(pid))
+
+
+async def test_limits_hold_from_the_first_instruction(connected: Connect, run: Run) -> None:
+    limits = Limits(cpu_seconds=7, memory_bytes=2**30, file_bytes=2**20, open_files=40)
+    async with connected(limits=limits) as client:
+        done = await run(client, "ulimit -t; ulimit -v; ulimit -f; ulimit -n; ulimit -c; ulimit -Hn")
+        grown = await run(client, "trap '' XFSZ; head -c 2000000 /dev/zero > big; wc -c < big")
+
+    assert done["stdout"]["text"].split() == ["7", str(2**20), str(2**20 // 512), "40", "0", "40"]
+    assert grown["stdout"]["text"].strip() == str(2**20)
+
+
+async def test_processor_time_and_memory_run_out(connected: Connect, run: Run) -> None:
+    limits = Limits(cpu_seconds=1, memory_bytes=2**28)
+    async with connected(limits=limits, result_bytes=4096) as client:
+        spun = await run(client, "while :; do :; done")
+        grown = await run(client, "head -c 1000000000 /dev/zero | tail -c 900000000 | wc -c")
+
+    assert spun["process"]["signal"] == "SIGXCPU"
+    assert spun["process"]["cpu_seconds"] >= 0.9
+    assert grown["stdout"]["text"].strip() == "0"
+
+
+async def test_a_command_that_starts_too_many_processes_is_killed(connected: Connect, run: Run) -> None:
+    """A fork bomb of forty."""
+    script = "i=0; while [ $i -lt 40 ]; do sleep 60 & i=$((i+1)); done; wait"
+    async with connected(limits=Limits(processes=10)) as client:
+        done = await run(client, script)
+
+    # Where RLIMIT_NPROC counts (it does not for root), the shell itself gives up.
+    assert done["process"]["status"] in ("too_many_processes", "exited")
+    assert done["process"]["exit_code"] != 0
+
+
+async def test_no_privileges_are_gained(connected: Connect, run: Run) -> None:
+    for wanted in (True, False):
+        async with connected(no_new_privileges=wanted) as client:
+            done = await run(client, "grep NoNewPrivs /proc/self/status")
+        assert done["stdout"]["text"].split() == ["NoNewPrivs:", str(int(wanted))]
+
+
+async def test_signals_and_descriptors_are_as_a_program_expects_them(connected: Connect, run: Run) -> None:
+    async with connected() as client:
+        done = await run(
+            client, "grep -E 'Sig(Ign|Blk)' /proc/self/status; ls /proc/self/fd | tr '\\n' ' '; yes | head -1"
+        )
+
+    ignored, blocked = (line.split()[1] for line in done["stdout"]["text"].splitlines()[:2])
+    assert int(ignored, 16) == int(blocked, 16) == 0
+    assert done["stdout"]["text"].splitlines()[2].split()[:3] == ["0", "1", "2"]
+    assert len(done["stdout"]["text"].splitlines()[2].split()) <= 5
+
+
+async def test_a_server_that_is_killed_takes_its_commands_along(inside: Path) -> None:
+    """Over stdio, as a process of its own."""
+    plugin = inside.parent / "plugin.py"
+    plugin.write_text(
+        "from pathlib import Path\n"
+        "from mcptrio import hookimpl\n"
+        "from mcptrio_shell import Config, Rule, Shell\n"
+        "@hookimpl\n"
+        "def register_objects(register):\n"
+        f"    register(Shell(Config(folders=(Path({str(inside)!r}),), grace=0.2,\n"
+        "        allow=(Rule(argv=('sh', '-c'), rest=('*',), shell=True),))))\n"
+    )
+    script = "echo $PPID $$ > pids; setsid sh -c 'trap \"\" TERM; echo $$ > daemon; sleep 60; sleep 60'"
+    parts = ServerParts(plugins=[plugin])
+    with trio.fail_after(20):
+        async with open_served(parts, Case(revision="2025-11-25", transport="stdio")) as served:
+            async with served.connect() as client:
+                await client.call_tool("start_process", {"argv": ["sh", "-c", script]})
+                warden, shell = map(int, (await written(inside / "pids")).split())
+                daemon = int(await written(inside / "daemon"))
+                server = parent_of(warden)
+                os.kill(server, 9)
+                for pid in (shell, daemon, warden):
+                    await gone(pid)
