@@ -1,0 +1,105 @@
+"""What is served: skills, their files, and the folders these are in.
+
+Made by a look through the folders, read by the methods and resources. The one rule: a catalogue is a value. It never
+changes; a new look makes a new one.
+
+Source: SEP-2640, "Skill Entries" and "Directory Resources".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import field, frozen
+
+from .uris import MANIFEST, uri_of
+
+__all__ = ["Catalogue", "File", "Skill"]
+
+
+@frozen(kw_only=True)
+class File:
+    """A file of a skill."""
+
+    path: str
+    """Below the allowed folder: that of its skill, a slash, and its own."""
+    real: str
+    """Where it is, resolved."""
+    digest: str
+    size: int
+    mime_type: str
+    is_text: bool
+    fingerprint: tuple[int, ...] = field(repr=False)
+    """What tells one state of the file from the next."""
+    is_settled: bool = field(repr=False)
+    """Whether a change after it was read would show in the fingerprint: clocks of file systems are coarse."""
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+    @property
+    def uri(self) -> str:
+        return uri_of(self.path)
+
+
+@frozen(kw_only=True)
+class Skill:
+    """A skill and all of its files."""
+
+    path: str
+    frontmatter: Mapping[str, Any]
+    files: tuple[File, ...]
+    """In the order of their paths, SKILL.md included."""
+
+    @property
+    def uri(self) -> str:
+        return uri_of(f"{self.path}/{MANIFEST}")
+
+    @property
+    def manifest(self) -> File:
+        """SKILL.md."""
+        return next(file for file in self.files if file.path == f"{self.path}/{MANIFEST}")
+
+    def entry(self) -> dict[str, Any]:
+        """In wire form."""
+        return {
+            "uri": self.uri,
+            "frontmatter": dict(self.frontmatter),
+            "resources": [{"uri": file.uri, "digest": file.digest, "size": file.size} for file in self.files],
+        }
+
+
+@frozen(kw_only=True)
+class Catalogue:
+    """Everything that is served at one moment."""
+
+    skills: Mapping[str, Skill] = field(factory=dict)
+    """By URI, in the order of their paths."""
+    files: Mapping[str, File] = field(factory=dict)
+    """By path."""
+    folders: Mapping[str, tuple[str, ...]] = field(factory=dict)
+    """By path: the paths of what is in a folder. Above a skill, only what leads to skills."""
+    problems: tuple[str, ...] = ()
+    """What is not served, and why; one line each."""
+
+    @classmethod
+    def of(cls, skills: list[Skill], problems: list[str]) -> Catalogue:
+        """A catalogue of skills, each with a path of its own."""
+        skills.sort(key=lambda skill: skill.path)
+        files: dict[str, File] = {}
+        folders: dict[str, set[str]] = {}
+        for skill in skills:
+            files.update((file.path, file) for file in skill.files)
+            for file in skill.files:
+                path = file.path
+                while parent := path.rpartition("/")[0]:
+                    folders.setdefault(parent, set()).add(path)
+                    path = parent
+        return cls(
+            skills={skill.uri: skill for skill in skills},
+            files=files,
+            folders={path: tuple(sorted(children)) for path, children in folders.items()},
+            problems=tuple(problems),
+        )

@@ -1,0 +1,81 @@
+"""What the operator may set: ``[plugins.skills]`` in mcptrio.toml.
+
+Made by mcptrio from the table, or by an embedder. The one rule: what the extension limits, the operator can only limit
+further.
+
+Source: SEP-2640 (io.modelcontextprotocol/skills), "Limits".
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen
+from attrs.validators import and_, ge, instance_of, le
+
+__all__ = ["MOST_BYTES", "MOST_FILES", "Config"]
+
+MOST_FILES = 512
+MOST_BYTES = 16 * 1024 * 1024
+"""What every host accepts of one skill."""
+
+
+def _count(least: int, most: int) -> Any:
+    return and_(instance_of(int), ge(least), le(most))
+
+
+def _seconds(least: float, most: float) -> Any:
+    return and_(instance_of((int, float)), ge(least), le(most))
+
+
+@frozen(kw_only=True)
+class Config:
+    """The settings of the plugin. Sizes are bytes, times seconds."""
+
+    folders: tuple[Path, ...] = ()
+    """Absolute folders with skills: each folder below with a SKILL.md is one, and so is such a folder itself. Where two
+    have the same path below theirs, the first is served."""
+
+    ignore: tuple[str, ...] = (".*", "__pycache__", "*.pyc", "node_modules", "*~")
+    """Globs of names that are not served at any depth."""
+
+    max_files: int = field(default=MOST_FILES, validator=_count(1, MOST_FILES))
+    """Files of one skill, 1 to 512; a skill with more is not served."""
+
+    max_bytes: int = field(default=MOST_BYTES, validator=_count(1, MOST_BYTES))
+    """All files of one skill together, 1 to 16 MiB; a larger skill is not served."""
+
+    max_skills: int = field(default=1000, validator=_count(1, 100_000))
+    """Skills that are served, 1 to 100,000; the first in the order of their paths."""
+
+    max_visited: int = field(default=100_000, validator=_count(1, 10**7))
+    """Files and folders that are looked at, 1 to 10,000,000; what comes later is not served."""
+
+    max_depth: int = field(default=12, validator=_count(1, 64))
+    """Folders within folders, 1 to 64; what is deeper is not served."""
+
+    page_size: int = field(default=50, validator=_count(1, 1000))
+    """Skills on one page of ``skills/list``, 1 to 1000; a page with many files is shorter."""
+
+    watch_interval: float = field(default=2.0, validator=_seconds(0, 86_400))
+    """Between two looks for changes, 0 to 86,400; 0: only when a client asks."""
+
+    ttl: float = field(default=0.0, validator=_seconds(0, 10**7))
+    """For how long clients may keep what they got without asking again, 0 or more."""
+
+    public: bool = False
+    """Let shared caches keep it: everybody who may use this server may see the skills."""
+
+    def __attrs_post_init__(self) -> None:
+        folders = []
+        for path in self.folders:
+            text = os.path.expanduser(path)
+            if not os.path.isabs(text) or "\0" in text:
+                raise ValueError(f"folders: expected an absolute path, got {str(path)!r}")
+            folders.append(Path(os.path.normpath(text)))
+        object.__setattr__(self, "folders", tuple(dict.fromkeys(folders)))
+        for glob in self.ignore:
+            if not glob or "/" in glob:
+                raise ValueError(f"ignore: expected the glob of a name such as '*.pyc', got {glob!r}")

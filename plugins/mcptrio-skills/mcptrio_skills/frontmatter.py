@@ -1,0 +1,191 @@
+"""The front matter of a SKILL.md, as the JSON object that clients compare with the file.
+
+Called when the folders are looked through. The one rule: hosts read the same text with a YAML 1.2 parser and compare
+field by field, so a scalar becomes here what the core schema of YAML 1.2 makes of it (``yes`` is a text, a date is one,
+``012`` is twelve); and what JSON or another parser would read differently is refused.
+
+PyYAML parses; of its loaders only the composer is used, so nothing is ever constructed. Its resolvers are those of
+YAML 1.1 and are replaced by the core schema's.
+
+Source: YAML 1.2.2, 10.3 "Core Schema"; Agent Skills specification, "Frontmatter"; SEP-2640, "Frontmatter".
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from yaml.nodes import MappingNode, Node
+
+__all__ = ["BadSkill", "check_name", "read_frontmatter"]
+
+MOST_BYTES = 64 * 1024
+MOST_NODES = 5000
+MOST_DEPTH = 32
+"""Of the front matter."""
+
+_BLOCK = re.compile(rb"\A(?:\xef\xbb\xbf)?---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
+_NAME = re.compile(r"(?!.*--)[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
+_LARGEST = 2**53 - 1
+_DESCRIPTION = 1024
+_COMPATIBILITY = 500
+
+_TAG = "tag:yaml.org,2002:"
+_CORE: tuple[tuple[str, str, str], ...] = (
+    ("null", r"~|null|Null|NULL|", "~nN"),
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", "-+0123456789"),
+    (
+        "float",
+        r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+        "-+.0123456789",
+    ),
+)
+"""Tag, what it looks like, and how it may begin."""
+
+
+class BadSkill(Exception):
+    """A folder that looks like a skill and cannot be served; the message says why."""
+
+
+def read_frontmatter(data: bytes) -> dict[str, Any]:
+    """The front matter of a SKILL.md.
+
+    Raises:
+        BadSkill: there is none, or it is not what the Agent Skills specification asks for.
+    """
+    block = _BLOCK.match(data)
+    if block is None:
+        raise BadSkill("expected SKILL.md to begin with front matter between two lines of '---'")
+    if len(block[1]) > MOST_BYTES:
+        raise BadSkill(f"expected front matter of at most {MOST_BYTES} bytes, got {len(block[1])}")
+    try:
+        text = block[1].decode()
+    except UnicodeDecodeError as error:
+        raise BadSkill(f"expected SKILL.md in UTF-8, got byte {error.object[error.start]:#x}") from error
+    value = _parse(text)
+    if not isinstance(value, dict):
+        raise BadSkill("expected front matter with fields, got something else")
+    _check_text(value, "description", _DESCRIPTION)
+    _check_text(value, "name", 64)
+    if "compatibility" in value:
+        _check_text(value, "compatibility", _COMPATIBILITY)
+    return value
+
+
+def check_name(frontmatter: dict[str, Any], folder: str) -> None:
+    """
+    Raises:
+        BadSkill: the name breaks the rules for names, or is not that of the folder.
+    """
+    name = frontmatter["name"]
+    if not _NAME.fullmatch(name):
+        raise BadSkill(f"name: expected a-z, 0-9 and single hyphens inside, 1 to 64 characters, got {name[:80]!r}")
+    if name != folder:
+        raise BadSkill(f"name: expected that of the folder, {folder!r}, got {name!r}")
+
+
+def _check_text(value: dict[str, Any], key: str, longest: int) -> None:
+    text = value.get(key)
+    if not isinstance(text, str) or not text.strip() or len(text) > longest:
+        got = f"{len(text)} characters" if isinstance(text, str) else "none" if text is None else repr(text)[:80]
+        raise BadSkill(f"{key}: expected a text of 1 to {longest} characters, got {got}")
+
+
+def _parse(text: str) -> Any:
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  as PyYAML has it
+
+    for name, pattern, begins in _CORE:
+        # An empty scalar begins with nothing, which PyYAML writes so.
+        first = [*begins, ""] if name == "null" else list(begins)
+        Loader.add_implicit_resolver(f"{_TAG}{name}", re.compile(rf"(?:{pattern})\Z"), first)
+    try:
+        _check_events(yaml.parse(text, Loader=Loader))
+        node = yaml.compose(text, Loader=Loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        # The first line of the file is the one with the dashes.
+        where = f" @ line {mark.line + 2}" if mark is not None else ""
+        raise BadSkill(f"expected YAML, got {getattr(error, 'problem', None) or 'something else'}{where}") from error
+    return _read(node) if node is not None else None
+
+
+def _check_events(events: Any) -> None:
+    """Before anything is built: neither deep nor long, and nothing that stands for something else.
+
+    The composer and every reader after it recurse; and a few aliases of aliases are gigabytes of JSON.
+    """
+    depth = 0
+    for number, event in enumerate(events):
+        kind = type(event).__name__
+        depth += kind.endswith("StartEvent") - kind.endswith("EndEvent")
+        # A stream and a document are around it.
+        if depth > MOST_DEPTH + 2 or number > 2 * MOST_NODES:
+            raise BadSkill(f"expected front matter of at most {MOST_NODES} values, {MOST_DEPTH} deep, got more")
+        if kind == "AliasEvent":
+            raise BadSkill(f"expected no aliases in front matter, got *{event.anchor} @ line {_line(event)}")
+
+
+def _read(node: Node) -> Any:
+    """From nodes to JSON values."""
+    from yaml.nodes import MappingNode, ScalarNode, SequenceNode
+
+    kind = node.tag.removeprefix(_TAG)
+    if isinstance(node, MappingNode) and kind == "map":
+        return _mapping(node)
+    if isinstance(node, SequenceNode) and kind == "seq":
+        return [_read(item) for item in node.value]
+    if isinstance(node, ScalarNode) and kind in _SCALARS:
+        try:
+            return _SCALARS[kind](node.value)
+        except ValueError as error:
+            raise BadSkill(f"{error} @ line {_line(node)}") from error
+    raise BadSkill(f"expected plain values in front matter, got the tag {node.tag!r} @ line {_line(node)}")
+
+
+def _mapping(node: MappingNode) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key_node, value_node in node.value:
+        key = _read(key_node)
+        if not isinstance(key, str):
+            raise BadSkill(f"expected texts as keys, got {key!r}, which needs quotes @ line {_line(key_node)}")
+        if key in found:
+            raise BadSkill(f"expected each key once, got {key!r} again @ line {_line(key_node)}")
+        found[key] = _read(value_node)
+    return found
+
+
+def _integer(text: str) -> int:
+    if text.startswith(("0o", "0x")):
+        value = int(text[2:], 8 if text[1] == "o" else 16)
+    else:
+        value = int(text)
+    if abs(value) > _LARGEST:
+        raise ValueError(f"expected an integer within 2^53, or quotes, got {text[:40]}")
+    return value
+
+
+def _float(text: str) -> float:
+    value = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+    if not math.isfinite(value):
+        raise ValueError(f"expected a finite number, or quotes, got {text[:40]}")
+    return value
+
+
+_SCALARS: dict[str, Callable[[str], Any]] = {
+    "null": lambda text: None,
+    "bool": lambda text: text.lower() == "true",
+    "int": _integer,
+    "float": _float,
+    "str": str,
+}
+
+
+def _line(node: Any) -> int:
+    return int(node.start_mark.line) + 2

@@ -1,0 +1,63 @@
+"""Pages of a sorted list, and the cursors between them.
+
+Used by the methods that list. The one rule: a cursor holds the last key that was shown, so it means the same on every
+replica, and after the list has changed.
+
+Source: MCP 2026-07-28, server/utilities/pagination.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Any
+
+from mcptrio import InvalidParams
+
+__all__ = ["decode_cursor", "encode_cursor", "text_param"]
+
+_LONGEST = 16_384
+
+
+def text_param(params: dict[str, Any], name: str) -> str:
+    """A parameter that must be there.
+
+    Raises:
+        InvalidParams: it is not, or is no text.
+    """
+    value = params.get(name)
+    if not isinstance(value, str) or len(value) > _LONGEST:
+        raise InvalidParams(f"expected a text of at most {_LONGEST} characters @ $.{name}")
+    return value
+
+
+def encode_cursor(kind: str, key: str) -> str:
+    """The cursor after a key.
+
+    Args:
+        kind: names the list, so that a cursor of another one is refused.
+    """
+    return base64.urlsafe_b64encode(f"{kind}\0{key}".encode()).decode().rstrip("=")
+
+
+def decode_cursor(kind: str, params: dict[str, Any], keys: Sequence[str]) -> int:
+    """Where a page begins.
+
+    Raises:
+        InvalidParams: not a cursor of this list.
+    """
+    cursor = params.get("cursor")
+    if cursor is None:
+        return 0
+    wrong = InvalidParams("expected a cursor given by this list @ $.cursor")
+    if not isinstance(cursor, str) or len(cursor) > _LONGEST:
+        raise wrong
+    try:
+        text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
+    except (binascii.Error, ValueError):
+        raise wrong from None
+    found, separator, last = text.partition("\0")
+    if found != kind or not separator:
+        raise wrong
+    return sum(key <= last for key in keys)

@@ -1,0 +1,262 @@
+"""The methods of the extension, the resources, and the lifespan that keeps both true.
+
+Marked for mcptrio, registered by the plugin. The one rule: before an entry is given the folders are looked at, and a
+file is read when it is asked for; so what a client compares is as old as its question.
+
+Source: SEP-2640 (io.modelcontextprotocol/skills); MCP 2026-07-28, server/resources.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from typing import Any, Protocol
+
+import trio
+from attrs import field, frozen
+from trio.from_thread import check_cancelled
+
+from mcptrio import (
+    Blob,
+    BlobResourceContents,
+    InvalidParams,
+    ReadResourceResult,
+    ResourceNotFound,
+    TextResourceContents,
+    completion,
+    hookimpl,
+    method,
+    resource,
+)
+
+from .catalogue import Catalogue, File
+from .config import Config
+from .opening import read_all
+from .paging import decode_cursor, encode_cursor, text_param
+from .shelf import Shelf
+from .uris import TEMPLATE, uri_of
+
+__all__ = ["EXTENSION", "Skills"]
+
+EXTENSION = "io.modelcontextprotocol/skills"
+
+_DIRECTORY = "inode/directory"
+_COMPLETE = {"resultType": "complete"}
+"""Required of each result of the extension; in older revisions a member that nobody reads."""
+_MOST_ROWS = 5000
+"""Files on one page of skills: about a megabyte."""
+_CHILDREN = 1000
+"""Entries on one page of a folder."""
+_COMPLETED = 1000
+
+_log = logging.getLogger("mcptrio_skills")
+
+
+class _Host(Protocol):
+    """What the lifespan needs of the server."""
+
+    def add_resource(self, function: Callable[..., Any], uri: str, **options: Any) -> str: ...
+    def remove_resource(self, uri: str) -> bool: ...
+    def notify_resource_updated(self, uri: str) -> None: ...
+
+
+@frozen
+class Skills:
+    """The skills of one configuration."""
+
+    config: Config
+    _shelf: Shelf = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "_shelf", Shelf(self.config))
+
+    @hookimpl
+    def register_extensions(self, register: Callable[[str, Mapping[str, Any]], None]) -> None:
+        """Advertise the extension."""
+        register(EXTENSION, {"directoryRead": True})
+
+    @hookimpl
+    def lifespan(self, server: _Host) -> AbstractAsyncContextManager[None]:
+        """The first look before anybody asks, and each SKILL.md in the list of resources while the server is open."""
+        return self._open(server)
+
+    @hookimpl
+    def background(self, server: _Host) -> list[Callable[[], Awaitable[None]]]:
+        """Watch for changes."""
+        return [self._watch]
+
+    @method("skills/list", capability=EXTENSION)
+    async def list_skills(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The entries of the skills, in the order of their URIs."""
+        catalogue = await self._shelf.refresh()
+        uris = sorted(catalogue.skills)
+        start = decode_cursor("skills", params, uris)
+        page: list[str] = []
+        rows = 0
+        for uri in uris[start : start + self.config.page_size]:
+            rows += len(catalogue.skills[uri].files)
+            if page and rows > _MOST_ROWS:
+                break
+            page.append(uri)
+        result: dict[str, Any] = {"skills": [catalogue.skills[uri].entry() for uri in page], **self._caching()}
+        if start + len(page) < len(uris):
+            result["nextCursor"] = encode_cursor("skills", page[-1])
+        return result
+
+    @method("skills/get", capability=EXTENSION)
+    async def get_skill(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The entry of one skill."""
+        uri = text_param(params, "uri")
+        catalogue = await self._shelf.refresh()
+        skill = catalogue.skills.get(uri)
+        if skill is None:
+            raise InvalidParams(f"no skill is served at {uri[:200]}", data={"uri": uri})
+        return {"skill": skill.entry(), **self._caching()}
+
+    @method("resources/directory/read", capability=EXTENSION)
+    async def read_directory(self, params: dict[str, Any]) -> dict[str, Any]:
+        """What is in one folder, not deeper."""
+        uri = text_param(params, "uri")
+        catalogue = await self._shelf.refresh()
+        path = next((path for path in catalogue.folders if uri_of(path) == uri), None)
+        if path is None:
+            raise InvalidParams(f"expected the URI of a folder that is served, got {uri[:200]}", data={"uri": uri})
+        children = catalogue.folders[path]
+        start = decode_cursor(uri, params, children)
+        page = children[start : start + _CHILDREN]
+        result: dict[str, Any] = {**_COMPLETE, "resources": [_child(catalogue, child) for child in page]}
+        if start + len(page) < len(children):
+            result["nextCursor"] = encode_cursor(uri, page[-1])
+        return result
+
+    @resource(TEMPLATE, name="skill-files", title="Files of skills")
+    async def file(self, path: str) -> ReadResourceResult:
+        """A file of a skill: its instructions (SKILL.md) or what they refer to; or a folder, as the URIs in it."""
+        return await self._read(path)
+
+    @completion(TEMPLATE, "path")
+    async def complete(self, value: str) -> list[str]:
+        """The paths that go on from ``value``."""
+        paths = self._shelf.catalogue.files
+        return [path for path in paths if path.startswith(value)][:_COMPLETED]
+
+    # What they do
+
+    async def _read(self, path: str) -> ReadResourceResult:
+        catalogue = self._shelf.catalogue
+        if path not in catalogue.files and path not in catalogue.folders:
+            catalogue = await self._shelf.refresh()
+        caching = {"ttl_ms": round(self.config.ttl * 1000), "cache_scope": self._scope()}
+        if path in catalogue.folders:
+            uris = "\n".join(uri_of(child) for child in catalogue.folders[path])
+            listing = TextResourceContents(uri=uri_of(path), mime_type=_DIRECTORY, text=uris)
+            return ReadResourceResult(contents=(listing,), **caching)
+        file = catalogue.files.get(path)
+        if file is None:
+            raise ResourceNotFound(uri_of(path))
+        try:
+            data = await self._shelf.run(partial(self._content, file))
+        except OSError as error:
+            _log.info("%s cannot be read any more: %s", path, error)
+            raise ResourceNotFound(file.uri) from error
+        return ReadResourceResult(contents=(_contents(file, data),), **caching)
+
+    def _content(self, file: File) -> bytes:
+        data, _ = read_all(file.real, self.config.max_bytes, check_cancelled)
+        if len(data) > self.config.max_bytes:
+            raise OSError(f"it has grown beyond {self.config.max_bytes} bytes")
+        return data
+
+    def _scope(self) -> Any:
+        return "public" if self.config.public else "private"
+
+    def _caching(self) -> dict[str, Any]:
+        return {**_COMPLETE, "ttlMs": round(self.config.ttl * 1000), "cacheScope": self._scope()}
+
+    # While the server is open
+
+    @asynccontextmanager
+    async def _open(self, server: _Host) -> AsyncIterator[None]:
+        listed: set[str] = set()
+
+        def changed(before: Catalogue, after: Catalogue) -> None:
+            self._relist(server, listed, before, after)
+            for path in before.files.keys() | after.files.keys():
+                if _state(before, path) != _state(after, path):
+                    server.notify_resource_updated(uri_of(path))
+
+        self._shelf.changed = changed
+        if not self.config.folders:
+            _log.warning('no skill is served: set folders = ["/absolute/path"] in [plugins.skills] of mcptrio.toml')
+        await self._shelf.refresh()
+        try:
+            yield
+        finally:
+            for uri in listed:
+                server.remove_resource(uri)
+
+    def _relist(self, server: _Host, listed: set[str], before: Catalogue, after: Catalogue) -> None:
+        """Have each SKILL.md listed as the catalogue has it. In its order: all of them anew if one has changed."""
+        if listed and _shown(before) == _shown(after):
+            return
+        for uri in listed:
+            server.remove_resource(uri)
+        listed.clear()
+        for uri, skill in after.skills.items():
+            manifest = skill.manifest
+            try:
+                server.add_resource(
+                    partial(self._read, manifest.path),
+                    uri,
+                    name=skill.frontmatter["name"],
+                    description=skill.frontmatter["description"],
+                    mime_type=manifest.mime_type,
+                    size=manifest.size,
+                )
+            except ValueError as error:
+                _log.warning("%s is not listed: %s", uri, error)
+            else:
+                listed.add(uri)
+
+    async def _watch(self) -> None:
+        interval = self.config.watch_interval or math.inf
+        while True:
+            await trio.sleep(interval)
+            await self._shelf.refresh()
+
+
+def _state(catalogue: Catalogue, path: str) -> str | None:
+    file = catalogue.files.get(path)
+    return file.digest if file is not None else None
+
+
+def _shown(catalogue: Catalogue) -> list[tuple[Any, ...]]:
+    """What the list of resources says of the skills."""
+    return [(uri, skill.frontmatter["description"], skill.manifest.size) for uri, skill in catalogue.skills.items()]
+
+
+def _child(catalogue: Catalogue, path: str) -> dict[str, Any]:
+    """A file or folder as the resource it is, in wire form."""
+    uri = uri_of(path)
+    file = catalogue.files.get(path)
+    if file is None:
+        return {"uri": uri, "name": path.rpartition("/")[2], "mimeType": _DIRECTORY}
+    skill = catalogue.skills.get(uri)
+    child: dict[str, Any] = {"uri": uri, "name": file.name, "mimeType": file.mime_type, "size": file.size}
+    if skill is not None:
+        child |= {"name": skill.frontmatter["name"], "description": skill.frontmatter["description"]}
+    return child
+
+
+def _contents(file: File, data: bytes) -> TextResourceContents | BlobResourceContents:
+    if file.is_text:
+        try:
+            return TextResourceContents(uri=file.uri, mime_type=file.mime_type, text=data.decode())
+        except UnicodeDecodeError:
+            pass  # it has become something else since the last look
+    contents = Blob(data, file.mime_type).contents(file.uri)
+    assert isinstance(contents, BlobResourceContents)
+    return contents

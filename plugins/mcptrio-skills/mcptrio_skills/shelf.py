@@ -1,0 +1,68 @@
+"""The catalogue as it is now, and whoever wants to know when it is another.
+
+Held by the plugin's object, used by the methods, the resources and the watcher. The one rule: one look at a time, in a
+thread of ours; whoever asks while one runs waits for the next, so what is answered was true after it was asked.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+import trio
+from attrs import define, field
+from trio.from_thread import check_cancelled
+
+from .catalogue import Catalogue
+from .config import Config
+from .looking import Look
+
+__all__ = ["Shelf"]
+
+_log = logging.getLogger("mcptrio_skills")
+
+_THREADS = 4
+
+T = TypeVar("T")
+
+
+@define
+class Shelf:
+    """What is served. Empty until the first look."""
+
+    config: Config
+    catalogue: Catalogue = field(init=False, factory=Catalogue)
+    changed: Callable[[Catalogue, Catalogue], None] = field(init=False, default=lambda before, after: None)
+    """Told of the catalogue before and after, whenever they differ."""
+    _looking: trio.Lock = field(init=False, factory=trio.Lock)
+    _looks: int = field(init=False, default=0)
+    """Looks begun."""
+    _done: int = field(init=False, default=0)
+    """The last one that is over."""
+    _threads: trio.CapacityLimiter = field(init=False, factory=lambda: trio.CapacityLimiter(_THREADS))
+
+    async def refresh(self) -> Catalogue:
+        """Look at the folders, and give what is there. Looks that would only repeat each other are one."""
+        asked = self._looks
+        async with self._looking:
+            if self._done <= asked:
+                self._looks += 1
+                look = Look(self.config, self.catalogue, check_cancelled)
+                # Nothing of ours is changed in the thread; one that hangs in a mount is left to itself.
+                after = await self.run(look.look)
+                self._done = self._looks
+                self._take(after)
+        return self.catalogue
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Run something in a thread of ours; one that is cancelled ends as soon as the system lets it."""
+        return await trio.to_thread.run_sync(work, limiter=self._threads, abandon_on_cancel=True)
+
+    def _take(self, after: Catalogue) -> None:
+        before, self.catalogue = self.catalogue, after
+        for problem in after.problems:
+            if problem not in before.problems:
+                _log.warning("not served: %s", problem)
+        if (before.skills, before.files) != (after.skills, after.files):
+            self.changed(before, after)

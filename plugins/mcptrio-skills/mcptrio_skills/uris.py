@@ -1,0 +1,25 @@
+"""From the path of a skill's file to its URI.
+
+Called by the catalogue. The one rule: a path is the names below an allowed folder, joined by slashes; its URI is the
+same with what a URI cannot hold percent-encoded, so there is one URI for each path.
+
+Source: SEP-2640, "Resource Mapping"; RFC 3986, 3.2.2 (the first segment is a reg-name) and 3.3.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+__all__ = ["MANIFEST", "SCHEME", "TEMPLATE", "uri_of"]
+
+SCHEME = "skill://"
+TEMPLATE = "skill://{+path}"
+MANIFEST = "SKILL.md"
+
+_UNRESERVED = "-._~!$&'()*+,;="
+
+
+def uri_of(path: str) -> str:
+    """The URI of a file or folder."""
+    first, slash, rest = path.partition("/")
+    return f"{SCHEME}{quote(first, safe=_UNRESERVED)}{slash}{quote(rest, safe=f'{_UNRESERVED}:@/')}"

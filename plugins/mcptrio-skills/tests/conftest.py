@@ -1,0 +1,31 @@
+"""Real folders with real skills."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+__all__ = ["shelf", "write_skill"]
+
+
+def write_skill(folder: Path, name: str | None = None, text: str = "# Instructions\n", **fields: str) -> Path:
+    """Write a SKILL.md, and return its folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = {"name": name or folder.name, "description": "What it is for.", **fields}
+    matter = "".join(f"{key}: {value}\n" for key, value in lines.items())
+    (folder / "SKILL.md").write_text(f"---\n{matter}---\n{text}")
+    return folder
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Path:
+    """A folder with a skill by itself, one with folders, and one in a skill."""
+    folder = tmp_path / "shelf"
+    write_skill(folder / "git-workflow")
+    pdf = write_skill(folder / "acme" / "pdf", license="MIT", metadata='{version: "2.1.0", since: 2026-01-02}')
+    (pdf / "references" / "deep").mkdir(parents=True)
+    (pdf / "references" / "FORMS.md").write_text("# Forms\r\n")
+    (pdf / "references" / "deep" / "a b%.png").write_bytes(b"\x89PNG\0\xff")
+    write_skill(pdf / "nested")
+    return folder

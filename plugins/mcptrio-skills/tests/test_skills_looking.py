@@ -1,0 +1,197 @@
+"""From folders to a catalogue: what is served, and what is not."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcptrio_skills.catalogue import Catalogue
+from mcptrio_skills.config import Config
+from mcptrio_skills.looking import Look
+from mcptrio_skills.uris import uri_of
+
+from .conftest import write_skill
+
+
+def look(*folders: Path, before: Catalogue | None = None, **settings: Any) -> Catalogue:
+    return Look(Config(folders=folders, **settings), before or Catalogue(), lambda: None).look()
+
+
+def test_a_skill_has_all_of_its_files(shelf: Path) -> None:
+    catalogue = look(shelf)
+
+    assert list(catalogue.skills) == [
+        "skill://acme/pdf/SKILL.md",
+        "skill://acme/pdf/nested/SKILL.md",
+        "skill://git-workflow/SKILL.md",
+    ]
+    entry = catalogue.skills["skill://acme/pdf/SKILL.md"].entry()
+    assert entry["frontmatter"] == {
+        "name": "pdf",
+        "description": "What it is for.",
+        "license": "MIT",
+        "metadata": {"version": "2.1.0", "since": "2026-01-02"},
+    }
+    assert [row["uri"].removeprefix("skill://acme/pdf/") for row in entry["resources"]] == [
+        "SKILL.md",
+        "nested/SKILL.md",
+        "references/FORMS.md",
+        "references/deep/a%20b%25.png",
+    ]
+    data = (shelf / "acme/pdf/references/FORMS.md").read_bytes()
+    assert entry["resources"][2]["digest"] == f"sha256:{hashlib.sha256(data).hexdigest()}"
+    assert entry["resources"][2]["size"] == len(data)
+    assert not catalogue.problems
+    assert [file.mime_type for file in catalogue.files.values()][:4] == ["text/markdown"] * 3 + ["image/png"]
+
+
+def test_folders_hold_what_leads_to_skills(shelf: Path) -> None:
+    (shelf / "acme" / "README.md").write_text("not of a skill")
+    folders = look(shelf).folders
+
+    assert folders["acme"] == ("acme/pdf",)
+    assert folders["acme/pdf"] == ("acme/pdf/SKILL.md", "acme/pdf/nested", "acme/pdf/references")
+    assert folders["acme/pdf/references"] == ("acme/pdf/references/FORMS.md", "acme/pdf/references/deep")
+
+
+def test_an_allowed_folder_may_be_a_skill_itself(shelf: Path) -> None:
+    assert list(look(shelf / "git-workflow").skills) == ["skill://git-workflow/SKILL.md"]
+
+
+def test_a_uri_holds_what_a_uri_may() -> None:
+    assert uri_of("a b:c@d/e:f@g?#%é") == "skill://a%20b%3Ac%40d/e:f@g%3F%23%25%C3%A9"
+
+
+def test_some_names_are_not_served(shelf: Path) -> None:
+    skill = shelf / "git-workflow"
+    for name in (".env", "x.pyc", "x~", "__pycache__/x", ".git/config"):
+        (skill / name).parent.mkdir(exist_ok=True)
+        (skill / name).write_text("secret")
+    write_skill(shelf / ".hidden" / "other")
+    os.mkdir(os.fsencode(shelf) + b"/git-workflow/\xff")
+
+    assert len(look(shelf).skills["skill://git-workflow/SKILL.md"].files) == 1
+    assert len(look(shelf).skills) == 3
+    assert len(look(shelf, ignore=()).skills["skill://git-workflow/SKILL.md"].files) == 6
+
+
+def test_links_are_judged_by_where_they_lead(shelf: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.md"
+    secret.write_text("secret")
+    (shelf / "git-workflow" / "inside.md").symlink_to(shelf / "acme/pdf/references/FORMS.md")
+    (shelf / "linked").symlink_to(shelf / "acme" / "pdf" / "nested")
+    good = look(shelf)
+    assert good.files["git-workflow/inside.md"].size == len("# Forms\r\n")
+    assert good.problems == ("linked: name: expected that of the folder, 'linked', got 'nested'",)
+
+    for target in (secret, tmp_path / "none", Path("/etc/passwd")):
+        (shelf / "git-workflow" / "out.md").symlink_to(target)
+        bad = look(shelf)
+        assert "skill://git-workflow/SKILL.md" not in bad.skills
+        assert "git-workflow: git-workflow/out.md: expected a file in the allowed folders, got something else" in (
+            bad.problems
+        )
+        (shelf / "git-workflow" / "out.md").unlink()
+    (shelf / "git-workflow" / "around").symlink_to(shelf)
+    assert any("leads back to a folder around it" in problem for problem in look(shelf).problems)
+    (shelf / "out").symlink_to(tmp_path)
+    assert not any(path.startswith("out/") for path in look(shelf).files)
+
+
+def test_what_is_no_file_is_not_waited_for(shelf: Path) -> None:
+    os.mkfifo(shelf / "git-workflow" / "pipe")
+
+    catalogue = look(shelf)
+
+    assert len(catalogue.skills) == 2
+    assert "no regular file" in catalogue.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"max_files": 3}, "acme/pdf: expected at most 3 files, got 4"),
+        ({"max_bytes": 150}, "acme/pdf: expected at most 150 bytes, got 203"),
+        ({"max_bytes": 30}, "git-workflow: expected at most 30 bytes, got 71"),
+        ({"max_skills": 1}, "there are 1 skills already"),
+        ({"max_depth": 2}, "it is more than 2 folders deep"),
+        ({"max_visited": 3}, "more than 3 files and folders"),
+    ],
+)
+def test_bounds(shelf: Path, settings: dict[str, Any], problem: str) -> None:
+    catalogue = look(shelf, **settings)
+
+    assert any(problem in each for each in catalogue.problems), catalogue.problems
+    for skill in catalogue.skills.values():
+        assert len(skill.files) <= settings.get("max_files", 512)
+
+
+@pytest.mark.parametrize("settings", [{"max_files": 513}, {"folders": (Path("x"),)}, {"ignore": ("a/b",)}, {"ttl": -1}])
+def test_settings_have_ranges(settings: dict[str, Any]) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        Config(**settings)
+
+
+def test_a_skill_that_cannot_be_served_leaves_the_others(shelf: Path) -> None:
+    (shelf / "git-workflow" / "SKILL.md").write_text("no front matter")
+    write_skill(shelf / "Bad_Name")
+    write_skill(shelf / "other", name="different")
+
+    catalogue = look(shelf)
+
+    assert len(catalogue.skills) == 2
+    assert [problem.partition(":")[0] for problem in catalogue.problems] == ["Bad_Name", "git-workflow", "other"]
+
+
+def test_of_two_folders_the_first_has_a_path(shelf: Path, tmp_path: Path) -> None:
+    """Also where one would be in the other: their files would be mixed."""
+    second = tmp_path / "second"
+    for path in ("git-workflow", "acme", "acme/pdf/more", "fresh"):
+        write_skill(second / path)
+
+    catalogue = look(shelf, second, tmp_path / "none")
+
+    assert [uri for uri in catalogue.skills if uri not in look(shelf).skills] == ["skill://fresh/SKILL.md"]
+    assert sorted(problem.partition(":")[0] for problem in catalogue.problems) == [
+        str(tmp_path / "none"),
+        "acme",
+        "acme/pdf/more",
+        "git-workflow",
+    ]
+
+
+def test_what_has_not_changed_is_not_read_again(shelf: Path) -> None:
+    file = shelf / "git-workflow" / "SKILL.md"
+    first = look(shelf)
+    assert not first.files["git-workflow/SKILL.md"].is_settled
+
+    for path in shelf.rglob("*"):
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+    # Its change time is young, and cannot be set: a change in the same tick could not be told.
+    second = look(shelf, before=first)
+    assert not second.files["git-workflow/SKILL.md"].is_settled
+    file.write_bytes(file.read_bytes().replace(b"it is", b"it\xc2\xb4s"))
+    third = look(shelf, before=second)
+    assert third.skills["skill://git-workflow/SKILL.md"].frontmatter["description"] == "What it´s for."
+    assert third.files["acme/pdf/SKILL.md"] == second.files["acme/pdf/SKILL.md"]
+
+
+def test_a_settled_file_is_taken_as_it_was(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mcptrio_skills import looking
+
+    monkeypatch.setattr(looking, "_SETTLED", -1.0)
+    first = look(shelf)
+    opened: list[str] = []
+    real = looking.read_all
+    monkeypatch.setattr(looking, "read_all", lambda path, *rest: (opened.append(path), real(path, *rest))[1])
+
+    second = look(shelf, before=first)
+    (shelf / "git-workflow" / "new.md").write_text("new")
+    third = look(shelf, before=second)
+
+    assert second == first
+    assert opened == [str(shelf / "git-workflow" / "new.md")]
+    assert len(third.files) == len(first.files) + 1

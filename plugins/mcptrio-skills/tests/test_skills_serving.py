@@ -1,0 +1,258 @@
+"""The plugin in a server, over a channel: what a client sees."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import logging
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import mcptrio_skills
+import pytest
+import trio
+from mcptrio_skills import Config, Skills
+from mcptrio_skills.serving import EXTENSION
+
+from mcptrio import BlobResourceContents, Change, Client, MCPError, Server, TextResourceContents, connect
+
+from .conftest import write_skill
+
+
+@asynccontextmanager
+async def connected(*folders: Path, revision: str | None = None, **settings: Any) -> AsyncIterator[Client]:
+    config = Config(**{"folders": folders, "watch_interval": 0.02, **settings})
+    with trio.fail_after(15):
+        async with connect(Server(plugins=[Skills(config)]), revision=revision) as client:
+            yield client
+
+
+async def uris(client: Client) -> list[str]:
+    return [skill["uri"] for skill in (await client.request("skills/list", {}))["skills"]]
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_a_host_lists_gets_reads_and_verifies(shelf: Path, revision: str) -> None:
+    async with connected(shelf, revision=revision, ttl=60, public=True) as client:
+        listing = await client.request("skills/list", {})
+        assert (listing["ttlMs"], listing["cacheScope"], listing["resultType"]) == (60_000, "public", "complete")
+        assert "nextCursor" not in listing
+        for skill in listing["skills"]:
+            got = await client.request("skills/get", {"uri": skill["uri"]})
+            assert got["skill"] == skill
+            assert (got["ttlMs"], got["cacheScope"]) == (60_000, "public")
+            for row in skill["resources"]:
+                [contents] = (await client.read_resource(row["uri"])).contents
+                assert contents.uri == row["uri"]
+                if isinstance(contents, TextResourceContents):
+                    data = contents.text.encode()
+                else:
+                    assert isinstance(contents, BlobResourceContents)
+                    data = base64.b64decode(contents.blob)
+                assert len(data) == row["size"]
+                assert f"sha256:{hashlib.sha256(data).hexdigest()}" == row["digest"]
+
+
+async def test_the_extension_and_resources_are_advertised(shelf: Path) -> None:
+    async with connected(shelf) as client:
+        assert client.capabilities.extensions == {EXTENSION: {"directoryRead": True}}
+        assert client.capabilities.resources is not None
+        listed = {resource.uri: resource async for resource in client.resources()}
+        [template] = [template async for template in client.resource_templates()]
+
+    assert list(listed) == sorted(listed)
+    assert len(listed) == 3
+    pdf = listed["skill://acme/pdf/SKILL.md"]
+    assert (pdf.name, pdf.description, pdf.mime_type) == ("pdf", "What it is for.", "text/markdown")
+    assert pdf.size == (shelf / "acme/pdf/SKILL.md").stat().st_size
+    assert template.uri_template == "skill://{+path}"
+
+
+async def test_pages(shelf: Path) -> None:
+    async with connected(shelf, page_size=1) as client:
+        found: list[str] = []
+        params: dict[str, Any] = {}
+        while True:
+            page = await client.request("skills/list", params)
+            found += [skill["uri"] for skill in page["skills"]]
+            if "nextCursor" not in page:
+                break
+            params = {"cursor": page["nextCursor"]}
+        assert found == sorted(found)
+        assert len(found) == 3
+        for cursor in ("x", "", 5, "AAAA", "x" * 20_000):
+            for method, more in (("skills/list", {}), ("resources/directory/read", {"uri": "skill://acme"})):
+                with pytest.raises(MCPError, match="cursor") as raised:
+                    await client.request(method, {**more, "cursor": cursor})
+                assert raised.value.code == -32602
+
+
+async def test_folders_are_read_level_by_level(shelf: Path) -> None:
+    async with connected(shelf) as client:
+        read = await client.request("resources/directory/read", {"uri": "skill://acme/pdf"})
+        assert read["resources"] == [
+            {
+                "uri": "skill://acme/pdf/SKILL.md",
+                "name": "pdf",
+                "description": "What it is for.",
+                "mimeType": "text/markdown",
+                "size": (shelf / "acme/pdf/SKILL.md").stat().st_size,
+            },
+            {"uri": "skill://acme/pdf/nested", "name": "nested", "mimeType": "inode/directory"},
+            {"uri": "skill://acme/pdf/references", "name": "references", "mimeType": "inode/directory"},
+        ]
+        above = await client.request("resources/directory/read", {"uri": "skill://acme"})
+        assert [each["uri"] for each in above["resources"]] == ["skill://acme/pdf"]
+        [contents] = (await client.read_resource("skill://acme/pdf/references")).contents
+        assert isinstance(contents, TextResourceContents)
+        assert contents.mime_type == "inode/directory"
+        assert contents.text.splitlines()[0] == "skill://acme/pdf/references/FORMS.md"
+
+
+@pytest.mark.parametrize(
+    ("method", "uri"),
+    [
+        ("skills/get", "skill://none/SKILL.md"),
+        ("skills/get", "skill://acme/pdf"),
+        ("skills/get", "skill://acme/pdf/references/FORMS.md"),
+        ("skills/get", "skill://acme/../git-workflow/SKILL.md"),
+        ("skills/get", 5),
+        ("skills/get", None),
+        ("resources/directory/read", "skill://acme/pdf/SKILL.md"),
+        ("resources/directory/read", "skill://acme/pdf/"),
+        ("resources/directory/read", "skill://"),
+        ("resources/directory/read", "skill://acme/pdf/../.."),
+        ("resources/directory/read", "file:///etc"),
+        ("resources/read", "skill://acme/pdf/../../../secret"),
+        ("resources/read", "skill://acme/pdf/%2e%2e/%2e%2e/secret"),
+        ("resources/read", "skill://acme/pdf/none.md"),
+        ("resources/read", "skill://acme/README.md"),
+        ("resources/read", "skill:///etc/passwd"),
+    ],
+)
+async def test_what_is_not_served(shelf: Path, method: str, uri: Any) -> None:
+    (shelf.parent / "secret").write_text("secret")
+    (shelf / "acme" / "README.md").write_text("not of a skill")
+    async with connected(shelf, revision="2026-07-28") as client:
+        with pytest.raises(MCPError) as raised:
+            await client.request(method, {"uri": uri})
+
+    assert raised.value.code == -32602
+
+
+async def test_a_change_is_seen_by_the_next_question(shelf: Path) -> None:
+    async with connected(shelf, watch_interval=0) as client:
+        before = await client.request("skills/get", {"uri": "skill://git-workflow/SKILL.md"})
+        (shelf / "git-workflow" / "SKILL.md").write_text("---\nname: git-workflow\ndescription: New.\n---\n")
+        after = await client.request("skills/get", {"uri": "skill://git-workflow/SKILL.md"})
+        assert before["skill"]["resources"] != after["skill"]["resources"]
+        assert after["skill"]["frontmatter"]["description"] == "New."
+
+        write_skill(shelf / "another")
+        assert "skill://another/SKILL.md" in await uris(client)
+        (shelf / "another" / "SKILL.md").unlink()
+        assert "skill://another/SKILL.md" not in await uris(client)
+        with pytest.raises(MCPError):
+            await client.read_resource("skill://another/SKILL.md")
+
+
+async def test_a_file_that_has_become_a_link_is_not_followed(shelf: Path, tmp_path: Path) -> None:
+    """Between the look and the read."""
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    async with connected(shelf, watch_interval=0) as client:
+        file = shelf / "acme/pdf/references/FORMS.md"
+        file.unlink()
+        file.symlink_to(secret)
+        with pytest.raises(MCPError):
+            await client.read_resource("skill://acme/pdf/references/FORMS.md")
+        file.unlink()
+        (shelf / "acme/pdf/references").rename(shelf / "acme/pdf/moved")
+        (tmp_path / "FORMS.md").write_text("secret")
+        (shelf / "acme/pdf/references").symlink_to(tmp_path)
+        with pytest.raises(MCPError):
+            await client.read_resource("skill://acme/pdf/references/FORMS.md")
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_subscribers_and_lists_are_told(shelf: Path, revision: str) -> None:
+    uri = "skill://acme/pdf/references/FORMS.md"
+    async with connected(shelf, revision=revision) as client:
+        async with client.subscribe([uri], resources=True) as changes:
+            (shelf / "acme/pdf/references/FORMS.md").write_text("# Other forms\n")
+            assert await anext(changes) == Change("resource", uri)
+            write_skill(shelf / "another")
+            while (await anext(changes)).kind != "resources":
+                pass
+        assert "skill://another/SKILL.md" in [each.uri async for each in client.resources()]
+
+
+async def test_paths_are_completed(shelf: Path) -> None:
+    async with connected(shelf) as client:
+        completed = await client.complete("resource", "skill://{+path}", "path", "acme/pdf/ref")
+
+    assert completed.values == ("acme/pdf/references/FORMS.md", "acme/pdf/references/deep/a b%.png")
+
+
+async def test_what_is_not_served_is_logged_once(shelf: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_skill(shelf / "Bad_Name")
+    with caplog.at_level(logging.WARNING, "mcptrio_skills"):
+        async with connected(shelf) as client:
+            for _ in range(3):
+                await uris(client)
+
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["not served"]
+
+
+async def test_without_folders_the_log_says_what_to_configure(caplog: pytest.LogCaptureFixture) -> None:
+    async with connected() as client:
+        assert await uris(client) == []
+
+    assert "[plugins.skills]" in caplog.text
+
+
+async def test_questions_at_the_same_time_share_a_look(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mcptrio_skills import shelf as module
+
+    looks: list[object] = []
+
+    class Counted(module.Look):
+        def look(self) -> Any:
+            looks.append(self)
+            return super().look()
+
+    monkeypatch.setattr(module, "Look", Counted)
+    async with connected(shelf, watch_interval=0) as client, trio.open_nursery() as nursery:
+        for _ in range(20):
+            nursery.start_soon(uris, client)
+
+    assert len(looks) <= 5  # one at the start, one that runs, one for those that came meanwhile; with some room
+
+
+async def test_the_table_of_the_configuration_file_is_read(shelf: Path) -> None:
+    table = {"folders": [str(shelf)], "ignore": ["nested"], "page_size": 10}
+    async with connect(Server(plugins=[mcptrio_skills], config={"mcptrio_skills": table}, strict=True)) as client:
+        assert await uris(client) == ["skill://acme/pdf/SKILL.md", "skill://git-workflow/SKILL.md"]
+
+    for wrong in ({"folders": ["x"], "max_files": 513}, {"folder": []}, {"ignore": ["a/b"]}):
+        server = Server(plugins=[mcptrio_skills], config={"mcptrio_skills": wrong})
+        assert server.snapshot()["plugins"][0]["state"] == "quarantined"
+
+
+def test_the_yaml_parser_is_loaded_when_it_is_needed() -> None:
+    code = "import sys, mcptrio_skills; print('yaml' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
+
+    assert done.stdout == "False\n"
+
+
+async def test_nothing_stays_in_the_list_of_a_server_that_has_closed(shelf: Path) -> None:
+    server = Server(plugins=[Skills(Config(folders=(shelf,)))])
+    async with server.open():
+        assert len(server.resources.registry) == 3
+
+    assert len(server.resources.registry) == 0
