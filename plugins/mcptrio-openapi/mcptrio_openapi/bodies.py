@@ -1,0 +1,270 @@
+"""The body of a request: what the document allows, the argument a model gives, and the bytes that are sent.
+
+Read with the operation, written with the request. The one rule: of several media types one is taken, the first that is
+in the order JSON, form, multipart, text, bytes; a model is not asked to choose.
+
+Source: OpenAPI 3.0.4 and 3.1.1, "Request Body Object", "Media Type Object", "Encoding Object"; WHATWG URL, 5.2;
+RFC 7578.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+from urllib.parse import quote_plus
+
+import orjson
+from attrs import field, frozen
+
+from mcptrio.errors import ToolError
+
+from .documents import Document, mapping
+from .problems import Misfit, join, name_kind
+from .schemas import Schemas
+from .styles import Style, plain_text, query_pairs
+
+__all__ = ["Body", "Part", "encode_form", "encode_parts", "encode_whole", "read_body"]
+
+Kind: TypeAlias = Literal["json", "form", "multipart", "text", "bytes"]
+Part: TypeAlias = tuple[str, tuple[str | None, bytes, str | None]]
+"""A part of multipart: its name, and its file name, bytes and media type."""
+
+_ORDER: tuple[Kind, ...] = ("json", "form", "multipart", "text", "bytes")
+_TEXTUAL = ("xml", "yaml", "csv", "javascript", "graphql", "ndjson", "jsonl", "sql", "toml", "edn", "sparql-query")
+_FILE = {
+    "type": "object",
+    "description": "A file.",
+    "properties": {
+        "data": {"type": "string", "contentEncoding": "base64", "description": "The bytes, as Base64."},
+        "filename": {"type": "string"},
+        "media_type": {"type": "string"},
+    },
+    "required": ["data"],
+    "additionalProperties": False,
+}
+
+
+@frozen(kw_only=True)
+class Encoding:
+    """How one field of a form is written."""
+
+    media_type: str | None = None
+    style: Style | None = None
+    explode: bool = True
+    reserved: bool = False
+    is_file: bool = False
+
+
+@frozen(kw_only=True)
+class Body:
+    """The body of an operation's requests."""
+
+    media_type: str
+    kind: Kind
+    required: bool
+    argument: str = "body"
+    """Of the tool."""
+    encodings: Mapping[str, Encoding] = field(factory=dict)
+    schema: Mapping[str, Any] = field(factory=dict, eq=False)
+
+
+def read_body(document: Document, operation: Mapping[str, Any], pointer: str, schemas: Schemas) -> Body | None:
+    """What an operation is sent; ``None`` where it takes no body.
+
+    Raises:
+        Misfit: something in it is wrong.
+    """
+    if "requestBody" not in operation:
+        return None
+    value, where = document.follow(operation["requestBody"], join(pointer, "requestBody"))
+    given = mapping(value, where)
+    content = mapping(given.get("content"), join(where, "content"))
+    kinds: dict[str, Kind] = {}
+    for name in content:
+        if (found := _kind_of(name)) is not None:
+            kinds[name] = found
+    if not kinds:
+        raise Misfit(join(where, "content"), "expected a media type that can be sent, got none")
+    media_type = min(kinds, key=lambda name: _ORDER.index(kinds[name]))
+    inner = join(where, "content", media_type)
+    media = mapping(content[media_type], inner)
+    required = given.get("required", False)
+    if not isinstance(required, bool):
+        raise Misfit(join(where, "required"), f"expected true or false, got {name_kind(required)}")
+    kind = kinds[media_type]
+    encodings: dict[str, Encoding] = {}
+    if kind == "json":
+        schema = schemas.convert(media.get("schema", {}), join(inner, "schema"))
+    elif kind in ("form", "multipart"):
+        schema, encodings = _fields(document, media, inner, schemas, is_multipart=kind == "multipart")
+    else:
+        schema = {"type": "string"} if kind == "text" else {"type": "string", "contentEncoding": "base64"}
+    if "description" in given and "description" not in schema:
+        schema = {**schema, **schemas.convert({"description": given["description"]}, where)}
+    if "*" in media_type:
+        media_type = {"json": "application/json", "text": "text/plain"}.get(kind, "application/octet-stream")
+    return Body(media_type=media_type, kind=kind, required=required, encodings=encodings, schema=schema)
+
+
+def encode_whole(body: Body, value: Any) -> bytes:
+    """A body that is one piece: JSON, a text, bytes.
+
+    Raises:
+        ToolError: the value is not what it has to be.
+    """
+    where = f"$.{body.argument}"
+    if body.kind == "json":
+        return orjson.dumps(value)
+    if not isinstance(value, str):
+        raise ToolError(f"expected a text @ {where}")
+    return value.encode() if body.kind == "text" else _decoded(value, where)
+
+
+def encode_form(body: Body, value: Any) -> bytes:
+    """``application/x-www-form-urlencoded``.
+
+    Raises:
+        ToolError: the value is no object, or too deep for its style.
+    """
+    pairs: list[str] = []
+    for name, item in _items(body, value):
+        encoding = body.encodings.get(name, _DEFAULT)
+        if encoding.style is not None:
+            pairs += [
+                # In a form a space is a plus.
+                pair.replace("%20", "+") if encoding.style != "spaceDelimited" else pair
+                for pair in query_pairs(
+                    name, item, encoding.style, explode=encoding.explode, reserved=encoding.reserved
+                )
+            ]
+            continue
+        for each in item if isinstance(item, list) else [item]:
+            if each is not None:
+                pairs.append(f"{quote_plus(name)}={quote_plus(plain_text(each))}")
+    return "&".join(pairs).encode()
+
+
+def encode_parts(body: Body, value: Any) -> list[Part]:
+    """The parts of ``multipart/form-data``, in the order of the value's fields.
+
+    Raises:
+        ToolError: the value is no object, or a file is not Base64.
+    """
+    parts: list[Part] = []
+    for name, item in _items(body, value):
+        encoding = body.encodings.get(name, _DEFAULT)
+        for at, each in enumerate(item if isinstance(item, list) else [item]):
+            if each is None:
+                continue
+            where = f"$.{body.argument}.{name}" + (f"[{at}]" if isinstance(item, list) else "")
+            parts.append((name, _part(encoding, name, each, where)))
+    return parts
+
+
+_DEFAULT = Encoding()
+
+
+def _part(encoding: Encoding, name: str, value: Any, where: str) -> tuple[str | None, bytes, str | None]:
+    if encoding.is_file:
+        if not isinstance(value, Mapping) or not isinstance(value.get("data"), str):
+            raise ToolError(f"expected an object with the field data @ {where}")
+        filename, media_type = value.get("filename", name), value.get("media_type", encoding.media_type)
+        for text, key in ((filename, "filename"), (media_type, "media_type")):
+            if isinstance(text, str) and any(ord(character) < 32 or ord(character) == 127 for character in text):
+                raise ToolError(f"expected a text without control characters @ {where}.{key}")
+        return filename, _decoded(value["data"], f"{where}.data"), media_type or "application/octet-stream"
+    if isinstance(value, Mapping | list):
+        return None, orjson.dumps(value), encoding.media_type or "application/json"
+    return None, plain_text(value).encode(), encoding.media_type
+
+
+def _items(body: Body, value: Any) -> list[tuple[str, Any]]:
+    if not isinstance(value, Mapping):
+        raise ToolError(f"expected an object @ $.{body.argument}")
+    return list(value.items())
+
+
+def _decoded(text: str, where: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ToolError(f"expected Base64 @ {where}: {error}") from error
+
+
+def _kind_of(media_type: str) -> Kind | None:
+    kind = media_type.partition(";")[0].strip().lower()
+    if any(ord(character) < 32 or ord(character) > 126 for character in media_type) or "/" not in kind:
+        return None
+    if kind in ("application/json", "*/*", "application/*") or kind.endswith("+json"):
+        return "json"
+    if kind == "application/x-www-form-urlencoded":
+        return "form"
+    if kind == "multipart/form-data":
+        return "multipart"
+    if kind.startswith("multipart/"):
+        return None
+    subtype = kind.partition("/")[2]
+    if kind.startswith("text/") or any(word in subtype.replace("x-", "").split("+") for word in _TEXTUAL):
+        return "text"
+    return "bytes"
+
+
+def _fields(
+    document: Document, media: Mapping[str, Any], pointer: str, schemas: Schemas, *, is_multipart: bool
+) -> tuple[dict[str, Any], dict[str, Encoding]]:
+    """The schema of a form, its files as objects, and how each field is written."""
+    given, where = document.follow(media.get("schema", {}), join(pointer, "schema"))
+    declared = given.get("properties", {}) if isinstance(given, Mapping) else {}
+    properties = mapping(declared, join(where, "properties"))
+    said = mapping(media.get("encoding", {}), join(pointer, "encoding"))
+    schema = schemas.convert(given, where)
+    changed = dict(schema.get("properties", {}))
+    encodings: dict[str, Encoding] = {}
+    for name, raw in properties.items():
+        place = join(pointer, "encoding", name)
+        how = mapping(said.get(name, {}), place)
+        media_type = how.get("contentType")
+        if media_type is not None and (not isinstance(media_type, str) or not media_type.isprintable()):
+            raise Misfit(join(place, "contentType"), f"expected a media type, got {name_kind(media_type)}")
+        # A list of types and a wildcard leave it open; then the value says.
+        first = media_type.partition(",")[0].strip() if media_type and "*" not in media_type else None
+        target, _ = document.follow(raw, join(where, "properties", name))
+        items = target.get("items", {}) if isinstance(target, Mapping) else {}
+        inner, _ = document.follow(items, join(where, "properties", name, "items"))
+        is_list = isinstance(target, Mapping) and target.get("type") == "array"
+        is_file = is_multipart and _is_file(inner if is_list else target, media_type)
+        if is_file and name in changed:
+            notes = {key: value for key, value in changed[name].items() if key == "description"}
+            changed[name] = {"type": "array", "items": _FILE, **notes} if is_list else {**_FILE, **notes}
+        encodings[name] = Encoding(
+            media_type=first,
+            style=None if is_multipart else _style(how, place),
+            explode=how.get("explode", how.get("style", "form") == "form") is True,
+            reserved=how.get("allowReserved") is True,
+            is_file=is_file,
+        )
+    return {**schema, "type": "object", "properties": changed}, encodings
+
+
+def _style(how: Mapping[str, Any], pointer: str) -> Style | None:
+    """The style of a field; ``None`` where nothing is said, and arrays are repeated and objects are JSON."""
+    if not {"style", "explode", "allowReserved"} & set(how):
+        return None
+    style = how.get("style", "form")
+    if style not in ("form", "spaceDelimited", "pipeDelimited", "deepObject"):
+        raise Misfit(join(pointer, "style"), f"expected the style of a query, got {name_kind(style)}")
+    return style  # type: ignore[no-any-return]
+
+
+def _is_file(schema: Any, media_type: str | None) -> bool:
+    if not isinstance(schema, Mapping):
+        return False
+    if schema.get("format") == "binary" or "contentMediaType" in schema:
+        return True
+    if schema.get("type") == "string" or "type" not in schema:
+        # 3.1 has an empty schema for bytes, with a media type beside it.
+        textual = ("application/json", "text/", "application/xml")
+        return media_type is not None and not media_type.startswith(textual) and "enum" not in schema
+    return False

@@ -1,0 +1,236 @@
+"""One API at run time: its calls, one after the other through the same gate.
+
+Held by the plugin, called by its tools. The one rule: everything a call does, its waiting, its token, its redirects,
+its retries and its download, is within one deadline; and when the call is cancelled, the connection is closed.
+
+Source: RFC 9110, 9.2.2 and 15.4; RFC 6585, 4; RFC 6750, 3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import trio
+from attrs import evolve, frozen
+
+from mcptrio import CallToolResult, Context
+from mcptrio.errors import ToolError
+
+from .answers import Answer, result_of
+from .config import Api
+from .connections import Connections, Unreached, user_agent
+from .credentials import Credentials, Marks
+from .incoming import ACCEPTED_CODINGS, Incoming
+from .operations import Operation
+from .pacing import Pace
+from .redirects import HOPS, Refused, is_redirect, next_url
+from .requests import Draft, draft_request
+
+__all__ = ["Caller"]
+
+_AGAIN = frozenset({429, 502, 503, 504})
+_ERROR_BYTES = 64 * 1024
+_TOKEN_BYTES = 64 * 1024
+_FIRST_PAUSE = 0.25
+"""Seconds before the first retry, where the API does not say; each further one waits twice as long."""
+_REPORTED = 64 * 1024
+"""Bytes of a download from which its progress is told."""
+
+
+@frozen
+class _Later:
+    """Not yet: what came first, and when to ask again."""
+
+    answer: Answer | None
+    seconds: float
+    error: ToolError | None = None
+
+
+class Caller:
+    """
+    Args:
+        name: of the API in the configuration.
+    """
+
+    def __init__(self, name: str, api: Api) -> None:
+        self._name = name
+        self._api = api
+        self._connections = Connections(
+            most=api.concurrency, connect_timeout=api.connect_timeout, proxy=api.proxy, ca_file=api.ca_file
+        )
+        self._credentials = Credentials(api, self._post_form)
+        self._gate = trio.CapacityLimiter(api.concurrency)
+        self._pace = Pace(api.rate, api.burst)
+
+    async def call(self, ctx: Context, operation: Operation, arguments: Mapping[str, Any]) -> CallToolResult:
+        """Do what an operation does.
+
+        Raises:
+            ToolError: it cannot be asked for so, or the API refused, or did not answer in time.
+        """
+        draft = draft_request(operation, arguments, self._api.max_request_bytes)
+        deadline = trio.current_time() + self._api.timeout
+        answer: Answer | None = None
+        with trio.move_on_at(deadline):
+            try:
+                answer = await self._answer(ctx, operation, draft, deadline)
+            except Refused as error:
+                raise ToolError(f"{operation.label}: {error}") from error
+            except ToolError as error:
+                raise ToolError(f"{operation.label}: {self._credentials.hide(str(error))}") from error
+        if answer is None:
+            raise ToolError(f"{operation.label}: no whole answer within {self._api.timeout:g} s (timeout)")
+        return result_of(operation, answer, self._credentials.hide)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._connections.aclose()
+
+    async def _answer(self, ctx: Context, operation: Operation, draft: Draft, deadline: float) -> Answer:
+        retries = self._api.retries if operation.is_idempotent else 0
+        may_renew = True
+        for attempt in range(retries + 2):
+            async with self._gate:
+                await self._pace.wait(deadline)
+                marks = await self._credentials.marks(operation.schemes)
+                outcome = await self._attempt(ctx, operation, draft, marks, _FIRST_PAUSE * 2**attempt)
+            if isinstance(outcome, Answer):
+                if outcome.status == 401 and may_renew and self._credentials.forget(operation.schemes, marks):
+                    # The token was refused, so nothing was done; a new one is got once.
+                    may_renew = False
+                    continue
+                return outcome
+            if retries == 0 or trio.current_time() + outcome.seconds >= deadline:
+                return _given_up(outcome)
+            retries -= 1
+            await trio.sleep(outcome.seconds)
+        raise AssertionError("one attempt more than retries and renewals ends otherwise")
+
+    async def _attempt(
+        self, ctx: Context, operation: Operation, draft: Draft, marks: Marks, seconds: float
+    ) -> Answer | _Later:
+        try:
+            answer = await self._exchange(ctx, operation, draft, marks)
+        except Unreached as error:
+            return _Later(None, seconds, error)
+        if answer.status not in _AGAIN:
+            return answer
+        told = answer.header("retry-after") or ""
+        if told.isascii() and told.isdigit():
+            seconds = float(told[:6])
+        return _Later(answer, seconds)
+
+    async def _exchange(self, ctx: Context, operation: Operation, draft: Draft, marks: Marks) -> Answer:
+        """Send a request and read its answer, through redirects."""
+        url, is_own = _with_query(draft.url, draft.query, marks), True
+        for _ in range(HOPS + 1):
+            headers = self._headers(operation, draft, marks) if is_own else self._plain_headers(operation)
+            async with self._connections.send(
+                draft.method, url, headers, content=draft.content, parts=draft.parts
+            ) as incoming:
+                location = incoming.header("location")
+                if location is None or not is_redirect(incoming.status, location):
+                    return await self._read(ctx, incoming, url.partition("?")[0])
+                draft = _redirected(draft, incoming.status)
+                also = self._api.redirect_origins if draft.method in ("GET", "HEAD") else ()
+                url, is_same = next_url(url, location, also)
+                # Once elsewhere, the way back is a way of others: it bears nothing either.
+                is_own = is_own and is_same
+                if is_own:
+                    url = _marked_again(url, marks)
+        raise Refused(f"redirected more than {HOPS} times")
+
+    async def _read(self, ctx: Context, incoming: Incoming, url: str) -> Answer:
+        most = self._api.max_response_bytes if incoming.status < 400 else _ERROR_BYTES
+        body = bytearray()
+        while len(body) <= most and (piece := await incoming.receive()) is not None:
+            body += piece
+            if len(body) >= _REPORTED:
+                await ctx.report_progress(len(body), incoming.length, f"{len(body)} bytes received")
+        return Answer(
+            status=incoming.status,
+            headers=incoming.headers,
+            body=bytes(body[:most]),
+            is_cut=len(body) > most,
+            url=url,
+        )
+
+    def _headers(self, operation: Operation, draft: Draft, marks: Marks) -> list[tuple[str, str]]:
+        cookies = [
+            *draft.cookies,
+            *(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in marks.cookies),
+        ]
+        own = {name.lower() for name, _ in marks.headers}
+        headers = [(name, value) for name, value in self._plain_headers(operation) if name.lower() not in own]
+        headers += [(name, value) for name, value in draft.headers if name.lower() not in own]
+        headers += marks.headers
+        return [*headers, ("Cookie", "; ".join(cookies))] if cookies else headers
+
+    def _plain_headers(self, operation: Operation) -> list[tuple[str, str]]:
+        return [
+            ("Accept", operation.accept),
+            ("Accept-Encoding", ACCEPTED_CODINGS),
+            ("User-Agent", user_agent()),
+        ]
+
+    async def _post_form(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> tuple[int, bytes]:
+        sent = [
+            ("Content-Type", "application/x-www-form-urlencoded"),
+            ("User-Agent", user_agent()),
+            *headers.items(),
+        ]
+        # A token endpoint elsewhere must not take the place of a connection to the API, of which there are so many.
+        connections = Connections(
+            most=1, connect_timeout=self._api.connect_timeout, proxy=self._api.proxy, ca_file=self._api.ca_file
+        )
+        try:
+            async with connections.send("POST", url, sent, content=urlencode(form).encode()) as incoming:
+                body = bytearray()
+                while (piece := await incoming.receive()) is not None:
+                    body += piece
+                    if len(body) > _TOKEN_BYTES:
+                        raise ToolError(f"the token endpoint answered with more than {_TOKEN_BYTES} bytes")
+                return incoming.status, bytes(body)
+        finally:
+            await connections.aclose()
+
+
+def _given_up(outcome: _Later) -> Answer:
+    if outcome.answer is not None:
+        return outcome.answer
+    assert outcome.error is not None
+    raise outcome.error
+
+
+def _with_query(url: str, query: tuple[str, ...], marks: Marks) -> str:
+    pairs = [*query, *(_pair(name, value) for name, value in marks.query)]
+    return f"{url}?{'&'.join(pairs)}" if pairs else url
+
+
+def _marked_again(url: str, marks: Marks) -> str:
+    """The target of a redirect with the keys that belong into its query, where they are not there already."""
+    base, _, query = url.partition("?")
+    pairs = [pair for pair in query.split("&") if pair]
+    names = {pair.partition("=")[0] for pair in pairs}
+    pairs += [_pair(name, value) for name, value in marks.query if quote(name, safe="") not in names]
+    return f"{base}?{'&'.join(pairs)}" if pairs else base
+
+
+def _pair(name: str, value: str) -> str:
+    return f"{quote(name, safe='')}={quote(value, safe='')}"
+
+
+def _redirected(draft: Draft, status: int) -> Draft:
+    """What is sent after a redirect.
+
+    Raises:
+        Refused: nobody can say whether the method stays.
+    """
+    if draft.method in ("GET", "HEAD") or status in (307, 308):
+        return draft
+    if status == 303:
+        kept = tuple((name, value) for name, value in draft.headers if name.lower() != "content-type")
+        return evolve(draft, method="GET", headers=kept, content=None, parts=None)
+    raise Refused(f"{status} for {draft.method}: the API is somewhere else; correct base_url or the document")

@@ -1,0 +1,219 @@
+"""What the operator may set: ``[plugins.openapi]``, with one table for each API.
+
+Made by the loader, or by whoever embeds the plugin; read everywhere. The one rule: what the operator wrote is trusted
+(a base URL on a private address, a token URL elsewhere), what a document says is not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from attrs import Attribute, field, frozen
+from attrs.validators import ge, gt, le, optional
+
+from mcptrio import Secret
+
+from .origins import check_base_url, check_document_url, origin_of
+
+__all__ = ["METHODS", "Api", "Config", "Credential"]
+
+METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
+"""The methods that can become tools. TRACE cannot: it sends credentials back."""
+
+_MIB = 1024 * 1024
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,22}[A-Za-z0-9])?")
+_HEADER = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+
+
+def _has_controls(text: str) -> bool:
+    return any(ord(character) < 32 or ord(character) == 127 for character in text)
+
+
+def _known_methods(_: object, attribute: Attribute[Any], value: tuple[str, ...]) -> None:
+    for method in value:
+        if method.upper() not in METHODS:
+            raise ValueError(f"{attribute.name}: expected some of {', '.join(METHODS)}, got {method!r}")
+
+
+def _header_fields(_: object, attribute: Attribute[Any], value: Mapping[str, Secret]) -> None:
+    for name, text in value.items():
+        if not _HEADER.fullmatch(name):
+            raise ValueError(f"{attribute.name}: expected the name of a header, got {name!r}")
+        if _has_controls(text.reveal()):
+            raise ValueError(f"{attribute.name}.{name}: expected a value without control characters")
+
+
+@frozen(kw_only=True)
+class Credential:
+    """What answers one security scheme of a document."""
+
+    token: Secret | None = None
+    """The API key, or the bearer token, as it is sent."""
+
+    username: str | None = None
+    """For HTTP basic authentication."""
+
+    password: Secret | None = None
+    """For HTTP basic authentication."""
+
+    client_id: str | None = None
+    """For OAuth2 client credentials."""
+
+    client_secret: Secret | None = None
+    """For OAuth2 client credentials."""
+
+    client_authentication: Literal["basic", "post"] = "basic"
+    """Where the token endpoint wants the client's secret: in the Authorization header, or in the form."""
+
+    token_url: str | None = None
+    """The token endpoint. The document's own counts only on the origin of the API; any other has to be written here."""
+
+    scopes: tuple[str, ...] = ()
+    """The scopes to ask for; those of the operation's security requirement are not added."""
+
+    token_parameters: Mapping[str, str] = field(factory=dict)
+    """More fields of the token request, such as ``audience``."""
+
+    def __attrs_post_init__(self) -> None:
+        kinds = {
+            "token": self.token is not None,
+            "username and password": self.username is not None or self.password is not None,
+            "client_id and client_secret": self.client_id is not None or self.client_secret is not None,
+        }
+        given = [kind for kind, is_given in kinds.items() if is_given]
+        if len(given) != 1:
+            raise ValueError(f"expected one of {', '.join(kinds)}, got {' and '.join(given) or 'none of them'}")
+        if self.username is not None and (":" in self.username or _has_controls(self.username)):
+            raise ValueError("expected a username without colons and control characters (RFC 7617)")
+        if (self.username is None) != (self.password is None):
+            raise ValueError("expected a username and a password, got one of them")
+        if (self.client_id is None) != (self.client_secret is None):
+            raise ValueError("expected a client_id and a client_secret, got one of them")
+        if self.token_url is not None:
+            check_document_url(self.token_url, "token_url")
+        for secret in (self.token, self.password, self.client_secret):
+            if secret is not None and _has_controls(secret.reveal()):
+                raise ValueError("expected secrets without control characters; is there a line end in the file?")
+
+
+@frozen(kw_only=True)
+class Api:
+    """One API: its document, where it is, how to get in, and which of its operations become tools."""
+
+    file: Path | None = None
+    """The document, JSON or YAML. One of ``file`` and ``url``."""
+
+    url: str | None = None
+    """Where the document is fetched from, once, when the server starts: https, or http on this machine."""
+
+    url_headers: Mapping[str, Secret] = field(factory=dict, validator=_header_fields)
+    """Headers for fetching the document; sent to the origin of ``url`` only."""
+
+    base_url: str | None = None
+    """Where the API is, in place of the document's ``servers``. It may be a private address, and plain http."""
+
+    auth: Mapping[str, Credential] = field(factory=dict)
+    """Credentials by the name of the document's security scheme."""
+
+    headers: Mapping[str, Secret] = field(factory=dict, validator=_header_fields)
+    """Headers that every request bears, for documents that do not say how to get in."""
+
+    anonymous: bool = False
+    """Offer operations too for whose security schemes there are no credentials."""
+
+    methods: tuple[str, ...] = field(default=("GET", "HEAD"), validator=_known_methods)
+    """The methods whose operations become tools."""
+
+    tags: tuple[str, ...] = ()
+    """Only operations that bear one of these tags."""
+
+    operations: tuple[str, ...] = ()
+    """Only operations whose operationId fits one of these globs."""
+
+    paths: tuple[str, ...] = ()
+    """Only operations whose path template fits one of these globs, such as ``/pets/*``."""
+
+    exclude: tuple[str, ...] = ()
+    """No operations whose operationId or path template fits one of these globs."""
+
+    max_tools: int = field(default=100, validator=[ge(1), le(2000)])
+    """The most operations that become tools, 1 to 2000; the rest is left out, and the report says so."""
+
+    timeout: float = field(default=30.0, validator=[gt(0), le(3600)])
+    """Seconds for one call, with everything: waiting for its turn, redirects, retries, the download. Up to 3600."""
+
+    connect_timeout: float = field(default=10.0, validator=[gt(0), le(3600)])
+    """Seconds for opening a connection, up to 3600."""
+
+    concurrency: int = field(default=4, validator=[ge(1), le(100)])
+    """Requests to this API at a time, 1 to 100; more wait."""
+
+    rate: float | None = field(default=None, validator=optional([gt(0), le(10_000)]))
+    """Requests a second to this API, up to 10000; more wait. Unset: no limit."""
+
+    burst: int = field(default=1, validator=[ge(1), le(10_000)])
+    """Requests that may come at once before ``rate`` holds, 1 to 10000."""
+
+    retries: int = field(default=0, validator=[ge(0), le(5)])
+    """How often a GET, HEAD, OPTIONS, PUT or DELETE is sent again after a failed connection, 429, 502, 503 or 504,
+    0 to 5."""
+
+    max_response_bytes: int = field(default=_MIB, validator=[ge(1024), le(256 * _MIB)])
+    """The most that is read of one answer, after decompression, 1 KiB to 256 MiB."""
+
+    max_request_bytes: int = field(default=10 * _MIB, validator=[ge(1024), le(256 * _MIB)])
+    """The largest body that is sent, 1 KiB to 256 MiB."""
+
+    redirect_origins: tuple[str, ...] = ()
+    """Other origins, such as ``https://files.example.com``, to which a GET may be redirected. What goes there bears
+    no credentials and none of the call's headers."""
+
+    proxy: Secret | None = None
+    """The URL of an HTTP proxy. Proxies in the environment are not used."""
+
+    ca_file: Path | None = None
+    """Certificates (PEM) that are trusted in place of the system's."""
+
+    def __attrs_post_init__(self) -> None:
+        if (self.file is None) == (self.url is None):
+            raise ValueError(f"expected one of file and url, got {'none' if self.file is None else 'both'}")
+        if self.url is not None:
+            check_document_url(self.url, "url")
+        if self.base_url is not None:
+            check_base_url(self.base_url, "base_url")
+        if self.proxy is not None and not self.proxy.reveal().startswith(("http://", "https://")):
+            raise ValueError("proxy: expected an http or https URL")
+        for origin in self.redirect_origins:
+            check_base_url(origin, "redirect_origins")
+            if origin_of(origin) != origin.rstrip("/"):
+                raise ValueError(f"redirect_origins: expected an origin such as https://example.com, got {origin!r}")
+
+
+@frozen(kw_only=True)
+class Config:
+    """The settings of the plugin."""
+
+    apis: Mapping[str, Api] = field(factory=dict)
+    """The APIs by name: 1 to 24 of ``A-Za-z0-9-``; the name is part of every tool's."""
+
+    max_document_bytes: int = field(default=32 * _MIB, validator=[ge(1024), le(1024 * _MIB)])
+    """The largest document that is read, 1 KiB to 1 GiB."""
+
+    document_timeout: float = field(default=30.0, validator=[gt(0), le(600)])
+    """Seconds for fetching one document, up to 600. The server starts when all are there or given up."""
+
+    max_schema_bytes: int = field(default=64 * 1024, validator=[ge(1024), le(256 * 1024)])
+    """The largest schema of a tool, as JSON, 1 to 256 KiB. A larger input schema costs the operation, a larger output
+    schema only itself."""
+
+    max_description: int = field(default=1000, validator=[ge(80), le(20_000)])
+    """Characters of a tool's description, 80 to 20000; what is longer is cut. Parameters have a third of it."""
+
+    def __attrs_post_init__(self) -> None:
+        for name in self.apis:
+            # Without underscores, so that no two APIs can make the same name of a tool.
+            if not _NAME.fullmatch(name):
+                raise ValueError(f"apis: expected names of 1 to 24 characters A-Za-z0-9-, got {name!r}")

@@ -1,0 +1,156 @@
+"""The connections to one API: single requests over HTTP, and nothing a browser would do beyond.
+
+Held by each API, and made for fetching a document. The one rule: httpx2's transport is used and not its client: there
+is no cookie jar, no ``.netrc``, no proxy of the environment, no redirect, and no log line with the URL of a request,
+which may hold a key.
+
+httpx2 takes 95 ms to import, so it is imported with the first request.
+
+Source: httpx2 2.16; RFC 9112.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+
+from mcptrio import Secret
+from mcptrio.errors import ToolError
+
+from .bodies import Part
+from .incoming import Incoming
+from .origins import origin_of
+
+if TYPE_CHECKING:
+    import httpx2
+
+__all__ = ["Connections", "Unreached", "user_agent"]
+
+_IDLE = 15.0
+"""Seconds for which a connection is kept for the next request."""
+_GOODBYE = 1.0
+
+
+class Unreached(ToolError):
+    """The server could not be reached, or broke off before it answered."""
+
+
+class Connections:
+    """
+    Args:
+        most: connections at a time.
+        connect_timeout: seconds for opening one.
+        proxy: the URL of an HTTP proxy.
+        ca_file: certificates that are trusted in place of the system's.
+    """
+
+    def __init__(
+        self, *, most: int, connect_timeout: float, proxy: Secret | None = None, ca_file: Path | None = None
+    ) -> None:
+        self._most = most
+        self._connect_timeout = connect_timeout
+        self._proxy = proxy
+        self._ca_file = ca_file
+        self._transport: httpx2.AsyncHTTPTransport | None = None
+
+    @asynccontextmanager
+    async def send(
+        self,
+        method: str,
+        url: str,
+        headers: Sequence[tuple[str, str]],
+        *,
+        content: bytes | None = None,
+        parts: Sequence[Part] | None = None,
+    ) -> AsyncIterator[Incoming]:
+        """Send a request; inside, its answer can be read. Left early, or cancelled, the connection is closed.
+
+        Raises:
+            Unreached: no answer came, or it broke off. Also raised while it is read.
+            ToolError: this cannot be sent, or the answer not be unpacked.
+        """
+        import httpx2
+
+        try:
+            request = httpx2.Request(
+                method,
+                url,
+                headers=[(name.encode(), value.encode()) for name, value in headers],
+                content=content,
+                files=list(parts) if parts is not None else None,
+                extensions={"timeout": {"connect": self._connect_timeout}},
+            )
+            response = await self._opened().handle_async_request(request)
+        except (httpx2.TransportError, ssl.SSLError) as error:
+            raise Unreached(f"cannot reach {origin_of(url)}: {_reason(error)}") from error
+        except (httpx2.InvalidURL, UnicodeEncodeError) as error:
+            raise ToolError(f"cannot be sent to {origin_of(url)}: it makes no valid request") from error
+        response.request = request
+        incoming: Incoming | None = None
+        try:
+            incoming = Incoming(response)
+            yield incoming
+        except httpx2.TransportError as error:
+            raise Unreached(f"{origin_of(url)} broke off its answer: {_reason(error)}") from error
+        finally:
+            if incoming is not None:
+                await incoming.aclose()
+            else:
+                with trio.move_on_after(_GOODBYE, shield=True):
+                    await response.aclose()
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            with trio.move_on_after(_GOODBYE, shield=True):
+                await transport.aclose()
+
+    def _opened(self) -> httpx2.AsyncHTTPTransport:
+        import httpx2
+
+        if self._transport is None:
+            verify: ssl.SSLContext | bool = True
+            if self._ca_file is not None:
+                try:
+                    verify = ssl.create_default_context(cafile=str(self._ca_file))
+                except OSError as error:
+                    raise ToolError(f"cannot read the certificates in {self._ca_file.name}") from error
+            self._transport = httpx2.AsyncHTTPTransport(
+                verify=verify,
+                trust_env=False,
+                proxy=self._proxy.reveal() if self._proxy is not None else None,
+                limits=httpx2.Limits(
+                    max_connections=self._most, max_keepalive_connections=self._most, keepalive_expiry=_IDLE
+                ),
+            )
+        return self._transport
+
+
+@lru_cache(maxsize=1)
+def user_agent() -> str:
+    """What requests say of their sender."""
+    # It takes longer to import than all of this plugin.
+    metadata = import_module("importlib.metadata")
+    return f"mcptrio-openapi/{metadata.version('mcptrio-openapi')}"
+
+
+def _reason(error: Exception) -> str:
+    """What the error says, or the first one below it that says anything."""
+    below: BaseException | None = error
+    for _ in range(8):
+        if below is None:
+            break
+        if isinstance(below, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted: {below.verify_message}"
+        if text := " ".join(str(below).split()):
+            return text[:200]
+        below = below.__cause__ or below.__context__
+    return type(error).__name__

@@ -1,0 +1,184 @@
+"""Credentials put on a request, and taken out of what comes back.
+
+Used by each API for its calls. The one rule: a secret leaves in a request to the base URL's origin (or to the token
+endpoint the operator trusts), and never in a text for people or models.
+
+Source: RFC 6749, 2.3.1, 4.4, 5.1 and 5.2; RFC 6750, 2.1; RFC 7617.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
+from urllib.parse import quote, quote_plus
+
+import orjson
+import trio
+from attrs import frozen
+
+from mcptrio import Secret
+from mcptrio.errors import ToolError
+
+from .config import Api, Credential
+from .security import Scheme
+
+__all__ = ["Credentials", "Marks", "PostForm"]
+
+PostForm: TypeAlias = Callable[[str, Mapping[str, str], Mapping[str, str]], Awaitable[tuple[int, bytes]]]
+"""Sends a form to a URL with headers, without following redirects; gives the status and the body, bounded."""
+
+_EARLY = 30.0
+"""Seconds before its end in which a token is not used any more."""
+_LIFETIME = 300.0
+"""Seconds for which a token is used whose end is not told."""
+_SHORTEST = 4
+"""Characters of a secret that is looked for in texts; a shorter one would take half of the text with it."""
+_HIDDEN = "[secret]"
+_MOST_TOKENS = 60
+
+
+@frozen(kw_only=True)
+class Marks:
+    """What the credentials add to one request."""
+
+    headers: tuple[tuple[str, str], ...] = ()
+    query: tuple[tuple[str, str], ...] = ()
+    cookies: tuple[tuple[str, str], ...] = ()
+
+
+@frozen
+class _Token:
+    text: str
+    until: float
+
+
+class Credentials:
+    """The credentials of one API, and the tokens they have got.
+
+    Args:
+        post_form: asks a token endpoint.
+    """
+
+    def __init__(self, api: Api, post_form: PostForm) -> None:
+        self._api = api
+        self._post_form = post_form
+        self._tokens: dict[Scheme, _Token] = {}
+        self._locks: dict[Scheme, trio.Lock] = {}
+        secrets: set[str] = set()
+        for header in (*api.headers.values(), *api.url_headers.values()):
+            text = header.reveal()
+            secrets |= {*_forms(text), *_forms(text.rpartition(" ")[2])}
+        for credential in api.auth.values():
+            for secret in (credential.token, credential.password, credential.client_secret):
+                secrets |= _forms(_text(secret))
+            if credential.username is not None:
+                secrets |= _forms(_basic(credential.username, _text(credential.password)))
+            if credential.client_id is not None:
+                secrets |= _forms(_client(credential))
+        # A secret may be part of another.
+        self._secrets = sorted(secrets, key=lambda text: (-len(text), text))
+        self._passing: deque[str] = deque(maxlen=_MOST_TOKENS)
+        """Tokens, the last ones: an answer may still repeat one that is over."""
+
+    async def marks(self, schemes: tuple[Scheme, ...]) -> Marks:
+        """What to put on a request; a token that is missing or over is got first.
+
+        Raises:
+            ToolError: the token endpoint gave none.
+        """
+        headers = [(name, value.reveal()) for name, value in self._api.headers.items()]
+        query: list[tuple[str, str]] = []
+        cookies: list[tuple[str, str]] = []
+        for scheme in schemes:
+            credential = self._api.auth[scheme.key]
+            if scheme.kind == "client":
+                headers.append(("Authorization", f"Bearer {await self._token(scheme, credential)}"))
+            elif scheme.kind == "bearer":
+                headers.append(("Authorization", f"Bearer {_text(credential.token)}"))
+            elif scheme.kind == "basic":
+                basic = _basic(credential.username or "", _text(credential.password))
+                headers.append(("Authorization", f"Basic {basic}"))
+            else:
+                place = {"header": headers, "query": query, "cookie": cookies}[scheme.kind]
+                place.append((scheme.name, _text(credential.token)))
+        return Marks(headers=tuple(headers), query=tuple(query), cookies=tuple(cookies))
+
+    def forget(self, schemes: tuple[Scheme, ...], marks: Marks) -> bool:
+        """Throw away tokens that the API has refused. Whether there were any, so that it is worth another try."""
+        refused = {value for _, value in marks.headers}
+        forgotten = False
+        for scheme in schemes:
+            token = self._tokens.get(scheme)
+            if token is not None and f"Bearer {token.text}" in refused:
+                del self._tokens[scheme]
+                forgotten = True
+        return forgotten
+
+    def hide(self, text: str) -> str:
+        """A text without the secrets, should an API repeat them."""
+        for secret in (*self._passing, *self._secrets):
+            if secret in text:
+                text = text.replace(secret, _HIDDEN)
+        return text
+
+    async def _token(self, scheme: Scheme, credential: Credential) -> str:
+        async with self._locks.setdefault(scheme, trio.Lock()):
+            token = self._tokens.get(scheme)
+            if token is None or token.until <= trio.current_time():
+                token = self._tokens[scheme] = await self._ask(scheme, credential)
+            return token.text
+
+    async def _ask(self, scheme: Scheme, credential: Credential) -> _Token:
+        form = {"grant_type": "client_credentials", **credential.token_parameters}
+        if credential.scopes:
+            form["scope"] = " ".join(credential.scopes)
+        headers = {"Accept": "application/json"}
+        if credential.client_authentication == "basic":
+            headers["Authorization"] = f"Basic {_client(credential)}"
+        else:
+            form |= {"client_id": credential.client_id or "", "client_secret": _text(credential.client_secret)}
+        status, body = await self._post_form(scheme.token_url, form, headers)
+        try:
+            answer = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            answer = None
+        fields = answer if isinstance(answer, dict) else {}
+        if status != 200:
+            reason = fields.get("error")
+            shown = f": {self.hide(reason)[:100]}" if isinstance(reason, str) else ""
+            raise ToolError(f"the token endpoint refused the credentials of {scheme.key}: {status}{shown}")
+        text, kind = fields.get("access_token"), fields.get("token_type", "bearer")
+        if not isinstance(text, str) or not text.isascii() or not text.isprintable() or not text:
+            raise ToolError(f"expected an access token for {scheme.key} from the token endpoint, got none")
+        if not isinstance(kind, str) or kind.lower() != "bearer":
+            raise ToolError(f"expected a bearer token for {scheme.key} from the token endpoint, got another kind")
+        lifetime = fields.get("expires_in")
+        if isinstance(lifetime, str) and lifetime.isascii() and lifetime.isdigit():
+            lifetime = int(lifetime[:9])
+        if isinstance(lifetime, bool) or not isinstance(lifetime, int | float):
+            lifetime = _LIFETIME
+        self._passing.extend(_forms(text))
+        return _Token(text, trio.current_time() + max(lifetime - min(_EARLY, lifetime / 2), 0))
+
+
+def _text(secret: Secret | None) -> str:
+    return secret.reveal() if secret is not None else ""
+
+
+def _basic(username: str, password: str) -> str:
+    return base64.b64encode(f"{username}:{password}".encode()).decode()
+
+
+def _client(credential: Credential) -> str:
+    """Client and secret, encoded as in a form before they are put together (RFC 6749, 2.3.1)."""
+    return _basic(quote_plus(credential.client_id or ""), quote_plus(_text(credential.client_secret)))
+
+
+def _forms(secret: str) -> set[str]:
+    """How a secret may look in a text: as it is, in a URL, in a form, in JSON that is not read as such."""
+    if len(secret) < _SHORTEST:
+        return set()
+    return {secret, quote(secret, safe=""), quote(secret), quote_plus(secret), json.dumps(secret)[1:-1]}

@@ -1,0 +1,137 @@
+"""An OpenAPI document: read from bytes, and asked for what its references mean.
+
+Made when the plugin registers (files) or starts (URLs). The one rule: a reference leads to a place in the same
+document, in a bounded number of steps, or it is a misfit; nothing is ever fetched.
+
+Source: OpenAPI 3.0.4 and 3.1.1, "Reference Object"; RFC 6901.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+import orjson
+from attrs import frozen
+
+from .problems import Misfit, join, name_kind
+from .yaml_text import YAMLError, read_yaml
+
+__all__ = ["Document", "mapping", "read_document"]
+
+_HOPS = 32
+"""References that may lead from one to the next."""
+_VERSION = re.compile(r"(3)\.([0-9]{1,2})(?:\.[0-9A-Za-z.-]{1,40})?")
+_NEWEST = 2
+
+
+@frozen(eq=False)
+class Document:
+    """One document."""
+
+    root: Mapping[str, Any]
+    minor: int
+    """0 for OpenAPI 3.0, whose schemas are of a dialect of their own; 1 and 2 have JSON Schema 2020-12."""
+    url: str | None = None
+    """Where it was fetched from; ``None`` for a file."""
+
+    @property
+    def title(self) -> str:
+        info = self.root.get("info")
+        title = info.get("title") if isinstance(info, Mapping) else None
+        return title if isinstance(title, str) else ""
+
+    def at(self, reference: Any, pointer: str) -> tuple[Any, str]:
+        """What a reference names, and its own pointer.
+
+        Args:
+            pointer: of the reference itself, for the misfit.
+
+        Raises:
+            Misfit: it leads out of the document, or nowhere.
+        """
+        if not isinstance(reference, str):
+            raise Misfit(join(pointer, "$ref"), f"expected a text, got {name_kind(reference)}")
+        if not reference.startswith("#/"):
+            raise Misfit(
+                join(pointer, "$ref"),
+                f"expected a reference into this document ('#/…'; no other is fetched), got {name_kind(reference)}",
+            )
+        steps = [
+            unquote(step).replace("~1", "/").replace("~0", "~") for step in reference.removeprefix("#/").split("/")
+        ]
+        value: Any = self.root
+        for step in steps:
+            if isinstance(value, Mapping) and step in value:
+                value = value[step]
+            elif isinstance(value, list) and step.isascii() and step.isdigit() and int(step[:9]) < len(value):
+                value = value[int(step[:9])]
+            else:
+                raise Misfit(join(pointer, "$ref"), f"there is nothing at {name_kind(reference)}")
+        return value, join("#", *steps)
+
+    def follow(self, value: Any, pointer: str) -> tuple[Any, str]:
+        """What is meant where a reference may stand: itself, or what it leads to.
+
+        Raises:
+            Misfit: as ``at``; or the references lead in a circle, or too far.
+        """
+        start = pointer
+        for _ in range(_HOPS):
+            if not (isinstance(value, Mapping) and "$ref" in value):
+                return value, pointer
+            value, pointer = self.at(value["$ref"], pointer)
+        raise Misfit(join(start, "$ref"), f"expected at most {_HOPS} references that lead to each other, got more")
+
+
+def read_document(data: bytes, *, url: str | None = None) -> Document:
+    """Parse a document, JSON or YAML, whatever it is called.
+
+    Raises:
+        Misfit: it is neither, or no OpenAPI 3.0 to 3.2.
+    """
+    root = _parse(data)
+    if not isinstance(root, Mapping):
+        raise Misfit("#", f"expected an object, got {name_kind(root)}")
+    if "openapi" not in root and "swagger" in root:
+        raise Misfit("#/swagger", "expected OpenAPI 3.0, 3.1 or 3.2, got Swagger 2.0; convert the document first")
+    version = root.get("openapi")
+    match = _VERSION.fullmatch(version) if isinstance(version, str) else None
+    if match is None or int(match[2]) > _NEWEST:
+        got = "nothing" if version is None else name_kind(version)
+        raise Misfit("#/openapi", f"expected the version 3.0, 3.1 or 3.2, got {got}")
+    mapping(root.get("paths", {}), "#/paths")
+    return Document(root, int(match[2]), url)
+
+
+def mapping(value: Any, pointer: str) -> Mapping[str, Any]:
+    """The value, which has to be an object.
+
+    Raises:
+        Misfit: it is something else.
+    """
+    if not isinstance(value, Mapping):
+        raise Misfit(pointer, f"expected an object, got {name_kind(value)}")
+    return value
+
+
+def _parse(data: bytes) -> Any:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Misfit("#", f"expected UTF-8, got something else at byte {error.start}") from error
+    stripped = text.lstrip()
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        if stripped.startswith("{") and '"' in stripped[:200]:
+            # Most likely meant as JSON; YAML would say something odd about it, unless it is YAML in flow style.
+            problem = f"expected JSON, got something else: {error.msg} @ line {error.lineno}, column {error.colno}"
+        else:
+            problem = None
+    try:
+        return read_yaml(text)
+    except YAMLError as error:
+        raise Misfit("#", problem or str(error)) from error

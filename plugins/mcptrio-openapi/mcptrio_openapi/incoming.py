@@ -1,0 +1,139 @@
+"""An answer while it comes in: its status, its headers, and its body piece by piece.
+
+Made by :mod:`mcptrio_openapi.connections`. The one rule: an answer may be left at any point, in the middle of its body
+or when the call is cancelled, and then the connection is closed and nothing is left behind.
+
+httpx2's own iteration is made of generators inside generators, which are left to the garbage collector when one stops
+early; here the innermost one is always brought to its end. Its decompression goes on to the end of what has arrived;
+this one stops where it is told to.
+
+Source: RFC 9110, 8.4; RFC 1950; RFC 1952.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+import trio
+
+from mcptrio.errors import ToolError
+
+if TYPE_CHECKING:
+    import httpx2
+
+__all__ = ["ACCEPTED_CODINGS", "Incoming"]
+
+ACCEPTED_CODINGS = "gzip"
+"""What is asked for. ``deflate`` is read too, but servers do not agree on what it is."""
+_PIECE = 256 * 1024
+_GOODBYE = 1.0
+
+
+class Incoming:
+    """
+    Attributes:
+        status: the HTTP status.
+        headers: as they came.
+    """
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self.status = response.status_code
+        self.headers = tuple((_text(name), _text(value)) for name, value in response.headers.raw)
+        self._response = response
+        self._pieces = response.aiter_raw()
+        self._is_begun = False
+        self._is_over = False
+        self._unpacking = _unpacking(self.header("content-encoding") or "")
+        self._waiting = b""
+        """What has come and is not unpacked yet."""
+        self._is_full = False
+        """The last piece was as large as it may be, so there may be more without any more input."""
+        self._has_come = False
+
+    def header(self, name: str) -> str | None:
+        """A header by its name in lower case; the first one of several."""
+        return next((value for key, value in self.headers if key.lower() == name), None)
+
+    @property
+    def length(self) -> int | None:
+        """Bytes of the whole body, where that is known."""
+        text = self.header("content-length") or ""
+        return int(text[:15]) if self._unpacking is None and text.isascii() and text.isdigit() else None
+
+    async def receive(self) -> bytes | None:
+        """The next piece of the body, unpacked, at most 256 KiB of it; ``None`` at the end.
+
+        Raises:
+            ToolError: it cannot be unpacked.
+            httpx2.TransportError: it broke off.
+        """
+        while True:
+            if self._unpacking is not None and (self._waiting or self._is_full) and (piece := self._unpack()):
+                return piece
+            is_whole = self._unpacking is not None and self._unpacking.eof
+            arrived = await self._next()
+            if arrived is None:
+                if self._has_come and not is_whole:
+                    raise ToolError("the answer cannot be unpacked: it ends early")
+                return None
+            if self._unpacking is None:
+                return arrived
+            if is_whole:
+                return None  # what comes after the end of the packed data is nothing we know
+            self._has_come = True
+            self._waiting += arrived
+
+    async def aclose(self) -> None:
+        """Have done with it; what has not come is not waited for."""
+        if self._is_begun and not self._is_over:
+            self._is_over = True
+            with trio.CancelScope() as scope:
+                scope.cancel()
+                # Pieces that are there already come at once, then the generator is cancelled where it waits.
+                async for _ in self._pieces:
+                    continue
+        with trio.move_on_after(_GOODBYE, shield=True):
+            await self._response.aclose()
+
+    async def _next(self) -> bytes | None:
+        """What has arrived, still packed; ``None`` at the end, which has to be seen for the connection to be kept."""
+        if self._is_over:
+            return None
+        self._is_begun = True
+        try:
+            return await anext(self._pieces)
+        except StopAsyncIteration:
+            self._is_over = True
+            return None
+        except BaseException:
+            self._is_over = True
+            raise
+
+    def _unpack(self) -> bytes:
+        assert self._unpacking is not None
+        try:
+            piece = self._unpacking.decompress(self._waiting, _PIECE)
+        except zlib.error as error:
+            raise ToolError("the answer cannot be unpacked: it is not as its Content-Encoding says") from error
+        self._waiting = self._unpacking.unconsumed_tail
+        self._is_full = len(piece) == _PIECE
+        return piece
+
+
+def _unpacking(coding: str) -> zlib._Decompress | None:
+    coding = coding.strip().lower()
+    if coding in ("", "identity"):
+        return None
+    if coding in ("gzip", "x-gzip"):
+        return zlib.decompressobj(16 + zlib.MAX_WBITS)
+    if coding == "deflate":
+        return zlib.decompressobj()
+    raise ToolError(f"expected gzip, deflate or nothing as Content-Encoding, got {coding[:60]!r}")
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("latin-1")

@@ -1,0 +1,254 @@
+"""The operations of a document, made ready to be tools.
+
+Called when the plugin registers (files) or starts (URLs). The one rule: what is wrong with an operation costs that
+operation, and is told with its place.
+
+Source: OpenAPI 3.1.1, 4.8.10 "Operation Object".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from attrs import evolve, field, frozen
+
+from mcptrio.capabilities.validation import Validator
+
+from .bodies import Body, read_body
+from .config import Api, Config
+from .documents import Document
+from .names import Names
+from .parameters import Parameter, read_parameters
+from .places import Place, is_chosen, read_places
+from .problems import Misfit, Problem, join, name_kind, shorten
+from .responses import accept_of, headers_of, output_schema_of, read_answers
+from .schemas import Schemas
+from .security import Scheme, schemes_of
+from .servers import base_url_of, own_base_url
+
+__all__ = ["ARGUMENT", "Operation", "Reading", "read_operations"]
+
+ARGUMENT = "the_arguments"
+"""What the tool's function calls its one parameter; no argument can be called so."""
+
+_VARIABLE = re.compile(r"\{([^{}]*)\}")
+_MOST_PROBLEMS = 1000
+
+
+@frozen(kw_only=True)
+class Operation:
+    """One operation that is a tool."""
+
+    tool: str
+    """The tool's name, without the plugin's before it."""
+    api: str
+    method: str
+    path: str
+    """The template."""
+    pointer: str
+    """Where it is in the document."""
+    base_url: str
+    title: str | None
+    description: str
+    parameters: tuple[Parameter, ...]
+    body: Body | None
+    schemes: tuple[Scheme, ...]
+    accept: str
+    headers: tuple[str, ...]
+    """Headers of answers that the document speaks of, in lower case."""
+    input_schema: Mapping[str, Any] = field(eq=False)
+    output_schema: Mapping[str, Any] | None = field(eq=False)
+    output_validator: Validator | None = field(eq=False)
+
+    @property
+    def label(self) -> str:
+        """For messages: never with the values of a call, which may be long or secret."""
+        return f"{self.method} {shorten(self.path, 200)} of {self.api}"
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether the method changes nothing (RFC 9110, 9.2.1)."""
+        return self.method in ("GET", "HEAD", "OPTIONS")
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether the method has the same effect when it is sent twice (RFC 9110, 9.2.2)."""
+        return self.is_safe or self.method in ("PUT", "DELETE")
+
+
+@frozen(kw_only=True)
+class Reading:
+    """What was found in one document."""
+
+    operations: tuple[Operation, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def read_operations(document: Document, name: str, config: Config) -> Reading:
+    """The operations of a document that the operator has chosen, and every problem with them.
+
+    Args:
+        name: of the API in the configuration.
+    """
+    api = config.apis[name]
+    problems: list[Problem] = []
+    operations: list[Operation] = []
+    try:
+        base_url = base_url_of(document, api)
+        places = [place for place in read_places(document, name, problems) if is_chosen(place, api)]
+    except Misfit as misfit:
+        return Reading(problems=(Problem(pointer=misfit.pointer, text=misfit.text, lost="everything"),))
+    for place in places:
+        if len(operations) >= api.max_tools:
+            text = f"expected at most {api.max_tools} operations (max_tools), got {len(places)}; choose with tags, "
+            text += "operations or paths"
+            problems.append(Problem(pointer=place.pointer, text=text, lost=f"{place.label} and what follows"))
+            break
+        try:
+            operations.append(_operation(document, name, config, base_url, place, problems))
+        except Misfit as misfit:
+            problems.append(Problem(pointer=misfit.pointer, text=misfit.text, lost=place.label))
+    used = {scheme.key for operation in operations for scheme in operation.schemes}
+    for key in api.auth:
+        if key not in used:
+            text = f"expected a security scheme called {key!r} that a chosen operation uses, got none"
+            problems.append(Problem(pointer="#/components/securitySchemes", text=text))
+    return Reading(operations=tuple(operations), problems=tuple(problems[:_MOST_PROBLEMS]))
+
+
+def _operation(
+    document: Document, name: str, config: Config, base_url: str, place: Place, problems: list[Problem]
+) -> Operation:
+    api = config.apis[name]
+    schemas = Schemas(document, sending=True, most_text=config.max_description // 3, problems=problems)
+    schemes = schemes_of(document, api, base_url, place.operation, place.pointer)
+    parameters = _sent_otherwise(read_parameters(document, place.holders, schemas, problems), schemes, api)
+    parameters = _checked_path(place, parameters, problems)
+    body = read_body(document, place.operation, place.pointer, schemas)
+    if body is not None and place.method in ("GET", "HEAD"):
+        text = "expected no body in a GET or HEAD; it is not sent"
+        problems.append(Problem(pointer=join(place.pointer, "requestBody"), text=text, lost="the body"))
+        body = None
+    parameters, body = _named(parameters, body)
+    input_schema = _input_schema(parameters, body, schemas)
+    _validator(input_schema, place.pointer, config)
+    output_schema = output_validator = None
+    answers = read_answers(document, place)
+    try:
+        output_schema = output_schema_of(document, answers, config, problems)
+        if output_schema is not None:
+            output_validator = _validator(output_schema, join(place.pointer, "responses"), config)
+    except Misfit as misfit:
+        output_schema = None
+        lost = f"the output schema of {place.label}"
+        problems.append(Problem(pointer=misfit.pointer, text=misfit.text, lost=lost))
+    summary = place.operation.get("summary")
+    return Operation(
+        tool=place.tool,
+        api=name,
+        method=place.method,
+        path=place.path,
+        pointer=place.pointer,
+        base_url=own_base_url(document, api, base_url, place.holders),
+        title=shorten(summary, 100) or None if isinstance(summary, str) else None,
+        description=_description(place, config.max_description),
+        parameters=tuple(parameters),
+        body=body,
+        schemes=schemes,
+        accept=accept_of(answers),
+        headers=tuple(sorted({key.lower() for _, answer, _ in answers for key in headers_of(answer)})),
+        input_schema=input_schema,
+        output_schema=output_schema,
+        output_validator=output_validator,
+    )
+
+
+def _sent_otherwise(parameters: list[Parameter], schemes: tuple[Scheme, ...], api: Api) -> list[Parameter]:
+    """The parameters without those that the configuration answers already."""
+    own = {(scheme.kind, _wire_name(scheme.kind, scheme.name)) for scheme in schemes}
+    own |= {("header", name.lower()) for name in api.headers}
+    return [each for each in parameters if (each.place, _wire_name(each.place, each.name)) not in own]
+
+
+def _wire_name(place: str, name: str) -> str:
+    return name.lower() if place == "header" else name
+
+
+def _checked_path(place: Place, parameters: list[Parameter], problems: list[Problem]) -> list[Parameter]:
+    """The parameters, of which those in the path are the variables of the template, each once.
+
+    Raises:
+        Misfit: a variable has no parameter.
+    """
+    variables = _VARIABLE.findall(place.path)
+    known = {each.name for each in parameters if each.place == "path"}
+    for variable in variables:
+        if variable not in known:
+            text = f"expected a path parameter {name_kind(variable)}, got none"
+            raise Misfit(join(place.pointer, "parameters"), text)
+    rest = _VARIABLE.sub("", place.path)
+    if any(character in "{}?#\\" or not character.isprintable() for character in rest):
+        raise Misfit(place.item_pointer, "expected a path template without '?', '#', and single braces")
+    if any(segment in (".", "..") for segment in place.path.split("/")):
+        raise Misfit(place.item_pointer, "expected a path without '.' and '..'")
+    for name in sorted(known - set(variables)):
+        text = f"the path has no {{{shorten(name, 60)}}}"
+        problems.append(Problem(pointer=join(place.pointer, "parameters"), text=text, lost="the parameter"))
+    return [each for each in parameters if each.place != "path" or each.name in variables]
+
+
+def _named(parameters: list[Parameter], body: Body | None) -> tuple[list[Parameter], Body | None]:
+    names = Names(dots=True, taken=frozenset({ARGUMENT}))
+    parameters = [evolve(each, argument=names.give(each.name, each.place)[0]) for each in parameters]
+    if body is not None:
+        body = evolve(body, argument=names.give("body", "of_request")[0])
+    return parameters, body
+
+
+def _input_schema(parameters: list[Parameter], body: Body | None, schemas: Schemas) -> dict[str, Any]:
+    properties: dict[str, Any] = {each.argument: each.schema for each in parameters}
+    required = [each.argument for each in parameters if each.required]
+    if body is not None:
+        properties[body.argument] = body.schema
+        if body.required:
+            required.append(body.argument)
+    schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+    if required:
+        schema["required"] = required
+    return schemas.finish(schema)
+
+
+def _validator(schema: Mapping[str, Any], pointer: str, config: Config) -> Validator:
+    try:
+        size = len(orjson.dumps(schema))
+    except TypeError as error:
+        raise Misfit(pointer, f"expected a schema of JSON values: {error}") from error
+    if size > config.max_schema_bytes:
+        text = f"expected a schema of at most {config.max_schema_bytes} bytes (max_schema_bytes), got {size}"
+        raise Misfit(pointer, text)
+    try:
+        return Validator(schema)
+    except ValueError as error:
+        raise Misfit(pointer, shorten(str(error), 400)) from error
+
+
+def _description(place: Place, most: int) -> str:
+    end = f"{place.method} {shorten(place.path, 200)}"
+    if place.operation.get("deprecated") is True:
+        end += " (deprecated)"
+    texts: list[str] = []
+    for key in ("summary", "description"):
+        text = place.operation.get(key)
+        if isinstance(text, str) and text.strip():
+            # Line ends stay: descriptions are Markdown.
+            clean = "".join(each for each in text if each.isprintable() or each == "\n").strip()
+            if clean not in texts:
+                texts.append(clean)
+    room = max(most - len(end) - 2, 0)
+    whole = "\n\n".join(texts)
+    if len(whole) > room:
+        whole = whole[: max(room - 1, 0)].rstrip() + "…"
+    return f"{whole}\n\n{end}" if whole else end

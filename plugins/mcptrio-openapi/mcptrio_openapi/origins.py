@@ -1,0 +1,101 @@
+"""Origins and base URLs: what is the same place, and what a document may name as its own.
+
+Called when the configuration and the documents are read, and for every redirect. The one rule: credentials are for one
+origin, the base URL's, which the operator wrote or the document may name only within narrow bounds.
+
+Source: RFC 6454, section 4; OpenAPI 3.1, 4.8.5 "Server Object".
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from urllib.parse import SplitResult, urlsplit
+
+__all__ = ["check_base_url", "check_document_url", "is_public", "origin_of"]
+
+_PORTS = {"http": 80, "https": 443}
+_LOCAL_NAMES = (".localhost", ".local", ".internal", ".lan", ".home.arpa", ".test", ".invalid", ".onion")
+
+
+def origin_of(url: str) -> str:
+    """``scheme://host[:port]``, without the scheme's own port.
+
+    Raises:
+        ValueError: it is no http or https URL with a host.
+    """
+    parts = _split(url)
+    host = (parts.hostname or "").lower()
+    bracketed = f"[{host}]" if ":" in host else host
+    port = parts.port
+    return f"{parts.scheme}://{bracketed}" + ("" if port in (None, _PORTS[parts.scheme]) else f":{port}")
+
+
+def check_base_url(url: str, where: str) -> None:
+    """
+    Raises:
+        ValueError: it is no http or https URL, or holds a query, a fragment, a user or dot segments.
+    """
+    parts = _named(url, where)
+    if parts.username is not None or parts.password is not None:
+        raise ValueError(f"{where}: expected a URL without a user; credentials belong into auth")
+    if parts.query or parts.fragment:
+        raise ValueError(f"{where}: expected a URL without a query and a fragment")
+    if any(segment in (".", "..") for segment in parts.path.split("/")):
+        raise ValueError(f"{where}: expected a path without '.' and '..'")
+
+
+def check_document_url(url: str, where: str) -> None:
+    """
+    Raises:
+        ValueError: it is neither an https URL nor an http one on this machine, or holds a user.
+    """
+    parts = _named(url, where)
+    if parts.username is not None or parts.password is not None:
+        raise ValueError(f"{where}: expected a URL without a user; use headers")
+    if parts.scheme != "https" and not _is_loopback(parts.hostname or ""):
+        raise ValueError(f"{where}: expected an https URL (http only on this machine), got {origin_of(url)}")
+
+
+def is_public(url: str) -> bool:
+    """Whether a document may name this base URL: https, and neither an address nor a name of a private network.
+
+    A public name that resolves to a private address gets no further than the handshake: whoever is there would have to
+    have a certificate for the public name.
+    """
+    parts = _split(url)
+    host = (parts.hostname or "").lower().rstrip(".")
+    if parts.scheme != "https" or parts.username is not None or parts.password is not None:
+        return False
+    try:
+        return ipaddress.ip_address(host).is_global
+    except ValueError:
+        pass
+    # A last label of digits is an IPv4 address in one of its old forms (127.1, 0x7f.1, 2130706433).
+    last = host.rpartition(".")[2]
+    return "." in host and not host.endswith(_LOCAL_NAMES) and not last[:1].isdigit()
+
+
+def _named(url: str, where: str) -> SplitResult:
+    try:
+        return _split(url)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
+
+
+def _split(url: str) -> SplitResult:
+    if any(ord(character) <= 32 or ord(character) == 127 or character == "\\" for character in url):
+        raise ValueError("expected a URL without spaces, control characters and backslashes")
+    parts = urlsplit(url)
+    if parts.scheme not in _PORTS or not parts.hostname:
+        raise ValueError(f"expected an http or https URL with a host, got {url.partition('?')[0][:200]!r}")
+    _ = parts.port  # raises where it is no number
+    return parts
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,162 @@
+"""The parameters of an operation: path, query, header, cookie.
+
+Made with the operation; written by :mod:`mcptrio_openapi.requests`. The one rule: an argument of the tool has a name
+that is valid for models, the parameter keeps its own on the wire.
+
+Source: OpenAPI 3.1.1, 4.8.12 "Parameter Object"; RFC 9110, 5.6.2 and 7.6.1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, cast
+
+from attrs import field, frozen
+
+from .documents import Document, mapping
+from .problems import Misfit, Problem, join, name_kind
+from .schemas import Schemas
+from .styles import STYLES, Style
+
+__all__ = ["Parameter", "read_parameters"]
+
+_PLACES = ("path", "query", "header", "cookie")
+_IGNORED = frozenset({"accept", "content-type", "authorization"})
+"""Header parameters that the specification has ignored."""
+_OWN = frozenset(
+    {
+        "host",
+        "content-length",
+        "transfer-encoding",
+        "connection",
+        "keep-alive",
+        "te",
+        "trailer",
+        "upgrade",
+        "expect",
+        "cookie",
+        "user-agent",
+        "accept-encoding",
+        "proxy-authorization",
+        "proxy-connection",
+    }
+)
+"""Headers that belong to the connection or to this plugin; as a parameter they could split a request in two."""
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_MOST = 200
+
+
+@frozen(kw_only=True)
+class Parameter:
+    """One parameter."""
+
+    name: str
+    """On the wire."""
+    place: Literal["path", "query", "header", "cookie"]
+    argument: str
+    """Of the tool."""
+    required: bool
+    style: Style
+    explode: bool
+    reserved: bool = False
+    is_json: bool = False
+    """The value is sent as JSON, whatever it is."""
+    schema: Mapping[str, Any] = field(factory=dict, eq=False)
+
+
+def read_parameters(
+    document: Document, holders: list[tuple[Mapping[str, Any], str]], schemas: Schemas, problems: list[Problem]
+) -> list[Parameter]:
+    """The parameters of a path item and its operation, the latter's winning; ``argument`` is still the name itself.
+
+    Args:
+        holders: the path item and the operation, with their pointers.
+        problems: where parameters that are left out are told.
+
+    Raises:
+        Misfit: one of them cannot be sent.
+    """
+    found: dict[tuple[str, str], tuple[Mapping[str, Any], str]] = {}
+    for holder, pointer in holders:
+        for given, where in _listed(document, holder, pointer):
+            place, name = given.get("in"), given.get("name")
+            if place not in _PLACES:
+                raise Misfit(join(where, "in"), f"expected one of {', '.join(_PLACES)}, got {name_kind(place)}")
+            if not isinstance(name, str) or not name or len(name) > 500:
+                raise Misfit(join(where, "name"), f"expected a name, got {name_kind(name)}")
+            found[cast(str, place), name.lower() if place == "header" else name] = (given, where)
+    if len(found) > _MOST:
+        raise Misfit(holders[-1][1], f"expected at most {_MOST} parameters, got {len(found)}")
+    parameters: list[Parameter] = []
+    for given, where in found.values():
+        if given["in"] == "header" and given["name"].lower() in _IGNORED:
+            continue
+        if given["in"] == "header" and given["name"].lower() in _OWN:
+            text = f"expected a header that is no affair of the connection, got {name_kind(given['name'])}"
+            problems.append(Problem(pointer=join(where, "name"), text=text, lost="the parameter"))
+            continue
+        parameters.append(_parameter(document, given, where, schemas))
+    return sorted(parameters, key=lambda each: _PLACES.index(each.place))
+
+
+def _listed(document: Document, holder: Mapping[str, Any], pointer: str) -> Iterator[tuple[Mapping[str, Any], str]]:
+    listed = holder.get("parameters")
+    if listed is None:
+        return
+    pointer = join(pointer, "parameters")
+    if not isinstance(listed, list):
+        raise Misfit(pointer, f"expected an array, got {name_kind(listed)}")
+    for index, given in enumerate(listed):
+        value, where = document.follow(given, join(pointer, index))
+        yield mapping(value, where), where
+
+
+def _parameter(document: Document, given: Mapping[str, Any], where: str, schemas: Schemas) -> Parameter:
+    place, name = given["in"], given["name"]
+    if place == "header" and not _TOKEN.fullmatch(name):
+        raise Misfit(join(where, "name"), f"expected the name of a header, got {name_kind(name)}")
+    required = _flag(given, "required", where, default=False)
+    style = given.get("style", STYLES[place][0])
+    if style not in STYLES[place]:
+        raise Misfit(
+            join(where, "style"), f"expected one of {', '.join(STYLES[place])} in a {place}, got {name_kind(style)}"
+        )
+    is_json = False
+    if "content" in given:
+        content = mapping(given["content"], join(where, "content"))
+        if len(content) != 1:
+            raise Misfit(join(where, "content"), f"expected one media type, got {len(content)}")
+        media_type, media = next(iter(content.items()))
+        inner = join(where, "content", media_type)
+        kind = str(media_type).partition(";")[0].strip().lower()
+        is_json = kind == "application/json" or kind.endswith("+json")
+        if not is_json and not kind.startswith("text/"):
+            raise Misfit(inner, f"expected JSON or a text in a parameter, got {name_kind(media_type)}")
+        schema = mapping(media, inner).get("schema", {} if is_json else {"type": "string"})
+        converted = schemas.convert(schema, join(inner, "schema"))
+    elif "schema" in given:
+        converted = schemas.convert(given["schema"], join(where, "schema"))
+    else:
+        raise Misfit(where, "expected schema or content, got neither")
+    for note in ("description", "deprecated", "example"):
+        if note in given and note not in converted:
+            converted |= schemas.convert({note: given[note]}, where)
+    return Parameter(
+        name=name,
+        place=place,
+        argument=name,
+        required=required or place == "path",
+        style=style,
+        explode=_flag(given, "explode", where, default=style == "form"),
+        reserved=place == "query" and _flag(given, "allowReserved", where, default=False),
+        is_json=is_json,
+        schema=converted,
+    )
+
+
+def _flag(given: Mapping[str, Any], key: str, where: str, *, default: bool) -> bool:
+    value = given.get(key, default)
+    if not isinstance(value, bool):
+        raise Misfit(join(where, key), f"expected true or false, got {name_kind(value)}")
+    return value

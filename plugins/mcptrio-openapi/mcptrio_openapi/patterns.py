@@ -1,0 +1,26 @@
+"""Whether a regular expression of a document can be checked.
+
+Called for every ``pattern``. The one rule: what the validator would refuse must not cost a tool, only the pattern.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from mcptrio.capabilities.validation import Validator
+
+__all__ = ["is_supported"]
+
+_LONGEST = 2000
+
+
+@lru_cache(maxsize=1000)
+def is_supported(pattern: str) -> bool:
+    """Whether mcptrio's validator takes the pattern: in linear time, so without look-around and back-references."""
+    if len(pattern) > _LONGEST:
+        return False
+    try:
+        Validator({"type": "string", "pattern": pattern})
+    except ValueError:
+        return False
+    return True

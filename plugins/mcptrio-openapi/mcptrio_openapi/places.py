@@ -1,0 +1,94 @@
+"""Where the operations of a document are, what their tools are called, and which of them the operator has chosen.
+
+Called while a document is read. The one rule: all operations get their names, in the order of the document, before any
+is left out, so that no choice changes a name.
+
+Source: OpenAPI 3.1.1, 4.8.8 "Paths Object", 4.8.9 "Path Item Object".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from attrs import frozen
+
+from .config import METHODS, Api
+from .documents import Document, mapping
+from .names import LONGEST, Names
+from .problems import Misfit, Problem, join, name_kind, shorten
+
+__all__ = ["Place", "is_chosen", "read_places"]
+
+
+@frozen
+class Place:
+    """Where an operation is in the document."""
+
+    method: str
+    path: str
+    item: Mapping[str, Any]
+    item_pointer: str
+    operation: Mapping[str, Any]
+    pointer: str
+    tool: str
+
+    @property
+    def holders(self) -> list[tuple[Mapping[str, Any], str]]:
+        return [(self.item, self.item_pointer), (self.operation, self.pointer)]
+
+    @property
+    def label(self) -> str:
+        return f"{self.method} {shorten(self.path, 200)}"
+
+
+def read_places(document: Document, name: str, problems: list[Problem]) -> Iterator[Place]:
+    prefix = f"{name}_"
+    names = Names(LONGEST - len(prefix))
+    for path, raw in mapping(document.root.get("paths", {}), "#/paths").items():
+        pointer = join("#", "paths", path)
+        if path.startswith("x-"):
+            continue
+        try:
+            if not path.startswith("/"):
+                raise Misfit(pointer, "expected a path that begins with a slash")
+            value, item_pointer = document.follow(raw, pointer)
+            item = mapping(value, item_pointer)
+        except Misfit as misfit:
+            problems.append(
+                Problem(pointer=misfit.pointer, text=misfit.text, lost=f"everything at {shorten(path, 200)}")
+            )
+            continue
+        for method in METHODS:
+            if method.lower() not in item:
+                continue
+            where = join(item_pointer, method.lower())
+            operation = item[method.lower()]
+            if not isinstance(operation, Mapping):
+                text = f"expected an operation, got {name_kind(operation)}"
+                problems.append(Problem(pointer=where, text=text, lost=f"{method} {shorten(path, 200)}"))
+                continue
+            identifier = operation.get("operationId")
+            if identifier is not None and not isinstance(identifier, str):
+                text = f"expected a text, got {name_kind(identifier)}; the tool is called after its path"
+                problems.append(Problem(pointer=join(where, "operationId"), text=text))
+                identifier = None
+            given, is_other = names.give(identifier or f"{method.lower()}{path.rstrip('/') or '_root'}")
+            if is_other:
+                text = f"the name is taken by an operation before; the tool is called {prefix}{given}"
+                problems.append(Problem(pointer=join(where, "operationId"), text=text))
+            yield Place(method, path, item, item_pointer, operation, where, f"{prefix}{given}")
+
+
+def is_chosen(place: Place, api: Api) -> bool:
+    identifier = place.operation.get("operationId")
+    texts = [place.path, *([identifier] if isinstance(identifier, str) else [])]
+    tags = place.operation.get("tags")
+    return (
+        place.method in {method.upper() for method in api.methods}
+        and (not api.tags or (isinstance(tags, list) and any(tag in api.tags for tag in tags)))
+        and (not api.operations or any(fnmatchcase(text, glob) for text in texts[1:] for glob in api.operations))
+        and (not api.paths or any(fnmatchcase(place.path, glob) for glob in api.paths))
+        and not any(fnmatchcase(text, glob) for text in texts for glob in api.exclude)
+    )

@@ -1,0 +1,190 @@
+"""The plugin: documents become tools, those of files when it registers, those of URLs when the server starts.
+
+Made from the configuration. The one rule: one API's document, whatever is wrong with it, costs no other's tools.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import trio
+from attrs import define, field
+
+from mcptrio import CallToolResult, Context, hookimpl, resource
+from mcptrio.capabilities.host import Host
+
+from .calling import Caller
+from .config import Api, Config
+from .documents import Document, read_document
+from .fetching import fetch_document
+from .operations import Operation, read_operations
+from .problems import Misfit, Problem, shorten
+from .reports import ApiReport, Report
+
+__all__ = ["OpenAPI"]
+
+_log = logging.getLogger(__name__)
+
+_GRACE = 5.0
+"""Seconds by which the server's own bound on a call comes after ours, which says more."""
+_LOGGED = 20
+"""Problems of one document that are logged one by one; the report has them all."""
+
+
+@define(eq=False)
+class _State:
+    """What is known of one API."""
+
+    document: Document | None = None
+    operations: tuple[Operation, ...] = ()
+    tools: dict[str, str] = field(factory=dict)
+    """Method and path by the name of the tool, as clients see it."""
+    problems: list[Problem] = field(factory=list)
+
+
+class OpenAPI:
+    """
+    Args:
+        config: the APIs and their limits.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._states = {name: _State() for name in config.apis}
+        self._callers: dict[str, Caller] = {}
+
+    @hookimpl
+    def register_tools(self, register: Callable[..., str]) -> None:
+        """Read the documents that are files, and register their operations."""
+        for name, api in self._config.apis.items():
+            if api.file is not None:
+                self._take(register, name, _load(api, self._config))
+
+    @hookimpl
+    def lifespan(self, server: Host) -> AbstractAsyncContextManager[None]:
+        """Fetch the other documents, and close all connections at the end."""
+        return self._open(server)
+
+    @resource("openapi:///apis", name="openapi_apis", title="APIs", mime_type="application/json")
+    async def apis(self) -> Report:
+        """The APIs: their documents, base URLs, tools, and what of their documents could not be used, and why."""
+        return Report(apis=tuple(self._report(name) for name in self._config.apis))
+
+    @asynccontextmanager
+    async def _open(self, server: Host) -> AsyncIterator[None]:
+        added: list[str] = []
+
+        def register(function: Callable[..., Any], **options: Any) -> str:
+            added.append(server.add_tool(function, **options))
+            return added[-1]
+
+        fetched: dict[str, Document | Problem] = {}
+
+        async def fetch(name: str, api: Api) -> None:
+            try:
+                fetched[name] = await fetch_document(api, self._config)
+            except Misfit as misfit:
+                fetched[name] = Problem(pointer=misfit.pointer, text=misfit.text, lost="everything")
+
+        async with trio.open_nursery() as nursery:
+            for name, api in self._config.apis.items():
+                if api.url is not None:
+                    nursery.start_soon(fetch, name, api)
+        try:
+            for name in self._config.apis:
+                if name in fetched:
+                    self._take(register, name, fetched[name])
+            yield
+        finally:
+            for tool in added:
+                server.remove_tool(tool)
+            async with trio.open_nursery() as nursery:
+                while self._callers:
+                    nursery.start_soon(self._callers.popitem()[1].aclose)
+
+    def _take(self, register: Callable[..., str], name: str, found: Document | Problem) -> None:
+        state = self._states[name]
+        if isinstance(found, Problem):
+            state.problems = [found]
+        else:
+            state.document = found
+            reading = read_operations(found, name, self._config)
+            state.operations = reading.operations
+            state.problems = list(reading.problems)
+            for operation in reading.operations:
+                self._add(register, state, operation)
+        for problem in state.problems[:_LOGGED]:
+            _log.warning("%s: %s", name, problem)
+        if len(state.problems) > _LOGGED:
+            more = len(state.problems) - _LOGGED
+            _log.warning("%s: %d more problems; the resource openapi:///apis has them", name, more)
+
+    def _add(self, register: Callable[..., str], state: _State, operation: Operation) -> None:
+        try:
+            name = register(
+                _OperationTool(self._caller, operation),
+                name=operation.tool,
+                title=operation.title,
+                description=operation.description,
+                read_only=operation.is_safe,
+                # A document does not say what a POST, PUT or PATCH destroys, so it may.
+                destructive=not operation.is_safe,
+                idempotent=operation.is_idempotent,
+                open_world=True,
+                timeout=self._config.apis[operation.api].timeout + _GRACE,
+                input_schema=operation.input_schema,
+                output_schema=operation.output_schema,
+            )
+        except ValueError as error:
+            # A prefix of the operator's that makes the name too long, or the same as another plugin's.
+            lost = f"{operation.method} {operation.path}"
+            state.problems.append(Problem(pointer=operation.pointer, text=shorten(str(error), 400), lost=lost))
+        else:
+            state.tools[name] = f"{operation.method} {operation.path}"
+
+    def _caller(self, name: str) -> Caller:
+        caller = self._callers.get(name)
+        if caller is None:
+            caller = self._callers[name] = Caller(name, self._config.apis[name])
+        return caller
+
+    def _report(self, name: str) -> ApiReport:
+        state = self._states[name]
+        return ApiReport(
+            name=name,
+            title=state.document.title if state.document is not None else "",
+            base_urls=tuple(dict.fromkeys(operation.base_url for operation in state.operations)),
+            tools=state.tools,
+            problems=tuple(state.problems),
+        )
+
+
+class _OperationTool:
+    """The function of one tool."""
+
+    def __init__(self, caller: Callable[[str], Caller], operation: Operation) -> None:
+        self._caller = caller
+        self._operation = operation
+
+    async def __call__(self, ctx: Context, the_arguments: dict[str, Any]) -> CallToolResult:
+        return await self._caller(self._operation.api).call(ctx, self._operation, the_arguments)
+
+
+def _load(api: Api, config: Config) -> Document | Problem:
+    assert api.file is not None
+    try:
+        with api.file.expanduser().open("rb") as file:
+            data = file.read(config.max_document_bytes + 1)
+    except OSError as error:
+        text = f"expected the document in {api.file.name}, got none: {error.strerror or type(error).__name__}"
+        return Problem(pointer="#", text=text, lost="everything")
+    if len(data) > config.max_document_bytes:
+        text = f"expected at most {config.max_document_bytes} bytes (max_document_bytes), got more"
+        return Problem(pointer="#", text=text, lost="everything")
+    try:
+        return read_document(data)
+    except Misfit as misfit:
+        return Problem(pointer=misfit.pointer, text=misfit.text, lost="everything")

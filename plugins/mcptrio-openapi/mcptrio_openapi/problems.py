@@ -1,0 +1,74 @@
+"""What is wrong with a document, and where: a JSON pointer and a sentence.
+
+Raised while a document is read, collected per API, logged and shown by the report. The one rule: a problem costs the
+smallest thing it is in (an output schema, an operation), and never the document.
+
+Source: RFC 6901.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import frozen
+
+__all__ = ["Misfit", "Problem", "join", "name_kind", "shorten"]
+
+
+@frozen(kw_only=True)
+class Problem:
+    """Something wrong with a document."""
+
+    pointer: str
+    """Where, as a URI fragment: ``#/paths/~1pets/get``."""
+
+    text: str
+    """What was expected, and what came."""
+
+    lost: str | None = None
+    """What it costs: an operation such as ``GET /pets``, a part of one, or everything. ``None``: nothing."""
+
+    def __str__(self) -> str:
+        return f"{self.text} @ {self.pointer}" + (f"; left out: {self.lost}" if self.lost else "")
+
+
+class Misfit(ValueError):
+    """A part of a document that cannot be used.
+
+    Args:
+        pointer: where, as in :class:`Problem`.
+        text: what was expected, and what came.
+    """
+
+    def __init__(self, pointer: str, text: str) -> None:
+        super().__init__(f"{text} @ {pointer}")
+        self.pointer = pointer
+        self.text = text
+
+
+def join(pointer: str, *steps: str | int) -> str:
+    """The pointer some steps further; a long step is cut, for a pointer is for people."""
+    for step in steps:
+        pointer += "/" + shorten(str(step), 200).replace("~", "~0").replace("/", "~1")
+    return pointer
+
+
+def name_kind(value: Any) -> str:
+    """What a JSON value is, for a message: scalars are shown and cut, containers named."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "an array"
+    return repr(shorten(value, 60)) if isinstance(value, str) else shorten(str(value), 60)
+
+
+def shorten(text: str, most: int) -> str:
+    """At most so many characters of a text, on one line, without control characters."""
+    if len(text) > 4 * most:
+        text = text[: 4 * most]
+    line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
+    return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"

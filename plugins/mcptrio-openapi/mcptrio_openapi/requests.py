@@ -1,0 +1,132 @@
+"""A call of a tool made a request: its URL, headers and body.
+
+Called once for each call. The one rule: whatever the arguments are, the request goes below the base URL, to the path of
+the template, and to no other.
+
+Source: OpenAPI 3.1.1, 4.8.12 and appendix E; RFC 3986, 3.3; RFC 6265, 4.2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from attrs import field, frozen
+
+from mcptrio.errors import ToolError
+
+from .bodies import Part, encode_form, encode_parts, encode_whole
+from .operations import Operation
+from .parameters import Parameter
+from .styles import cookie_pairs, header_text, path_text, query_pairs
+
+__all__ = ["Draft", "draft_request"]
+
+_LONGEST_URL = 32_768
+_VARIABLE = re.compile(r"\{([^{}]*)\}")
+
+
+@frozen(kw_only=True)
+class Draft:
+    """A request, before credentials are put on it."""
+
+    method: str
+    url: str
+    """Without a query."""
+    query: tuple[str, ...] = ()
+    headers: tuple[tuple[str, str], ...] = ()
+    cookies: tuple[str, ...] = ()
+    content: bytes | None = field(default=None, repr=False)
+    parts: tuple[Part, ...] | None = field(default=None, repr=False)
+
+
+def draft_request(operation: Operation, arguments: Mapping[str, Any], max_bytes: int) -> Draft:
+    """The request for a call.
+
+    Args:
+        arguments: as the input schema has them.
+        max_bytes: of the body.
+
+    Raises:
+        ToolError: an argument cannot be sent.
+    """
+    path: dict[str, str] = {}
+    query: list[str] = []
+    headers: list[tuple[str, str]] = []
+    cookies: list[str] = []
+    for parameter in operation.parameters:
+        if parameter.argument not in arguments:
+            continue
+        value = arguments[parameter.argument]
+        if parameter.is_json:
+            value = orjson.dumps(value).decode()
+        try:
+            _place(parameter, value, path, query, headers, cookies)
+        except UnicodeEncodeError as error:
+            raise ToolError(f"expected a text of whole characters @ $.{parameter.argument}") from error
+    filled = _VARIABLE.sub(lambda match: path[match[1]], operation.path)
+    if any(segment.replace("%2E", ".").replace("%2e", ".") in (".", "..") for segment in filled.split("/")):
+        # One segment may be made of several values, or of a value and a text.
+        raise ToolError("expected arguments that make another path: a segment of it would be '.' or '..'")
+    url = operation.base_url + filled
+    if len(url) + sum(map(len, query)) > _LONGEST_URL:
+        raise ToolError(f"expected arguments that make a URL of at most {_LONGEST_URL} characters, got more")
+    content, parts, content_type = _body(operation, arguments, max_bytes)
+    if content_type is not None:
+        headers.append(("Content-Type", content_type))
+    return Draft(
+        method=operation.method,
+        url=url,
+        query=tuple(query),
+        headers=tuple(headers),
+        cookies=tuple(cookies),
+        content=content,
+        parts=parts,
+    )
+
+
+def _place(
+    parameter: Parameter,
+    value: Any,
+    path: dict[str, str],
+    query: list[str],
+    headers: list[tuple[str, str]],
+    cookies: list[str],
+) -> None:
+    name, explode = parameter.name, parameter.explode
+    if parameter.place == "path":
+        path[name] = path_text(name, value, parameter.style, explode=explode)
+    elif parameter.place == "query":
+        query += query_pairs(name, value, parameter.style, explode=explode, reserved=parameter.reserved)
+    elif parameter.place == "header":
+        text = header_text(name, value, explode=explode)
+        if text is not None:
+            headers.append((name, text))
+    else:
+        cookies += cookie_pairs(name, value, explode=explode)
+
+
+def _body(
+    operation: Operation, arguments: Mapping[str, Any], max_bytes: int
+) -> tuple[bytes | None, tuple[Part, ...] | None, str | None]:
+    body = operation.body
+    if body is None or body.argument not in arguments:
+        return None, None, None
+    value = arguments[body.argument]
+    parts: tuple[Part, ...] | None = None
+    content: bytes | None = None
+    try:
+        if body.kind == "multipart":
+            parts = tuple(encode_parts(body, value))
+            size = sum(len(data) for _, (_, data, _) in parts)
+        else:
+            content = encode_form(body, value) if body.kind == "form" else encode_whole(body, value)
+            size = len(content)
+    except (UnicodeEncodeError, TypeError) as error:  # orjson's error is a TypeError
+        raise ToolError(f"expected a JSON value of whole characters @ $.{body.argument}") from error
+    if size > max_bytes:
+        raise ToolError(f"expected a body of at most {max_bytes} bytes @ $.{body.argument}, got {size}")
+    # With parts the media type has a boundary, which is made with the request.
+    return content, parts, body.media_type if parts is None else None

@@ -1,0 +1,101 @@
+"""What a document says of an operation's answers: the schema of a success, its media types, its headers.
+
+Called while an operation is read. The one rule: a mistake in here never costs the operation, for its answers can be
+told without.
+
+Source: OpenAPI 3.1.1, 4.8.16 "Responses Object", 4.8.17 "Response Object".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from .config import Config
+from .documents import Document
+from .places import Place
+from .problems import Misfit, Problem, join
+from .schemas import Schemas
+
+__all__ = ["Described", "accept_of", "headers_of", "output_schema_of", "read_answers"]
+
+Described: TypeAlias = tuple[str, Mapping[str, Any], str]
+"""A documented answer: its code (``200``, ``2XX``, ``DEFAULT``), what is said of it, and where."""
+
+_MEDIA_TYPE = re.compile(
+    r"[A-Za-z0-9!#$&^_.+*-]{1,100}/[A-Za-z0-9!#$&^_.+*-]{1,100}(?:; ?[A-Za-z0-9_-]+=[A-Za-z0-9_.-]+)?"
+)
+_JSON = ("application/json", "application/*", "*/*")
+_DEEPEST = 8
+
+
+def read_answers(document: Document, place: Place) -> list[Described]:
+    """The documented responses with their codes; what is wrong with one of them costs nothing but it."""
+    responses = place.operation.get("responses")
+    if not isinstance(responses, Mapping):
+        return []
+    found: list[Described] = []
+    for code, raw in responses.items():
+        try:
+            value, where = document.follow(raw, join(place.pointer, "responses", code))
+        except Misfit:
+            continue
+        if isinstance(value, Mapping):
+            found.append((str(code).upper(), value, where))
+    return found
+
+
+def output_schema_of(
+    document: Document, answers: list[Described], config: Config, problems: list[Problem]
+) -> dict[str, Any] | None:
+    """The schema of the JSON object that a success gives; ``None`` where it gives something else, or several things."""
+    found: list[tuple[Any, str]] = []
+    for code, answer, where in answers:
+        content = answer.get("content")
+        if not (code.startswith("2") and isinstance(content, Mapping)):
+            continue
+        for media_type, media in content.items():
+            kind = str(media_type).partition(";")[0].strip().lower()
+            if not (kind in _JSON or kind.endswith("+json")) or not isinstance(media, Mapping):
+                return None
+            found.append(document.follow(media.get("schema", {}), join(where, "content", media_type, "schema")))
+    if not found or any(where != found[0][1] and schema != found[0][0] for schema, where in found):
+        return None
+    if not _is_object(document, *found[0]):
+        return None
+    schemas = Schemas(document, sending=False, most_text=config.max_description // 3, problems=problems)
+    return schemas.finish({**schemas.convert(*found[0]), "type": "object"})
+
+
+def _is_object(document: Document, schema: Any, pointer: str, depth: int = 0) -> bool:
+    schema, pointer = document.follow(schema, pointer)
+    if not isinstance(schema, Mapping) or depth > _DEEPEST:
+        return False
+    given = schema.get("type", "object" if "properties" in schema else None)
+    if given is not None:
+        return given == "object" or (isinstance(given, list) and set(given) <= {"object", "null"})
+    for keyword, enough in (("allOf", any), ("anyOf", all), ("oneOf", all)):
+        parts = schema.get(keyword)
+        if isinstance(parts, list) and parts:
+            return enough(
+                _is_object(document, part, join(pointer, keyword, at), depth + 1) for at, part in enumerate(parts[:50])
+            )
+    return False
+
+
+def accept_of(answers: list[Described]) -> str:
+    types: list[str] = []
+    for code, answer, _ in answers:
+        content = answer.get("content")
+        if code.startswith("2") and isinstance(content, Mapping):
+            types += [str(each) for each in content]
+    valid = [each for each in dict.fromkeys(types) if _MEDIA_TYPE.fullmatch(each)]
+    if not valid:
+        return "application/json, */*;q=0.5"
+    return ", ".join([*valid[:10], *(["*/*;q=0.1"] if "*/*" not in valid else [])])
+
+
+def headers_of(answer: Mapping[str, Any]) -> list[str]:
+    headers = answer.get("headers")
+    return [str(key) for key in headers] if isinstance(headers, Mapping) else []

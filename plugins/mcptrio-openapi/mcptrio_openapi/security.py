@@ -1,0 +1,136 @@
+"""What an operation wants to see before it lets anybody in, and which of it the operator has given.
+
+Read with the operation. The one rule: only what the operator has configured for a scheme, by the scheme's name, is
+sent; of several alternatives the first one that is configured whole.
+
+Source: OpenAPI 3.1.1, 4.8.27 "Security Scheme Object", 4.8.30 "Security Requirement Object"; RFC 6750, 2.1; RFC 7617;
+RFC 6749, 4.4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+from urllib.parse import urljoin
+
+from attrs import frozen
+
+from .config import Api, Credential
+from .documents import Document, mapping
+from .origins import origin_of
+from .problems import Misfit, join, name_kind
+
+__all__ = ["Scheme", "schemes_of"]
+
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+
+
+@frozen(kw_only=True)
+class Scheme:
+    """One security scheme that is answered with a credential."""
+
+    kind: Literal["header", "query", "cookie", "bearer", "basic", "client"]
+    """``client``: a bearer token that is got with OAuth2 client credentials."""
+    key: str
+    """The scheme's name, in the document and in the configuration."""
+    name: str = ""
+    """Of the header, the query parameter or the cookie."""
+    token_url: str = ""
+
+
+def schemes_of(
+    document: Document, api: Api, base_url: str, operation: Mapping[str, Any], pointer: str
+) -> tuple[Scheme, ...]:
+    """The schemes whose credentials an operation's requests bear.
+
+    Raises:
+        Misfit: it wants credentials that there are not, or something in it is wrong.
+    """
+    holder, where = (operation, pointer) if "security" in operation else (document.root, "#")
+    alternatives = holder.get("security", [])
+    where = join(where, "security")
+    if not isinstance(alternatives, list):
+        raise Misfit(where, f"expected an array, got {name_kind(alternatives)}")
+    is_optional = not alternatives
+    missing: list[str] = []
+    for index, alternative in enumerate(alternatives):
+        keys = list(mapping(alternative, join(where, index)))
+        if not keys:
+            is_optional = True
+            continue
+        lacking = [key for key in keys if key not in api.auth]
+        if not lacking:
+            return tuple(_scheme(document, api.auth[key], key, base_url) for key in keys)
+        missing += lacking
+    if is_optional or api.anonymous or api.headers:
+        return ()
+    wanted = ", ".join(dict.fromkeys(name_kind(key) for key in missing[:10]))
+    raise Misfit(where, f"expected credentials for {wanted}, got none: write auth, or anonymous = true")
+
+
+def _scheme(document: Document, credential: Credential, key: str, base_url: str) -> Scheme:
+    components = document.root.get("components")
+    schemes = components.get("securitySchemes") if isinstance(components, Mapping) else None
+    pointer = join("#", "components", "securitySchemes", key)
+    if not isinstance(schemes, Mapping) or key not in schemes:
+        raise Misfit(pointer, "expected a security scheme, got nothing")
+    value, pointer = document.follow(schemes[key], pointer)
+    given = mapping(value, pointer)
+    kind = given.get("type")
+    if kind == "apiKey":
+        return _api_key(given, credential, key, pointer)
+    if kind == "http":
+        name = given.get("scheme")
+        lowered = name.lower() if isinstance(name, str) else ""
+        if lowered == "bearer":
+            return _bearer(credential, key, pointer)
+        if lowered == "basic":
+            if credential.username is None:
+                raise Misfit(pointer, f"expected a username and a password in auth.{key}, got something else")
+            return Scheme(kind="basic", key=key)
+        raise Misfit(join(pointer, "scheme"), f"expected basic or bearer, got {name_kind(name)}: write headers")
+    if kind in ("oauth2", "openIdConnect"):
+        if credential.client_id is None:
+            return _bearer(credential, key, pointer)
+        return Scheme(kind="client", key=key, token_url=_token_url(document, given, credential, pointer, base_url))
+    raise Misfit(join(pointer, "type"), f"expected apiKey, http, oauth2 or openIdConnect, got {name_kind(kind)}")
+
+
+def _api_key(given: Mapping[str, Any], credential: Credential, key: str, pointer: str) -> Scheme:
+    place, name = given.get("in"), given.get("name")
+    if place not in ("header", "query", "cookie"):
+        raise Misfit(join(pointer, "in"), f"expected header, query or cookie, got {name_kind(place)}")
+    if not isinstance(name, str) or not name or (place == "header" and not _TOKEN.fullmatch(name)):
+        raise Misfit(join(pointer, "name"), f"expected a name, got {name_kind(name)}")
+    if credential.token is None:
+        raise Misfit(pointer, f"expected a token in auth.{key}, got something else")
+    return Scheme(kind=place, key=key, name=name)
+
+
+def _bearer(credential: Credential, key: str, pointer: str) -> Scheme:
+    if credential.token is None:
+        raise Misfit(pointer, f"expected a token in auth.{key}, got something else")
+    return Scheme(kind="bearer", key=key)
+
+
+def _token_url(
+    document: Document, given: Mapping[str, Any], credential: Credential, pointer: str, base_url: str
+) -> str:
+    if credential.token_url is not None:
+        return credential.token_url
+    flows = given.get("flows")
+    flow = flows.get("clientCredentials") if isinstance(flows, Mapping) else None
+    url = flow.get("tokenUrl") if isinstance(flow, Mapping) else None
+    where = join(pointer, "flows", "clientCredentials", "tokenUrl")
+    if not isinstance(url, str):
+        raise Misfit(where, "expected the URL of a token endpoint, got none: write token_url")
+    url = urljoin(document.url or f"{base_url}/", url)
+    try:
+        origin = origin_of(url)
+    except ValueError as error:
+        raise Misfit(where, str(error)) from error
+    if origin != origin_of(base_url):
+        # Whoever writes the document would be sent the client's secret.
+        raise Misfit(where, f"expected the API's own origin, got {origin}: if that is right, write token_url")
+    return url

@@ -1,0 +1,104 @@
+"""Where an API is: the operator's base URL, or what its document says about itself.
+
+Called once for each document. The one rule: a document decides over an origin only within bounds: a fetched one over
+its own origin, a file over public https ones; anything else the operator has to write.
+
+Source: OpenAPI 3.1.1, 4.8.5 "Server Object", 4.8.6 "Server Variable Object".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urljoin
+
+from .config import Api
+from .documents import Document, mapping
+from .origins import check_base_url, is_public, origin_of
+from .problems import Misfit, join, name_kind
+
+__all__ = ["base_url_of", "own_base_url"]
+
+_VARIABLE = re.compile(r"\{([^{}]{1,200})\}")
+
+
+def base_url_of(document: Document, api: Api) -> str:
+    """The base URL of a document, without a slash at its end.
+
+    Raises:
+        Misfit: there is none that may be used; the message says what to write.
+    """
+    if api.base_url is not None:
+        return api.base_url.rstrip("/")
+    return _first(document, document.root, "#")
+
+
+def own_base_url(document: Document, api: Api, base_url: str, holders: list[tuple[Mapping[str, Any], str]]) -> str:
+    """The base URL of one operation, whose path item or itself may name servers of their own.
+
+    Args:
+        holders: the path item and the operation, with their pointers.
+
+    Raises:
+        Misfit: it is on another origin than the rest.
+    """
+    if api.base_url is not None:
+        return base_url
+    for holder, pointer in reversed(holders):
+        if holder.get("servers"):
+            own = _first(document, holder, pointer)
+            if origin_of(own) != origin_of(base_url):
+                raise Misfit(
+                    join(pointer, "servers"),
+                    f"expected the origin of the whole API, {origin_of(base_url)}, got {origin_of(own)}; give it an "
+                    "entry of its own with this base_url",
+                )
+            return own
+    return base_url
+
+
+def _first(document: Document, holder: Mapping[str, Any], pointer: str) -> str:
+    servers = holder.get("servers") or [{"url": "/"}]
+    pointer = join(pointer, "servers")
+    if not isinstance(servers, list):
+        raise Misfit(pointer, f"expected an array, got {name_kind(servers)}")
+    pointer = join(pointer, 0)
+    server = mapping(servers[0], pointer)
+    url = server.get("url")
+    if not isinstance(url, str):
+        raise Misfit(join(pointer, "url"), f"expected a URL, got {name_kind(url)}")
+    pointer = join(pointer, "url")
+    url = _filled(url, server, pointer)
+    if document.url is not None:
+        url = urljoin(document.url, url)
+    if "://" not in url:
+        raise Misfit(pointer, "expected a whole URL, got a relative one, and a file has no place: write base_url")
+    url = url.rstrip("/")
+    try:
+        check_base_url(url, "servers")
+    except ValueError as error:
+        raise Misfit(pointer, f"{error}: write base_url") from error
+    if document.url is not None:
+        if origin_of(url) != origin_of(document.url):
+            raise Misfit(
+                pointer,
+                f"expected the origin the document was fetched from, got {origin_of(url)}: if that is right, write "
+                "base_url",
+            )
+    elif not is_public(url):
+        raise Misfit(pointer, f"expected public https, got {origin_of(url)}: if that is right, write base_url")
+    return url
+
+
+def _filled(url: str, server: Mapping[str, Any], pointer: str) -> str:
+    variables = server.get("variables", {})
+
+    def fill(match: re.Match[str]) -> str:
+        variable = variables.get(match[1]) if isinstance(variables, Mapping) else None
+        default = variable.get("default") if isinstance(variable, Mapping) else None
+        if not isinstance(default, str):
+            raise Misfit(pointer, f"expected a default for {match[0]}, got none: write base_url")
+        return default
+
+    return _VARIABLE.sub(fill, url)

@@ -1,0 +1,170 @@
+"""A value written as a parameter: the seven styles.
+
+Called while a request is made. The one rule: everything is percent-encoded but the unreserved characters, and with
+``allowReserved`` those reserved ones that mean nothing to a query; a value can never become a second parameter, a
+second segment of the path, or a second header.
+
+What the specification leaves open is decided so: an empty array, an empty object and null in a query, header or cookie
+send nothing, and in a path are refused, for the path would be another one; so are ``.``, ``..`` and an empty text.
+``spaceDelimited`` and ``pipeDelimited`` with explode are ``form``. ``deepObject`` goes deeper than one level with
+further brackets, and numbers the items of arrays.
+
+Source: OpenAPI 3.1.1, 4.8.12.3 to 4.8.12.6 "Style Values", "Style Examples"; appendix C and E; RFC 6570, 3.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+from urllib.parse import quote
+
+import orjson
+
+from mcptrio.errors import ToolError
+
+__all__ = ["STYLES", "Style", "cookie_pairs", "header_text", "path_text", "plain_text", "query_pairs"]
+
+Style: TypeAlias = Literal["form", "simple", "label", "matrix", "spaceDelimited", "pipeDelimited", "deepObject"]
+
+STYLES: Mapping[str, tuple[Style, ...]] = {
+    "path": ("simple", "label", "matrix"),
+    "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
+    "header": ("simple",),
+    "cookie": ("form",),
+}
+"""The styles of each place; the first one is its default."""
+
+_RESERVED = ":/?@!$'()*,;="
+"""With ``allowReserved``; ``[ ] #`` are not valid in a query, ``& +`` separate and mean a space."""
+_DELIMITERS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
+_DEEPEST = 8
+
+
+def path_text(name: str, value: Any, style: Style, *, explode: bool) -> str:
+    """What stands in the path in the place of ``{name}``.
+
+    Raises:
+        ToolError: the value is empty, or would lead to another path.
+    """
+    if value is None or value == "" or value == [] or value == {}:
+        raise ToolError(f"expected a value that is not empty @ $.{name}: it is part of the path")
+    parts = _parts(name, value, quote_all)
+    key = quote_all(name)
+    if style == "matrix":
+        if isinstance(value, Mapping) and explode:
+            text = "".join(f";{field}={item}" for field, item in parts)
+        elif isinstance(value, Sequence) and not isinstance(value, str) and explode:
+            text = "".join(f";{key}={item}" for _, item in parts)
+        else:
+            text = f";{key}={_joined(parts, ',', value)}"
+    elif style == "label":
+        text = "." + _joined(parts, "." if explode else ",", value, explode=explode)
+    else:
+        text = _joined(parts, ",", value, explode=explode)
+    if text in ("", ".", ".."):
+        raise ToolError(f"expected a value other than '', '.' and '..' @ $.{name}: it would lead to another path")
+    return text
+
+
+def query_pairs(name: str, value: Any, style: Style, *, explode: bool, reserved: bool = False) -> list[str]:
+    """The ``name=value`` pairs of a query, encoded.
+
+    Raises:
+        ToolError: the value has a level more than the style can say.
+    """
+    if value is None:
+        return []
+    quoted = _quote_reserved if reserved else quote_all
+    key = quote_all(name)
+    if style == "deepObject" and isinstance(value, Mapping | list):
+        return [
+            f"{key}{''.join(f'%5B{quote_all(step)}%5D' for step in steps)}={quoted(text)}"
+            for steps, text in _deep(name, value, ())
+        ]
+    if not isinstance(value, Mapping | list):
+        return [f"{key}={quoted(plain_text(value))}"]
+    parts = _parts(name, value, quoted)
+    if not parts:
+        return []
+    if explode:
+        return [f"{field or key}={text}" for field, text in parts]
+    return [f"{key}={_joined(parts, _DELIMITERS.get(style, ','), value)}"]
+
+
+def header_text(name: str, value: Any, *, explode: bool) -> str | None:
+    """The value of a header, which is not percent-encoded; ``None`` where there is none.
+
+    Raises:
+        ToolError: it has a control character, which could end the header.
+    """
+    if value is None or value == [] or value == {}:
+        return None
+    text = _joined(_parts(name, value, str), ",", value, explode=explode)
+    if any(ord(character) < 32 or ord(character) == 127 for character in text):
+        raise ToolError(f"expected a text without line ends and control characters @ $.{name}")
+    return text.strip()
+
+
+def cookie_pairs(name: str, value: Any, *, explode: bool) -> list[str]:
+    """The pairs of a ``Cookie`` header, encoded.
+
+    Raises:
+        ToolError: as ``query_pairs``.
+    """
+    return query_pairs(name, value, "form", explode=explode)
+
+
+def plain_text(value: Any) -> str:
+    """A scalar as text, and anything deeper as JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    return orjson.dumps(value).decode()
+
+
+def quote_all(text: str) -> str:
+    """A text with everything encoded but the unreserved characters."""
+    return quote(text, safe="", errors="strict")
+
+
+def _quote_reserved(text: str) -> str:
+    return quote(text, safe=_RESERVED, errors="strict")
+
+
+def _parts(name: str, value: Any, quoted: Any) -> list[tuple[str, str]]:
+    """The encoded items of a value, each with its encoded name where it has one. Null is no item."""
+    if isinstance(value, Mapping):
+        return [
+            (quoted(field), quoted(_flat(f"{name}.{field}", item))) for field, item in value.items() if item is not None
+        ]
+    if isinstance(value, list):
+        return [("", quoted(_flat(f"{name}[{at}]", item))) for at, item in enumerate(value) if item is not None]
+    return [("", quoted(plain_text(value)))]
+
+
+def _flat(where: str, item: Any) -> str:
+    if isinstance(item, Mapping | list):
+        raise ToolError(f"expected a text, a number or a boolean @ $.{where[:200]}: this parameter has one level only")
+    return plain_text(item)
+
+
+def _joined(parts: list[tuple[str, str]], delimiter: str, value: Any, *, explode: bool = False) -> str:
+    if not isinstance(value, Mapping):
+        return delimiter.join(text for _, text in parts)
+    if explode:
+        return delimiter.join(f"{field}={text}" for field, text in parts)
+    return delimiter.join(f"{field}{delimiter}{text}" for field, text in parts)
+
+
+def _deep(name: str, value: Any, steps: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    if len(steps) > _DEEPEST:
+        raise ToolError(f"expected at most {_DEEPEST} levels @ $.{name}, got more")
+    if isinstance(value, Mapping):
+        for field, item in value.items():
+            yield from _deep(name, item, (*steps, field))
+    elif isinstance(value, list):
+        for at, item in enumerate(value):
+            yield from _deep(name, item, (*steps, str(at)))
+    elif value is not None:
+        yield steps, plain_text(value)

@@ -1,0 +1,155 @@
+"""YAML read as what JSON can say.
+
+Called for documents that are not JSON. The one rule: time and memory are bounded by the text: nesting and values are
+counted while they are read, an alias shares what it names, and nothing is constructed but JSON values.
+
+PyYAML's own loaders are not used: they read YAML 1.1 (``on`` is true, ``12:30`` is 750, dates are objects), and the
+one in C crashes the process on a hundred thousand brackets. Its parser, which only tells events, does neither.
+
+Source: OpenAPI 3.1, 4.3 "Format" (YAML 1.2, JSON schema ruleset, string keys); YAML 1.2.2, 10.2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from importlib import import_module
+from math import isfinite
+from typing import Any
+
+from attrs import define
+
+__all__ = ["YAMLError", "read_yaml"]
+
+_DEEPEST = 200
+_MOST_VALUES = 5_000_000
+_INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
+_NUMBER = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]{1,3})?")
+_CONSTANTS: dict[str, Any] = {
+    "": None,
+    "~": None,
+    **dict.fromkeys(("null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_COLLECTIONS = (None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+_MISSING = object()
+
+
+class YAMLError(ValueError):
+    """The text is not YAML, or says more than JSON can; the message says where."""
+
+
+@define
+class _Open:
+    """A collection that is being read."""
+
+    value: Any
+    key: Any = _MISSING
+    merged: list[Any] | None = None
+
+
+def read_yaml(text: str) -> Any:
+    """The one document in a text, as JSON values.
+
+    Raises:
+        YAMLError: see there.
+    """
+    yaml = import_module("yaml")
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        return _build(yaml, yaml.parse(text, Loader=loader))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark is not None else "somewhere"
+        raise YAMLError(
+            f"expected YAML, got {getattr(error, 'problem', None) or 'something else'} @ {where}"
+        ) from error
+
+
+def _build(yaml: Any, events: Any) -> Any:
+    stack: list[_Open] = []
+    anchors: dict[str, Any] = {}
+    root: Any = _MISSING
+    count = 0
+    for event in events:
+        if isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
+            _merge(stack.pop())
+            continue
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in anchors:
+                raise _at(event, f"expected a known anchor, got *{event.anchor[:60]}")
+            value = anchors[event.anchor]
+            if any(each.value is value for each in stack):
+                raise _at(event, f"*{event.anchor[:60]} contains itself")
+        elif isinstance(event, yaml.ScalarEvent):
+            value = _scalar(event)
+        elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+            if event.tag not in _COLLECTIONS:
+                raise _at(event, f"expected no tag that JSON does not know, got {event.tag[:60]}")
+            value = {} if isinstance(event, yaml.MappingStartEvent) else []
+        elif isinstance(event, yaml.DocumentStartEvent) and root is not _MISSING:
+            raise _at(event, "expected one document, got another one")
+        else:
+            continue
+        count += 1
+        if count > _MOST_VALUES:
+            raise _at(event, f"expected at most {_MOST_VALUES} values, got more")
+        if getattr(event, "anchor", None) is not None and not isinstance(event, yaml.AliasEvent):
+            anchors[event.anchor] = value
+        if not stack:
+            root = value
+        else:
+            _put(stack[-1], value, event)
+        if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+            if len(stack) >= _DEEPEST:
+                raise _at(event, f"expected at most {_DEEPEST} levels of nesting, got more")
+            stack.append(_Open(value))
+    return None if root is _MISSING else root
+
+
+def _put(holder: _Open, value: Any, event: Any) -> None:
+    if isinstance(holder.value, list):
+        holder.value.append(value)
+    elif holder.key is _MISSING:
+        if not isinstance(value, Hashable):
+            raise _at(event, "expected a key that is a text, got a collection")
+        # The keys of JSON are texts; as written, so that the response 200 and not 2e2 is meant.
+        holder.key = event.value if hasattr(event, "value") else str(value)
+    else:
+        key, holder.key = holder.key, _MISSING
+        if key == "<<" and isinstance(value, (dict, list)):
+            holder.merged = [*(holder.merged or ()), *(value if isinstance(value, list) else (value,))]
+        else:
+            holder.value[key] = value
+
+
+def _merge(closed: _Open) -> None:
+    """The merge key of YAML 1.1, which many documents use: what is there already stays."""
+    for other in closed.merged or ():
+        if isinstance(other, dict):
+            for key, value in other.items():
+                closed.value.setdefault(key, value)
+
+
+def _scalar(event: Any) -> Any:
+    text: str = event.value
+    if event.tag is not None and event.tag != "!":
+        kind = event.tag.removeprefix("tag:yaml.org,2002:")
+        if kind in ("str", "binary"):
+            return text
+        if kind not in ("int", "float", "bool", "null"):
+            raise _at(event, f"expected no tag that JSON does not know, got {event.tag[:60]}")
+    elif event.style or not event.implicit[0]:
+        return text
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if len(text) < 300 and _NUMBER.fullmatch(text) and isfinite(number := float(text)):
+        return number
+    return text
+
+
+def _at(event: Any, text: str) -> YAMLError:
+    return YAMLError(f"{text} @ line {event.start_mark.line + 1}, column {event.start_mark.column + 1}")
