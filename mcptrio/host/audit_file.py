@@ -1,15 +1,13 @@
 """The records of a host in a file, a line of JSON each.
 
 Given to the host as ``audit``.
-The one rule: a record is in the file, whole, when the call returns, or an error is raised; and the file is read by
-nobody but its owner and never grows without bound.
+The one rule: a record is in the file, whole, when the call returns, or an error is raised.
 
-Source: JSON Lines; open(2), O_APPEND and O_NOFOLLOW.
+Source: JSON Lines.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -18,6 +16,7 @@ import attrs
 import orjson
 
 from mcptrio.host.audit import AuditRecord
+from mcptrio.lines_file import LinesFile
 
 __all__ = ["AuditFile"]
 
@@ -29,9 +28,6 @@ _LONGEST_TEXT = 4 * 1024
 
 class AuditFile:
     """Writes each record to a file before it returns. A context manager, which closes it.
-
-    Written where it is called, which takes some ten microseconds on a local disk; a disk that hangs would hold up the
-    host. Not synced: what the system has not written when the machine stops is lost.
 
     Args:
         path: made with mode 0600, and given that mode where it has another.
@@ -45,9 +41,7 @@ class AuditFile:
     def __init__(self, path: Path | str, *, max_bytes: int = 16 * 1024 * 1024) -> None:
         if max_bytes < _LONGEST_LINE:
             raise ValueError(f"max_bytes: expected at least {_LONGEST_LINE}, got {max_bytes}")
-        self._path = Path(path)
-        self._max = max_bytes
-        self._descriptor: int | None = self._open()
+        self._file = LinesFile(path, max_bytes=max_bytes)
 
     def __call__(self, record: AuditRecord) -> None:
         """Write a record.
@@ -56,20 +50,11 @@ class AuditFile:
             OSError: it could not be written, or not all of it.
             ValueError: the file is closed.
         """
-        if self._descriptor is None:
-            raise ValueError("the file is closed")
-        line = _line(record)
-        if os.fstat(self._descriptor).st_size + len(line) > self._max:
-            self._begin_anew()
-        written = 0
-        while written < len(line):
-            written += os.write(self._descriptor, line[written:])
+        self._file.write(_line(record))
 
     def close(self) -> None:
         """Close the file."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        self._file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -79,31 +64,16 @@ class AuditFile:
     ) -> None:
         self.close()
 
-    def _open(self) -> int:
-        # Neither flag is there on Windows, nor are modes.
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-        descriptor = os.open(self._path, flags, 0o600)
-        if hasattr(os, "fchmod") and os.fstat(descriptor).st_mode & 0o777 != 0o600:
-            os.fchmod(descriptor, 0o600)
-        return descriptor
-
-    def _begin_anew(self) -> None:
-        self.close()
-        try:
-            self._path.replace(self._path.with_name(f"{self._path.name}.1"))
-        finally:
-            self._descriptor = self._open()
-
 
 def _line(record: AuditRecord) -> bytes:
-    line = orjson.dumps(_as_json(record), default=str, option=orjson.OPT_NON_STR_KEYS) + b"\n"
+    line = orjson.dumps(_as_json(record), default=str, option=orjson.OPT_NON_STR_KEYS)
     if len(line) <= _LONGEST_LINE:
         return line
     detail = record.detail[:_LONGEST_TEXT] if record.detail is not None else None
     record = attrs.evolve(
         record, name=record.name[:_LONGEST_TEXT], detail=detail, arguments=f"[left out: {len(line)} bytes]"
     )
-    return orjson.dumps(_as_json(record)) + b"\n"
+    return orjson.dumps(_as_json(record))
 
 
 def _as_json(record: AuditRecord) -> dict[str, object]:
