@@ -11,13 +11,13 @@ Source: RFC 8259; the JSON with Comments of VS Code (jsonc-parser, ``allowTraili
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 import orjson
 from attrs import field, frozen
 
-__all__ = ["DEPTH", "Document", "JSONProblem", "Path", "parse"]
+__all__ = ["DEPTH", "Document", "JSONProblem", "Path", "parse", "tokens"]
 
 DEPTH = 64
 """Levels of arrays and objects; of the files of hosts few have more than eight."""
@@ -39,11 +39,12 @@ _END = "end"
 
 
 class JSONProblem(ValueError):
-    """What was expected and what came, without values; and on which line."""
+    """What was expected and what came, without values; and on which line, at which character of it."""
 
-    def __init__(self, message: str, line: int) -> None:
+    def __init__(self, message: str, line: int, column: int) -> None:
         super().__init__(message)
         self.line = line
+        self.column = column
 
 
 @frozen
@@ -72,6 +73,13 @@ def parse(text: str) -> Document:
         JSONProblem: it is not JSON, is nested too deeply, or names a member twice.
     """
     return _Parser(text).parse()
+
+
+def tokens(text: str) -> Iterator[tuple[int, int]]:
+    """Where each token of a text that :func:`parse` can read begins and ends, without spaces and comments."""
+    for found in _TOKEN.finditer(text):
+        if found.lastgroup != "space":
+            yield found.span()
 
 
 class _Parser:
@@ -108,7 +116,7 @@ class _Parser:
                 raise self._problem("a name in quotation marks or '}'")
             name = self._scalar()
             if name in members:
-                raise JSONProblem("expected each name once, got one twice", self._line())
+                raise JSONProblem("expected each name once, got one twice", *self._where())
             self._places[(*path, name)] = self._start
             self._next()
             self._take(":")
@@ -130,14 +138,14 @@ class _Parser:
 
     def _open(self, path: Path) -> None:
         if len(path) >= DEPTH:
-            raise JSONProblem(f"expected at most {DEPTH} levels", self._line())
+            raise JSONProblem(f"expected at most {DEPTH} levels", *self._where())
         self._next()
 
     def _scalar(self) -> Any:
         try:
             return orjson.loads(self._text[self._start : self._end])
         except orjson.JSONDecodeError:  # an escape that is none, or half a surrogate pair
-            raise JSONProblem(f"expected {_KINDS[self._kind]} as JSON has it, got another", self._line()) from None
+            raise JSONProblem(f"expected {_KINDS[self._kind]} as JSON has it, got another", *self._where()) from None
 
     def _is(self, mark: str) -> bool:
         return self._kind == "mark" and self._text[self._start] == mark
@@ -171,10 +179,12 @@ class _Parser:
             got = _KINDS[self._kind]
         else:
             got = _strange(self._text[self._start])
-        return JSONProblem(f"expected {expected}, got {got}", self._line())
+        return JSONProblem(f"expected {expected}, got {got}", *self._where())
 
-    def _line(self) -> int:
-        return self._text.count("\n", 0, self._start) + 1
+    def _where(self) -> tuple[int, int]:
+        """The line and the character of it."""
+        line = self._text.count("\n", 0, self._start) + 1
+        return line, self._start - self._text.rfind("\n", 0, self._start)
 
 
 _KINDS = {"text": "a text", "number": "a number", "word": "true, false or null"}

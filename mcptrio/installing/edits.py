@@ -1,0 +1,62 @@
+"""Edits of a text: which characters are replaced by what, and in which manner the text is written.
+
+Made by the editors of this package, one for each format.
+The one rule: what no splice names stays as it is, character for character.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from attrs import frozen
+
+__all__ = ["Keys", "Splice", "Uneditable", "Unreadable", "indent_of", "newline_of", "spliced"]
+
+Keys: TypeAlias = tuple[str, ...]
+"""Where an entry stands: ``("mcpServers", "mcptrio")``."""
+
+
+class Unreadable(ValueError):
+    """The text is not in its format: what was expected, and where."""
+
+    def __init__(self, message: str, line: int, column: int) -> None:
+        super().__init__(message)
+        self.line = line
+        self.column = column
+
+
+class Uneditable(ValueError):
+    """The text is right, but cannot be edited without touching more than the entry; why."""
+
+
+@frozen
+class Splice:
+    """Characters from ``start`` up to ``end`` that become ``text``."""
+
+    start: int
+    end: int
+    text: str
+
+
+def spliced(text: str, splices: Iterable[Splice]) -> str:
+    """The text with its splices made; of two at the same place, the one named first comes first."""
+    pieces: list[str] = []
+    end = 0
+    for splice in sorted(splices, key=lambda each: each.start):
+        pieces += [text[end : splice.start], splice.text]
+        end = splice.end
+    return "".join([*pieces, text[end:]])
+
+
+def newline_of(text: str) -> str:
+    """How the lines of a text end: as the first one does."""
+    at = text.find("\n")
+    return "\r\n" if at > 0 and text[at - 1] == "\r" else "\n"
+
+
+def indent_of(text: str) -> str:
+    """The step of a text's indentation: that of the first line that has one, else two spaces."""
+    found = re.search(r"^([ \t]+)\S", text, re.MULTILINE)
+    return found[1] if found else "  "

@@ -1,0 +1,77 @@
+"""Where programs of a machine keep their configuration: home, platform, environment and project, as one value.
+
+Made by the command line for the machine it runs on, and by tests for each platform.
+The one rule: nothing in this package asks the operating system where it is; it asks this value.
+
+Source: XDG Base Directory Specification; Known Folders of Windows (RoamingAppData); File System Programming Guide of
+macOS (Application Support).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from attrs import field, frozen
+
+__all__ = ["Machine"]
+
+
+@frozen(kw_only=True)
+class Machine:
+    """
+    Args:
+        platform: whose places count; of what is neither Windows nor macOS, those of Linux.
+        home: the user's folder.
+        project: the folder that is worked in.
+        environ: the environment.
+    """
+
+    platform: Literal["linux", "darwin", "win32"]
+    home: Path
+    project: Path
+    environ: Mapping[str, str] = field(factory=dict, repr=False)
+
+    @classmethod
+    def here(cls) -> Machine:
+        """The machine this runs on.
+
+        Raises:
+            RuntimeError: there is no home.
+        """
+        platform: Literal["linux", "darwin", "win32"] = "linux"
+        if sys.platform == "darwin":
+            platform = "darwin"
+        elif sys.platform == "win32":
+            platform = "win32"
+        return cls(
+            platform=platform,
+            home=Path.home(),
+            project=Path.cwd(),
+            environ=os.environ,
+        )
+
+    @property
+    def application_data(self) -> Path:
+        """Where applications with windows keep what is the user's."""
+        if self.platform == "darwin":
+            return self.home / "Library" / "Application Support"
+        return self.roaming if self.platform == "win32" else self.xdg_config
+
+    @property
+    def roaming(self) -> Path:
+        """``%APPDATA%``."""
+        return self.named("APPDATA") or self.home / "AppData" / "Roaming"
+
+    @property
+    def xdg_config(self) -> Path:
+        """``$XDG_CONFIG_HOME``."""
+        return self.named("XDG_CONFIG_HOME") or self.home / ".config"
+
+    def named(self, variable: str) -> Path | None:
+        """The folder a variable names; a path that is not absolute is passed over, as XDG has it."""
+        path = Path(self.environ.get(variable, ""))
+        return path if path.is_absolute() else None

@@ -1,0 +1,166 @@
+"""``mcptrio host`` as it is run: what it says, what it writes, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands.processes import run
+
+__all__: list[str] = []
+
+PLUGIN = "from mcptrio import tool\n\n\n@tool\nasync def now() -> str:\n    'The time.'\n    return 'late'\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A project with a plugin in it, of a user with a home of their own."""
+    (tmp_path / "home").mkdir()
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "own.py").write_text(PLUGIN)
+    return project
+
+
+def host(folder: Path, *args: str) -> subprocess.CompletedProcess[bytes]:
+    env = {"HOME": str(folder.parent / "home"), "XDG_CONFIG_HOME": "", "CODEX_HOME": "", "CLAUDE_CONFIG_DIR": ""}
+    return run("host", *args, cwd=folder, env=env)
+
+
+def status(folder: Path, *args: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(host(folder, "status", "--json", *args).stdout)
+    return found
+
+
+def test_installed_looked_at_started_and_uninstalled(folder: Path) -> None:
+    files = [folder.parent / "home" / name for name in (".cursor/mcp.json", ".codex/config.toml")]
+    done = host(folder, "install", "cursor", "codex", "--plugin", "own.py", "--env", "A=${env:HOME}")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.decode() == (
+        f"Cursor: mcptrio added: {files[0]}\n  Enable it in the settings, under MCP.\n"
+        f"Codex: mcptrio added: {files[1]}\n  Start a new session.\n"
+    )
+
+    checked = {each["host"]: each for each in status(folder, "--check") if each["entries"]}
+    assert checked.keys() == {"cursor", "codex"}
+    for each in checked.values():
+        [entry] = each["entries"]
+        assert entry["shown"] == f"{sys.executable} -m mcptrio serve --stdio --plugin {folder / 'own.py'}"
+        assert entry["problems"] == []
+        assert entry["answer"].startswith("answers: mcptrio ")
+        assert ", 1 tool, " in entry["answer"]
+
+    (folder / "own.py").unlink()
+    done = host(folder, "status", "cursor", "codex", "zed", "--check")
+    assert done.returncode == 1
+    assert f"    ! {folder / 'own.py'} is gone\n" in done.stdout.decode()
+    assert "Zed: not found\n" in done.stdout.decode()
+    assert "answers" not in done.stdout.decode()
+
+    done = host(folder, "uninstall", "all")
+    assert done.returncode == 0
+    assert not any(file.exists() for file in files)
+    assert host(folder, "status").stdout.decode().count(": not") == 10
+
+
+def test_a_server_that_does_not_answer_is_told(folder: Path) -> None:
+    host(folder, "install", "cursor", "--plugin", "own.py", "--", "--no-such-option")
+    done = host(folder, "status", "cursor", "--check")
+
+    assert done.returncode == 1
+    assert b"    ! " in done.stdout
+
+
+def test_what_came_with_a_folder_is_not_started(folder: Path) -> None:
+    """It may look like ours, and be anything."""
+    started = folder / "started"
+    program = folder / "mcptrio"
+    program.write_text(f"#!/bin/sh\ntouch {started}\n")
+    program.chmod(0o755)
+    (folder / ".mcp.json").write_text(json.dumps({"mcpServers": {"mcptrio": {"command": str(program)}}}))
+
+    [entry] = status(folder, "claude-code", "--check")[1]["entries"]
+    assert (entry["answer"], entry["problems"], started.exists()) == (None, [], False)
+    [entry] = status(folder, "claude-code", "--check-project")[1]["entries"]
+    assert entry["answer"].startswith("! ")
+    assert started.exists()
+
+
+def test_print_and_dry_run_touch_nothing(folder: Path) -> None:
+    printed = host(folder, "install", "vscode", "--print", "--name", "trio", "--url", "https://example.com/mcp")
+    assert json.loads(printed.stdout) == {"servers": {"trio": {"type": "http", "url": "https://example.com/mcp"}}}
+    shown = host(folder, "install", "claude-code", "--scope", "project", "--dry-run")
+    assert shown.stdout.startswith(b"--- /dev/null\n+++ ")
+    assert b'+    "mcptrio": {\n+      "type": "stdio",\n' in shown.stdout
+
+    assert {path.name for path in folder.parent.rglob("*")} == {"home", "project", "own.py"}
+
+
+def test_one_that_is_refused_does_not_stop_the_others(folder: Path) -> None:
+    wrong = folder.parent / "home" / ".cursor" / "mcp.json"
+    wrong.parent.mkdir()
+    wrong.write_text('{\n  "mcpServers" {}\n}')
+    done = host(folder, "install", "cursor", "mcp.json", "claude-desktop")
+
+    assert done.returncode == 2
+    assert done.stderr.decode() == f"mcptrio: {wrong}:2:16: expected ':', got '{{'; nothing was written\n"
+    assert "Claude Desktop: mcptrio added" in done.stdout.decode()
+    assert json.loads((folder / "mcp.json").read_text())["mcpServers"]["mcptrio"]["command"] == sys.executable
+    assert wrong.read_text() == '{\n  "mcpServers" {}\n}'
+
+
+def test_the_status_shows_no_secrets(folder: Path) -> None:
+    entries = {
+        "mcptrio": {"command": "npx", "args": ["--token=s3cret"], "env": {"T": "s3cret"}},
+        "mine": {"command": "mcptrio", "args": ["serve"], "env": {"T": "s3cret"}, "disabled": True},
+        "other": {"url": "https://a:s3cret@x.example/?k=s3cret"},
+    }
+    (folder / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
+    texts = [host(folder, "status", "mcp.json", "--name", name, "--check").stdout for name in ("mcptrio", "other")]
+
+    assert b"s3cret" not in b"".join(texts)
+    assert b"  mcptrio: npx\n    ! is not mcptrio\n" in texts[0]
+    assert b"  mine: mcptrio serve (switched off)\n    ! mcptrio is not absolute" in texts[0]
+    assert b"  other: x.example/\n" in texts[1]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("install",), "Missing argument 'HOST...'"),
+        (("install", "all"), "none of those that are known is found here"),
+        (("install", "curser"), "did you mean cursor?"),
+        (("install", "cursor", "--url", "ftp://x"), "--url: expected an http or https URL"),
+        (("install", "cursor", "--url", "http://x", "--env", "A=b"), "--url reaches a server that runs"),
+        (("install", "cursor", "--header", "A=b"), "--header goes with --url"),
+        (("install", "cursor", "--env", "s3cret"), "--env: expected NAME=VALUE, got something else"),
+        (("install", "claude-desktop", "--url", "http://x"), "its file has no URLs"),
+        (("install", "goose", "--scope", "project"), "goose: expected --scope user"),
+        (("install", "cursor", "--config", "gone.toml"), "gone.toml: cannot be read"),
+        (("uninstall", "cursor", "--name", "a b"), "--name: expected at most 64"),
+        (("status", "nowhere"), "HOST: expected one of claude-desktop"),
+    ],
+)
+def test_wrong_use_is_exit_code_2(folder: Path, args: tuple[str, ...], said: str) -> None:
+    done = host(folder, *args)
+
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert said in done.stderr.decode()
+    assert "s3cret" not in done.stderr.decode()
+
+
+def test_the_list_says_what_is_found_and_where(folder: Path) -> None:
+    (folder / ".vscode").mkdir()
+    (folder / ".vscode" / "mcp.json").write_text("{}")
+    rows = {each["host"]: each for each in json.loads(host(folder, "list", "--json").stdout)}
+    table = host(folder, "list").stdout.decode().splitlines()
+
+    assert [name for name, row in rows.items() if row["found"]] == ["vscode"]
+    assert rows["vscode"]["files"]["project"] == str(folder / ".vscode" / "mcp.json")
+    assert len(table) == len(rows) == 10
+    assert table[3].split()[:2] == ["vscode", "found"]

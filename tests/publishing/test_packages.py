@@ -1,0 +1,307 @@
+"""``mcptrio package``: what the registry and the hosts are told, the same bytes each time, and a bundle that starts."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from mcptrio import Command, Secret, connect
+from mcptrio.publishing.settings import settings_of
+from mcptrio.publishing.start import started
+from tests.distributions import install
+from tests.processes import run
+
+__all__: list[str] = []
+
+GARDEN = '''
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from attrs import field, frozen
+
+from mcptrio import Secret, hookimpl, tool
+
+
+@frozen(kw_only=True)
+class Config:
+    """The garden.
+
+    Args:
+        beds: where the beds are.
+    """
+
+    beds: tuple[Path, ...] = ()
+    names: tuple[str, ...] = ("rose",)
+    depth: float = 0.5
+    """How deep to dig, in ``metres``."""
+    wet: bool = False
+    key: Secret | None = None
+    season: Literal["spring", "fall"] = "spring"
+    log_file: Path | None = None
+    more: Mapping[str, str] = field(factory=dict)
+
+
+@hookimpl
+def configuration() -> type[Config]:
+    return Config
+
+
+@hookimpl
+def register_tools(register, config: Config) -> None:
+    async def garden_told() -> str:
+        """Tell
+        the settings.
+
+        All of them.
+        """
+        return f"{config.beds} {config.names} {config.depth} {config.wet} {bool(config.key)} {config.season}"
+
+    register(garden_told)
+'''
+OWN = "from mcptrio import tool\n\n\n@tool\nasync def own_now() -> str:\n    return 'late'\n"
+README = "\n\n# Garden\n\n<!-- mcp-name: io.github.ada/garden -->\n"
+SETTINGS = ["beds", "names", "depth", "wet", "key", "season", "log_file"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    site = install(
+        tmp_path / "site", "mcptrio-garden", "1.2", modules={"packaged_garden": GARDEN}, garden="packaged_garden"
+    )
+    info = site / "mcptrio_garden-1.2.dist-info"
+    with (info / "METADATA").open("a") as file:
+        file.write(f"Summary: A garden as MCP tools.{README}")
+    (tmp_path / "own.py").write_text(OWN)
+    return tmp_path
+
+
+def package(folder: Path, *args: str) -> Any:
+    return run("package", *args, cwd=folder, PYTHONPATH=str(folder / "site"))
+
+
+def bundled(folder: Path, *args: str) -> zipfile.ZipFile:
+    done = package(folder, "mcpb", "--name=ada-garden", "--author=Ada", "--force", *args)
+    assert done.returncode == 0, done.stderr
+    data = (folder / "ada-garden.mcpb").read_bytes()
+    assert done.stdout == f"ada-garden.mcpb: {len(data)} bytes, SHA-256 {hashlib.sha256(data).hexdigest()}\n"
+    return zipfile.ZipFile(io.BytesIO(data))
+
+
+def test_server_json_of_an_installed_plugin(folder: Path) -> None:
+    done = package(
+        folder, "server-json", "--plugin=garden", "--title=Garden", "--repository=https://github.com/ada/garden"
+    )
+    told = json.loads(done.stdout)
+    [packaged] = told.pop("packages")
+    variables = {each.pop("name"): each for each in packaged.pop("environmentVariables")}
+
+    assert told == {
+        "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
+        "name": "io.github.ada/garden",
+        "title": "Garden",
+        "description": "A garden as MCP tools.",
+        "repository": {"url": "https://github.com/ada/garden", "source": "github"},
+        "version": "1.2",
+    }
+    assert packaged == {
+        "registryType": "pypi",
+        "registryBaseUrl": "https://pypi.org",
+        "identifier": "mcptrio-garden",
+        "version": "1.2",
+        "runtimeHint": "uvx",
+        "transport": {"type": "stdio"},
+        "packageArguments": [
+            {"type": "positional", "value": "serve"},
+            {"type": "named", "name": "--stdio"},
+            {"type": "named", "name": "--plugin", "value": "garden"},
+        ],
+    }
+    assert list(variables) == [f"MCPTRIO_GARDEN_{name.upper()}" for name in SETTINGS]
+    assert variables["MCPTRIO_GARDEN_DEPTH"] == {
+        "description": "How deep to dig, in `metres`.",
+        "format": "number",
+        "default": "0.5",
+    }
+    assert variables["MCPTRIO_GARDEN_WET"]["default"] == "false"
+    assert variables["MCPTRIO_GARDEN_KEY"] == {"description": "key", "format": "string", "isSecret": True}
+    assert variables["MCPTRIO_GARDEN_SEASON"]["choices"] == ["spring", "fall"]
+    assert variables["MCPTRIO_GARDEN_LOG_FILE"]["format"] == "filepath"
+    assert done.stderr == (
+        "mcptrio: uvx mcptrio-garden needs a program of that name:"
+        ' [project.scripts] mcptrio-garden = "mcptrio.cli:main"\n'
+    )
+
+
+def test_server_json_of_several_plugins_and_a_url(folder: Path) -> None:
+    args = ("--plugin=garden", "--plugin=everything", "--setting=garden.key", "--name=com.example/all")
+    done = package(
+        folder, "server-json", *args, "--package=mcptrio-garden", "--url=https://example.com/mcp", "-o", "server.json"
+    )
+    told = json.loads((folder / "server.json").read_text())
+
+    assert done.stdout == ""
+    assert "has to say mcp-name: com.example/all" in done.stderr
+    assert told["remotes"] == [{"type": "streamable-http", "url": "https://example.com/mcp"}]
+    [argument] = told["packages"][0]["runtimeArguments"]
+    assert argument["name"] == "--with"
+    assert re.fullmatch(r"mcptrio-everything==\S+", argument["value"])
+    assert [each["name"] for each in told["packages"][0]["environmentVariables"]] == ["MCPTRIO_GARDEN_KEY"]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--name=garden",), "--name: expected NAMESPACE/NAME"),
+        (("--version=>=1",), "--version: expected one version"),
+        ((f"--description={'x' * 101}",), "--description: expected 1 to 100 characters, got 101"),
+        (("--url=example.com",), "--url: expected an http or https URL"),
+        (("--repository=github.com/x",), "--repository: expected the http or https URL"),
+        (("--plugin=own.py",), "expected plugins from PyPI, got the file own.py"),
+        (("--plugin=everything",), "--package: expected one of mcptrio-everything, mcptrio-garden, got none"),
+        (("--setting=garden.dept",), "--setting: expected one of garden.beds, "),
+        (("-o", "own.py"), "--output: own.py is there already; --force writes over it"),
+    ],
+)
+def test_what_the_registry_would_refuse_is_refused(folder: Path, args: tuple[str, ...], said: str) -> None:
+    done = package(folder, "server-json", "--plugin=garden", *args)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
+def test_a_bundle_is_the_same_each_time(folder: Path) -> None:
+    archive = bundled(folder, "--plugin=garden", "--plugin=own.py")
+    data = (folder / "ada-garden.mcpb").read_bytes()
+    os.utime(folder / "own.py", (0, 0))
+    bundled(folder, "--plugin=own.py", "--plugin=garden")
+
+    assert (folder / "ada-garden.mcpb").read_bytes() == data
+    assert archive.namelist() == [".mcpbignore", "manifest.json", "pyproject.toml", "src/own.py", "src/server.py"]
+    assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+    assert {info.external_attr >> 16 for info in archive.infolist()} == {0o100644}
+
+
+def test_the_manifest_of_a_bundle(folder: Path) -> None:
+    archive = bundled(folder, "--plugin=garden", "--plugin=own.py", "--license=MIT", "--display-name=Garden")
+    told = json.loads(archive.read("manifest.json"))
+    asked = told["user_config"]
+
+    assert told["manifest_version"] == "0.4"
+    assert told["author"] == {"name": "Ada"}
+    assert told["description"] == "A garden as MCP tools."
+    assert told["server"]["type"] == "uv"
+    assert told["server"]["entry_point"] in archive.namelist()
+    assert told["tools"] == [{"name": "garden_told", "description": "Tell the settings."}, {"name": "own_now"}]
+    assert list(asked) == [f"garden_{name}" for name in SETTINGS]
+    assert all({"type", "title", "description"} <= each.keys() for each in asked.values())
+    assert asked["garden_beds"] == {
+        "type": "directory",
+        "title": "garden: beds",
+        "description": "where the beds are.",
+        "required": False,
+        "multiple": True,
+    }
+    assert asked["garden_key"]["sensitive"] is True
+    assert asked["garden_depth"]["default"] == 0.5
+    assert '"mcptrio-garden==1.2",' in archive.read("pyproject.toml").decode()
+    assert set(re.findall(r"user_config\.(\w+)", json.dumps(told["server"]))) == set(asked)
+
+
+@pytest.mark.parametrize("is_filled", [True, False], ids=["filled in", "left open"])
+async def test_a_bundle_starts_as_a_host_starts_it(folder: Path, is_filled: bool) -> None:
+    with bundled(folder, "--plugin=garden", "--plugin=own.py") as archive:
+        archive.extractall(folder / "there")
+    told = json.loads((folder / "there" / "manifest.json").read_text())["server"]["mcp_config"]
+    values: dict[str, Any] = {
+        "garden_beds": ["/a b", "/c"],
+        "garden_names": ["x", "y"],
+        "garden_depth": "2",
+        "garden_wet": "true",
+        "garden_key": "s3cret",
+    }
+    if not is_filled:
+        values = {"garden_depth": "0.5"}  # the default, which a host fills in
+    args = []
+    for arg in told["args"][3:]:
+        name = arg.removeprefix("${user_config.").removesuffix("}")
+        args += values.get(name, [arg]) if arg.startswith("${") else [arg]
+    env = {key: str(values.get(value[14:-1], value)) for key, value in told["env"].items()}
+    command = Command(
+        args=(sys.executable, *args), cwd=folder / "there", env={**env, "PYTHONPATH": str(folder / "site")}
+    )
+    async with connect(command) as client:
+        result = await client.call_tool("garden_told")
+        tools = [tool.name async for tool in client.tools()]
+
+    expected = "() ('rose',) 0.5 False False spring"
+    if is_filled:
+        expected = "(PosixPath('/a b'), PosixPath('/c')) ('x', 'y') 2.0 True True spring"
+    assert result.content[0].text == expected  # type: ignore[union-attr]
+    assert sorted(tools) == ["garden_told", "own_now"]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--plugin=garden", "--name=Ada Garden"), "--name: expected small letters"),
+        (("--plugin=garden", "--version= "), "--version: expected a text, got none"),
+        (("--plugin=gone",), "no plugin 'gone' is installed"),
+        (("--plugin=server.py",), "a bundle has a server.py of its own"),
+    ],
+)
+def test_a_bundle_that_would_not_work_is_not_made(folder: Path, args: tuple[str, ...], said: str) -> None:
+    (folder / "server.py").write_text(OWN)
+    done = package(folder, "mcpb", "--name=x", "--author=Ada", *args)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert not list(folder.glob("*.mcpb"))
+
+
+def test_a_broken_plugin_is_not_packed(folder: Path) -> None:
+    (folder / "own.py").write_text("raise RuntimeError('no such luck')")
+    done = package(folder, "mcpb", "--name=x", "--author=Ada", "--plugin=own.py")
+
+    assert done.returncode == 1
+    assert "no such luck" in done.stderr
+    assert not list(folder.glob("*.mcpb"))
+
+
+def test_what_is_left_open_is_not_there() -> None:
+    environ = {"MCPTRIO_A_B": "${user_config.a_b}", "MCPTRIO_A_C": "", "MCPTRIO_A_D": "1", "OTHER": ""}
+    args = [
+        "--plugin",
+        "a",
+        "--plugin",
+        "own.py",
+        "--list",
+        "MCPTRIO_A_E",
+        "${user_config.a_e}",
+        "--paths",
+        "MCPTRIO_A_F",
+    ]
+
+    assert started([*args, "/x", "/y"], environ, Path("/b")) == [
+        *("serve", "--stdio", "--plugin", "a", "--plugin", "/b/own.py")
+    ]
+    assert environ == {"MCPTRIO_A_D": "1", "OTHER": "", "MCPTRIO_A_F": f"/x{os.pathsep}/y"}
+
+
+def test_settings_without_source_are_found_all_the_same() -> None:
+    made = attrs.make_class(
+        "Made", {"key": attrs.field(type=Secret, default=None), "table": attrs.field(type=dict, factory=dict)}
+    )
+
+    [setting] = settings_of("made", made)
+    assert (setting.variable, setting.is_secret, setting.description) == ("MCPTRIO_MADE_KEY", True, "key")
