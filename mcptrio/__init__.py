@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mcptrio.abc import Principal as Principal
+    from mcptrio.capabilities.authorization import Component as Component
     from mcptrio.capabilities.contents import Blob as Blob
     from mcptrio.capabilities.context import Context as Context
     from mcptrio.capabilities.logging import redact as redact
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from mcptrio.capabilities.marks import prompt as prompt
     from mcptrio.capabilities.marks import resource as resource
     from mcptrio.capabilities.marks import tool as tool
+    from mcptrio.capabilities.middleware import RequestView as RequestView
     from mcptrio.capabilities.questions import Elicit as Elicit
     from mcptrio.capabilities.questions import Elicited as Elicited
     from mcptrio.capabilities.questions import ElicitURL as ElicitURL
@@ -76,8 +78,13 @@ if TYPE_CHECKING:
     from mcptrio.host.listing import Listed as Listed
     from mcptrio.host.member import ServerStatus as ServerStatus
     from mcptrio.host.options import HostOptions as HostOptions
-    from mcptrio.plugins.plugin import Plugin as Plugin
+    from mcptrio.mcp_json.files import load_mcp_json as load_mcp_json
+    from mcptrio.mounting.mount import Mount as Mount
+    from mcptrio.mounting.mount import MountStatus as MountStatus
+    from mcptrio.mounting.options import MountOptions as MountOptions
     from mcptrio.plugins.manager import PluginManager as PluginManager
+    from mcptrio.plugins.plugin import Plugin as Plugin
+    from mcptrio.plugins.policy import ToolPolicy as ToolPolicy
     from mcptrio.protocol.model import Annotations as Annotations
     from mcptrio.protocol.model import AudioContent as AudioContent
     from mcptrio.protocol.model import BlobResourceContents as BlobResourceContents
@@ -139,6 +146,8 @@ _HOMES = {
     "resource": "mcptrio.capabilities.marks",
     "tool": "mcptrio.capabilities.marks",
     "Secret": "mcptrio.secret",
+    "Component": "mcptrio.capabilities.authorization",
+    "RequestView": "mcptrio.capabilities.middleware",
     # What a function may return
     "Annotations": "mcptrio.protocol.model",
     "AudioContent": "mcptrio.protocol.model",
@@ -171,6 +180,7 @@ _HOMES = {
     # Running a server
     "Limits": "mcptrio.runtime.limits",
     "Plugin": "mcptrio.plugins.plugin",
+    "ToolPolicy": "mcptrio.plugins.policy",
     "PluginManager": "mcptrio.plugins.manager",
     "Principal": "mcptrio.abc",
     "Server": "mcptrio.server",
@@ -210,6 +220,11 @@ _HOMES = {
     "Socket": "mcptrio.targets",
     "ToolCall": "mcptrio.client.tool_calls",
     "connect": "mcptrio.connecting",
+    "load_mcp_json": "mcptrio.mcp_json.files",
+    # Mounting servers
+    "Mount": "mcptrio.mounting.mount",
+    "MountOptions": "mcptrio.mounting.options",
+    "MountStatus": "mcptrio.mounting.mount",
     # Hosting servers
     "ApprovalRequest": "mcptrio.host.approval",
     "AuditFile": "mcptrio.host.audit_file",

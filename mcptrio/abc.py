@@ -270,14 +270,18 @@ class EventStore(Protocol):
     """
 
     async def append(
-        self, session: str, stream: str, data: bytes, *, last: bool = False, will: bytes | None = None
+        self, session: str, stream: str, *data: bytes, last: bool = False, will: bytes | None = None
     ) -> StoredEvent:
-        """Store one event; readers find it when this returns.
+        """Store one event, or several in their order; readers find them when this returns.
 
         Args:
+            data: of each event; at least one.
             last: nothing will follow on this stream.
             will: what becomes the last event of the stream if its writer ends before it has written one, however it
                 ends (MQTT's word). ``None`` leaves what was said before; at first it is an event without data.
+
+        Returns:
+            The last of them.
 
         Raises:
             ConnectionClosed: the stream is complete.
@@ -411,7 +415,8 @@ class Engine(Protocol):
         *,
         principal: Principal | None = None,
         opened: Callable[[Callable[[str], None]], None] | None = None,
-    ) -> None:
+        standing: bool = False,
+    ) -> bool:
         """Serve one self-contained message of a per-request revision.
 
         Everything about it goes to ``outlet``, which is closed at the end. Cancelling the caller cancels the request
@@ -419,6 +424,10 @@ class Engine(Protocol):
 
         Args:
             opened: called, where it is a request, with what cancels it: a function of the reason.
+            standing: whether a request that does nothing but stay open may do so without the caller.
+
+        Returns:
+            Whether it does. Then its end is that ``outlet`` is closed, and only ``opened``'s function cancels it.
 
         Raises:
             Overloaded: before anything was sent.

@@ -31,9 +31,12 @@ HOOKS = (
     "register_extensions",
     "register_redactions",
     "register_log_sinks",
+    "register_middleware",
+    "register_authorizers",
     "register_transports",
     "lifespan",
     "background",
+    "doctor",
 )
 
 
@@ -104,6 +107,25 @@ def register_log_sinks(register: Callable[[Callable[[str, Any, str | None], None
 
 
 @hookspec
+def register_middleware(register: Callable[..., None], config: Any) -> None:
+    """Put something around every request: ``register(function, order=0)``.
+
+    ``async def function(request, proceed)`` gives the result: what ``await proceed()`` gave, or another, or raises an
+    MCPError. The lowest order is the outermost. See :class:`mcptrio.capabilities.middleware.RequestView`.
+    """
+
+
+@hookspec
+def register_authorizers(register: Callable[..., None], config: Any) -> None:
+    """Judge who may use what: ``register(function)``, a plain function of a component and a principal.
+
+    What it does not answer with ``True`` is neither listed nor found by that principal. All authorizers have to agree;
+    one that fails says no, and so does everything a plugin in quarantine would have judged. See
+    :class:`mcptrio.capabilities.authorization.Component`.
+    """
+
+
+@hookspec
 def register_transports(register: Callable[[str, Callable[..., Awaitable[None]]], None], config: Any) -> None:
     """Offer transports of one's own: ``register("pigeon", serve)`` for ``mcptrio serve --transport pigeon``.
 
@@ -123,3 +145,11 @@ def lifespan(server: Host, config: Any) -> AbstractAsyncContextManager[Any]:  # 
 @hookspec
 def background(server: Host, config: Any) -> Iterable[Callable[[], Awaitable[None]]]:  # type: ignore[empty-body]
     """Async functions to run while the server is open. One that fails is started again, later each time."""
+
+
+@hookspec
+def doctor(config: Any) -> Iterable[str]:  # type: ignore[empty-body]
+    """Look whether everything is there that the plugin needs: gives a sentence for each problem.
+
+    Called by ``mcptrio plugins doctor`` only, in a process of its own with a time limit.
+    """

@@ -14,6 +14,7 @@ from typing import Any
 import trio
 
 from mcptrio.abc import Bus, MessageChannel, Principal
+from mcptrio.capabilities.authorization import Authorizers, Component
 from mcptrio.capabilities.call_limits import CallLimits
 from mcptrio.capabilities.completion import Completions
 from mcptrio.capabilities.host import Host
@@ -21,6 +22,7 @@ from mcptrio.capabilities.lifecycle import Lifecycle
 from mcptrio.capabilities.logging import ClientLogHandler, Logging
 from mcptrio.capabilities.marks import CompletionMark, MethodMark, PromptMark, ResourceMark, ToolMark, mark_of
 from mcptrio.capabilities.methods import Methods
+from mcptrio.capabilities.middleware import MiddlewareChain
 from mcptrio.capabilities.prompts import Prompts
 from mcptrio.capabilities.resources import Resources
 from mcptrio.capabilities.subscriptions import Subscriptions
@@ -42,10 +44,12 @@ from mcptrio.protocol.model.lifecycle import (
 from mcptrio.protocol.revisions.registry import LATEST
 from mcptrio.runtime.dispatch import Handler
 from mcptrio.runtime.limits import Limits
+from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.runtime.request_state import KeyRing
 from mcptrio.runtime.settings import Settings
 from mcptrio.runtime.supervisor import Supervisor
 from mcptrio.runtime.timeouts import Timeouts
+from mcptrio.runtime.watchdog import watch_loop
 
 __all__ = ["Server"]
 
@@ -118,6 +122,7 @@ class Server:
         self.threads = trio.CapacityLimiter(self.settings.limits.threads)
         self.extensions: dict[str, dict[str, Any]] = {}
         self.logging = Logging()
+        self.authorizers = Authorizers()
         self.bus = bus
         self.subscriptions = Subscriptions(self, bus)
         self.tools = Tools(self)
@@ -125,6 +130,7 @@ class Server:
         self.prompts = Prompts(self)
         self.completions = Completions(self, self.prompts, self.resources)
         self.methods = Methods(self)
+        self.middleware = MiddlewareChain(self.tools.owner_of)
         self.is_open = False
         """Whether it welcomes sessions: every lifespan is entered, and none is being left."""
         self._capabilities: tuple[tuple[int, ...], ServerCapabilities] | None = None
@@ -148,6 +154,7 @@ class Server:
             sealer=KeyRing(keys),
             mirrored=self.tools.mirrored,
             health=self.health,
+            middleware=self.middleware,
         )
         if isinstance(plugins, PluginManager):
             self.plugins = plugins
@@ -176,7 +183,10 @@ class Server:
         handler = ClientLogHandler(self.logging, self.supervisor)
         logging.getLogger().addHandler(handler)
         try:
-            async with trio.open_nursery() as plugins:
+            async with (
+                watch_loop(self.settings.timeouts.blocked, self.plugins.owner_of_file),
+                trio.open_nursery() as plugins,
+            ):
                 try:
                     await self._running.enter_all(plugins)
                     async with trio.open_nursery() as nursery:
@@ -291,6 +301,15 @@ class Server:
         """Add the completion of an argument: a function, or the list of all values."""
         return self.completions.register(candidates, mark or CompletionMark(ref=ref, argument=argument), owner)
 
+    def remove_completion(self, ref: str, argument: str) -> bool:
+        """Whether there was one."""
+        return self.completions.remove(ref, argument)
+
+    def announce_lists(self) -> None:
+        """Advertise tools, resources and prompts, though there may be none yet: some will come while it is open."""
+        for registry in (self.tools.registry, self.resources.registry, self.prompts.registry):
+            registry.announce()
+
     def add_method(
         self,
         function: Callable[..., Any],
@@ -336,6 +355,16 @@ class Server:
     def limits_of(self, owner: str | None) -> CallLimits | None:
         return self.contributions.limits_of(owner)
 
+    @property
+    def judges(self) -> bool:
+        return bool(self.authorizers)
+
+    def may_use(self, component: Component, scope: RequestScope) -> bool:
+        return self.authorizers.allow(component, scope.principal)
+
+    def may_watch(self, uri: str, scope: RequestScope) -> bool:
+        return self.resources.may_watch(uri, scope)
+
     def seen_by(self, owner: str | None) -> Host:
         return self.contributions.seen_by(owner)
 
@@ -376,6 +405,17 @@ class Server:
             ConfigError: there is no such plugin.
         """
         return await self._running.disable(name)
+
+    async def renew_plugins(self, tables: PluginTables, wanted: Callable[[Plugin], bool]) -> None:
+        """Take the operator's settings anew, while the server is open.
+
+        What is wanted no longer is disabled; what is wanted and does not run is tried (again), also what was installed
+        meanwhile; what has other settings than before begins anew; all others go on.
+
+        Raises:
+            PluginError: one failed, and the server is strict.
+        """
+        await self._running.renew(tables, wanted)
 
     def quarantine(self, plugin: Plugin, fault: str, error: BaseException | None = None) -> None:
         """Withdraw what a plugin offers, and say why.

@@ -10,7 +10,7 @@ Source: MCP 2026-07-28, server/utilities/completion.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import define
@@ -80,6 +80,9 @@ class Completions:
         self.registry.add(CompletionEntry(key=key, owner=owner, candidates=offered))
         return key
 
+    def remove(self, ref: str, argument: str) -> bool:
+        return self.registry.remove(_key(ref, argument))
+
     async def _complete(self, scope: RequestScope, params: CompleteParams) -> CompleteResult:
         typed = params.argument.value
         if len(typed) > VALUE_LENGTH:
@@ -93,7 +96,10 @@ class Completions:
         if entry is not None:
             if isinstance(entry.candidates, Function):
                 settled = params.context.arguments if params.context is not None else {}
-                candidates = await self._offered(scope, entry, entry.candidates, typed, settled)
+                offered = await self._offered(scope, entry, entry.candidates, typed, settled)
+                if isinstance(offered, Completion):
+                    return CompleteResult(completion=offered)
+                candidates = offered
             else:
                 candidates = entry.candidates
         ranked = rank(candidates, typed)
@@ -113,12 +119,13 @@ class Completions:
 
     async def _offered(
         self, scope: RequestScope, entry: CompletionEntry, function: Function, typed: str, settled: Mapping[str, str]
-    ) -> Iterable[str]:
+    ) -> Iterable[str] | Completion:
         values: dict[str, Any] = {"value": typed, "arguments": settled}
         wanted = {name: value for name, value in values.items() if name in function.parameters}
         label = f"completion of {entry.key}"
         found = await call(scope, self._host, function, wanted, label=label, owner=entry.owner, timeout=None)
-        return [str(item) for item in found or ()]
+        # Another server's is ranked and cut already.
+        return found if isinstance(found, Completion) else [str(item) for item in found or ()]
 
     def _choices(self, params: CompleteParams, ref: str) -> Sequence[str]:
         """What the argument's type allows, where that is a list.
@@ -132,20 +139,32 @@ class Completions:
             if prompt is None:
                 raise InvalidParams(f"no such prompt: {ref} @ $.ref.name")
             function = prompt.function
+            if function.arguments is None:
+                self._check_argument(ref, params.argument.name, [each.name for each in prompt.prompt.arguments])
+                return ()
         else:
             template = self._resources.templates.get(ref)
             if template is None and self._resources.registry.get(ref) is None:
                 raise InvalidParams(f"no such resource template: {ref} @ $.ref.uri")
             function = template.function if template is not None else None
+            if template is not None and function is not None and function.arguments is None:
+                known = template.template.variables if template.template is not None else ()
+                self._check_argument(ref, params.argument.name, known)
+                return ()
         schema = function.arguments.schema if function is not None and function.arguments is not None else {}
         facts = schema.get("properties", {}).get(params.argument.name)
-        if facts is None:
-            raise InvalidParams(f"{ref} has no argument {params.argument.name!r} @ $.argument.name")
+        self._check_argument(ref, params.argument.name, schema.get("properties", {}))
+        assert facts is not None
         if "$ref" in facts:
             facts = schema.get("$defs", {}).get(facts["$ref"].rpartition("/")[2], {})
         if facts.get("type") == "boolean":
             return ("true", "false")
         return [str(choice) for choice in facts.get("enum", ()) if choice is not None]
+
+    @staticmethod
+    def _check_argument(ref: str, name: str, known: Container[str]) -> None:
+        if name not in known:
+            raise InvalidParams(f"{ref} has no argument {name!r} @ $.argument.name")
 
 
 def _key(ref: str, argument: str) -> str:

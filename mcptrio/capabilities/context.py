@@ -62,6 +62,11 @@ class Context:
         return self._inputs.scope
 
     @property
+    def inputs(self) -> InputChannel:
+        """How this request asks its client; for what carries requests on to another server."""
+        return self._inputs
+
+    @property
     def request_id(self) -> RequestId:
         """Of the request as it is now; a retry with the client's answers has another."""
         return self._scope.request.id

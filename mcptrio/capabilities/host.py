@@ -5,16 +5,18 @@ Implemented by the server; held by Context as ``ctx.server``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import trio
 
 if TYPE_CHECKING:
+    from mcptrio.capabilities.authorization import Component
     from mcptrio.capabilities.call_limits import CallLimits
     from mcptrio.capabilities.logging import Logging
     from mcptrio.capabilities.subscriptions import Subscriptions
     from mcptrio.protocol.model.lifecycle import Implementation, ServerCapabilities
+    from mcptrio.runtime.request_scope import RequestScope
     from mcptrio.runtime.settings import Settings
     from mcptrio.runtime.supervisor import Supervisor
 
@@ -49,6 +51,19 @@ class Host(Protocol):
         """What the operator has set for a plugin's calls."""
         ...
 
+    def may_use(self, component: Component, scope: RequestScope) -> bool:
+        """Whether whoever asks may use a thing, and so may know of it."""
+        ...
+
+    @property
+    def judges(self) -> bool:
+        """Whether :meth:`may_use` is ever no."""
+        ...
+
+    def may_watch(self, uri: str, scope: RequestScope) -> bool:
+        """Whether whoever asks may be told of changes of a resource."""
+        ...
+
     def seen_by(self, owner: str | None) -> Host:
         """The server as a plugin has it: what that adds is its own."""
         ...
@@ -63,5 +78,10 @@ class Host(Protocol):
     def remove_resource(self, uri: str) -> bool: ...
     def add_prompt(self, function: Callable[..., Any], **options: Any) -> str: ...
     def remove_prompt(self, name: str) -> bool: ...
+    def add_completion(
+        self, candidates: Callable[..., Any] | Sequence[str], ref: str = "", argument: str = ""
+    ) -> str: ...
+    def remove_completion(self, ref: str, argument: str) -> bool: ...
+    def announce_lists(self) -> None: ...
     def notify_resource_updated(self, uri: str) -> None: ...
     def snapshot(self) -> Mapping[str, Any]: ...

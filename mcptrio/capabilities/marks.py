@@ -15,6 +15,9 @@ from attrs import frozen
 from mcptrio.protocol.model.base import CacheScope
 from mcptrio.protocol.model.content import Annotations
 from mcptrio.protocol.model.icons import Icon
+from mcptrio.protocol.model.prompts import Prompt
+from mcptrio.protocol.model.resources import Resource, ResourceTemplate
+from mcptrio.protocol.model.tools import Tool
 
 __all__ = [
     "CompletionMark",
@@ -65,6 +68,9 @@ class ToolMark:
     output_schema: Mapping[str, Any] | None = None
     icons: tuple[Icon, ...] | None = None
     meta: Mapping[str, Any] | None = None
+    listed: Tool | None = None
+    """As another server lists it: shown as it is, but for the name. The function takes ``arguments``, a dict that
+    nobody has checked, and what it returns is not checked either: that is the other server's."""
 
 
 @frozen(kw_only=True)
@@ -81,6 +87,8 @@ class ResourceMark:
     timeout: float | None = None
     ttl_ms: int = 0
     cache_scope: CacheScope = "private"
+    listed: Resource | ResourceTemplate | None = None
+    """As another server lists it, with the same URI or template. The function takes ``uri``."""
 
 
 @frozen(kw_only=True)
@@ -91,6 +99,8 @@ class PromptMark:
     icons: tuple[Icon, ...] | None = None
     meta: Mapping[str, Any] | None = None
     timeout: float | None = None
+    listed: Prompt | None = None
+    """As another server lists it, but for the name. The function takes ``arguments``, a dict of texts."""
 
 
 @frozen(kw_only=True)

@@ -41,20 +41,30 @@ class Pages(Generic[E]):
         self._pages: dict[tuple[str, str | None], dict[str, Any]] = {}
         self._version = registry.version
 
-    def page(self, revision: Revision, cursor: str | None) -> dict[str, Any]:
+    def page(
+        self, revision: Revision, cursor: str | None, visible: Callable[[E], bool] | None = None
+    ) -> dict[str, Any]:
         """The result for a page, in wire form; the caller's own but for the list in it.
+
+        Args:
+            visible: which entries this caller may see; then the page is made anew.
 
         Raises:
             InvalidParams: not a cursor of this list.
         """
+        if visible is not None:
+            return self._written(revision, *self._registry.page(cursor, self._size, visible))
         if self._version != self._registry.version or len(self._pages) >= _KEPT:
             self._pages.clear()
             self._version = self._registry.version
         key = (revision.version, cursor)
         page = self._pages.get(key)
         if page is None:
-            entries, following = self._registry.page(cursor, self._size)
-            page = revision.unstructure(self._result(entries, following))
+            page = self._written(revision, *self._registry.page(cursor, self._size))
             page[self._member] = preencoded(page[self._member])
             self._pages[key] = page
         return dict(page)
+
+    def _written(self, revision: Revision, entries: list[E], following: str | None) -> dict[str, Any]:
+        page: dict[str, Any] = revision.unstructure(self._result(entries, following))
+        return page

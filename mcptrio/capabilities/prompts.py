@@ -14,6 +14,7 @@ from typing import Any
 
 from attrs import define
 
+from mcptrio.capabilities.authorization import Component
 from mcptrio.capabilities.calls import call
 from mcptrio.capabilities.contents import blocks_of
 from mcptrio.capabilities.docstrings import parse_docstring
@@ -24,6 +25,7 @@ from mcptrio.capabilities.pages import Pages
 from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.text_arguments import convert_text
 from mcptrio.errors import InvalidParams, ToolError
+from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.input_required import InputRequiredResult
 from mcptrio.protocol.model.prompts import (
     GetPromptParams,
@@ -70,7 +72,12 @@ class Prompts:
         return entry.key
 
     async def _list(self, scope: RequestScope, params: ListPromptsParams) -> dict[str, Any]:
-        return self._pages.page(scope.request.peer.revision, params.cursor)
+        visible = partial(self._may_use, scope) if self._host.judges else None
+        return self._pages.page(scope.request.peer.revision, params.cursor, visible)
+
+    def _may_use(self, scope: RequestScope, entry: PromptEntry) -> bool:
+        meta = entry.prompt.meta or {}
+        return self._host.may_use(Component(kind="prompt", name=entry.key, plugin=entry.owner, meta=meta), scope)
 
     def _listed(self, entries: list[PromptEntry], cursor: str | None) -> ListPromptsResult:
         return ListPromptsResult(
@@ -79,10 +86,12 @@ class Prompts:
 
     async def _get(self, scope: RequestScope, params: GetPromptParams) -> GetPromptResult | InputRequiredResult:
         entry = self.registry.get(params.name)
-        if entry is None:
+        if entry is None or (self._host.judges and not self._may_use(scope, entry)):
             raise InvalidParams(f"no such prompt: {params.name}")
-        assert entry.function.arguments is not None
-        values = convert_text(entry.function.arguments, params.arguments)
+        if entry.function.arguments is None:
+            values: dict[str, Any] = {"arguments": params.arguments}
+        else:
+            values = convert_text(entry.function.arguments, params.arguments)
         work = partial(
             call,
             scope,
@@ -116,6 +125,9 @@ def _entry(function: Callable[..., Any], mark: PromptMark, owner: str | None) ->
     name = mark.name or str(getattr(function, "__name__", ""))
     if not name:
         raise ValueError(f"expected a name for the prompt {function!r}")
+    if mark.listed is not None:
+        listed = evolve(mark.listed, name=name)
+        return PromptEntry(key=name, owner=owner, prompt=listed, function=Function(function, raw=True), mark=mark)
     called = Function(function)
     assert called.arguments is not None
     schema = called.arguments.schema

@@ -87,6 +87,10 @@ class Registry(Generic[E]):
         self._touch()
         return True
 
+    def announce(self) -> None:
+        """Somebody will fill it: it counts as one that has been changed, and so its list is advertised."""
+        self._touch()
+
     def withdraw(self, owner: str) -> int:
         """Remove everything a plugin offered. Returns how many."""
         names = [name for name, entry in self._entries.items() if entry.owner == owner]
@@ -96,8 +100,13 @@ class Registry(Generic[E]):
             self._touch()
         return len(names)
 
-    def page(self, cursor: str | None, size: int) -> tuple[list[E], str | None]:
+    def page(
+        self, cursor: str | None, size: int, visible: Callable[[E], bool] | None = None
+    ) -> tuple[list[E], str | None]:
         """One page of the list, and the cursor of the next.
+
+        Args:
+            visible: which entries there are for this caller; by default all.
 
         A cursor holds the last name shown, so it means the same on every replica and after a change of the list.
 
@@ -106,7 +115,7 @@ class Registry(Generic[E]):
 
         Source: MCP 2026-07-28, server/utilities/pagination.
         """
-        names = list(self._entries)
+        names = [name for name, entry in self._entries.items() if visible is None or visible(entry)]
         start = 0 if cursor is None else self._after(cursor, names)
         end = start + size
         entries = [self._entries[name] for name in names[start:end]]

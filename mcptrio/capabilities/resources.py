@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from attrs import define
 
+from mcptrio.capabilities.authorization import Component
 from mcptrio.capabilities.calls import call
 from mcptrio.capabilities.contents import contents_of
 from mcptrio.capabilities.docstrings import parse_docstring
@@ -93,10 +94,27 @@ class Resources:
         return self.registry.remove(uri) or self.templates.remove(uri)
 
     async def _list(self, scope: RequestScope, params: ListResourcesParams) -> dict[str, Any]:
-        return self._pages.page(scope.request.peer.revision, params.cursor)
+        return self._pages.page(scope.request.peer.revision, params.cursor, self._visible(scope))
 
     async def _list_templates(self, scope: RequestScope, params: ListResourceTemplatesParams) -> dict[str, Any]:
-        return self._template_pages.page(scope.request.peer.revision, params.cursor)
+        return self._template_pages.page(scope.request.peer.revision, params.cursor, self._visible(scope))
+
+    def may_watch(self, uri: str, scope: RequestScope) -> bool:
+        """Whether whoever asks may be told of changes of it. What nobody offers (yet) is nobody's secret."""
+        if not self._host.judges:
+            return True
+        try:
+            entry, _ = self._find(uri)
+        except (ResourceNotFound, InvalidParams):
+            return True
+        return self._may_use(scope, entry)
+
+    def _visible(self, scope: RequestScope) -> Callable[[ResourceEntry], bool] | None:
+        return partial(self._may_use, scope) if self._host.judges else None
+
+    def _may_use(self, scope: RequestScope, entry: ResourceEntry) -> bool:
+        meta = entry.listed.meta or {}
+        return self._host.may_use(Component(kind="resource", name=entry.key, plugin=entry.owner, meta=meta), scope)
 
     def _listed(self, entries: list[ResourceEntry], cursor: str | None) -> ListResourcesResult:
         listed = tuple(entry.listed for entry in entries if isinstance(entry.listed, Resource))
@@ -108,6 +126,8 @@ class Resources:
 
     async def _read(self, scope: RequestScope, params: ReadResourceParams) -> ReadResourceResult | InputRequiredResult:
         entry, values = self._find(params.uri)
+        if self._host.judges and not self._may_use(scope, entry):
+            raise ResourceNotFound(params.uri)
         work = partial(
             call,
             scope,
@@ -135,7 +155,7 @@ class Resources:
             raise InvalidParams(f"expected a URI of at most {URI_LENGTH} characters, got {len(uri)}")
         entry = self.registry.get(uri)
         if entry is not None:
-            return entry, {}
+            return entry, {"uri": uri} if entry.function.arguments is None else {}
         matches = [
             (candidate.template.specificity, candidate, found)
             for candidate in self.templates
@@ -143,7 +163,8 @@ class Resources:
         ]
         for _, candidate, found in sorted(matches, key=lambda match: match[0], reverse=True):
             texts = {name: value for name, value in found.items() if value is not None}
-            assert candidate.function.arguments is not None
+            if candidate.function.arguments is None:
+                return candidate, {"uri": uri}
             try:
                 return candidate, convert_text(candidate.function.arguments, texts)
             except InvalidParams:
@@ -155,6 +176,11 @@ def _entry(function: Callable[..., Any], mark: ResourceMark, owner: str | None) 
     template = URITemplate(mark.uri) if "{" in mark.uri else None
     if not urlsplit(mark.uri.partition("{")[0]).scheme:
         raise ValueError(f"expected a URI with a scheme, got {mark.uri!r}")
+    if mark.listed is not None:
+        relayed = Function(function, raw=True)
+        return ResourceEntry(
+            key=mark.uri, owner=owner, function=relayed, mark=mark, template=template, listed=mark.listed
+        )
     called = Function(function)
     assert called.arguments is not None
     variables = frozenset(template.variables) if template is not None else frozenset[str]()

@@ -22,7 +22,7 @@ from attrs import define
 from mcptrio.abc import Bus
 from mcptrio.capabilities.host import Host
 from mcptrio.capabilities.resources import URI_LENGTH
-from mcptrio.errors import InvalidParams, Overloaded
+from mcptrio.errors import InvalidParams, Overloaded, ResourceNotFound
 from mcptrio.protocol.envelope import SUBSCRIPTION_ID
 from mcptrio.protocol.model.base import EmptyParams, EmptyResult
 from mcptrio.protocol.model.fields import evolve
@@ -42,11 +42,18 @@ _LISTS = {"tools": "tools_list_changed", "prompts": "prompts_list_changed", "res
 
 @define(eq=False, slots=True)
 class _Listen:
-    """One open ``subscriptions/listen``."""
+    """One open ``subscriptions/listen``. See :class:`mcptrio.runtime.request_scope.Standing`."""
 
+    subscriptions: Subscriptions
     scope: RequestScope
     wanted: SubscriptionFilter
     uris: frozenset[str]
+
+    def result(self) -> ListenResult:
+        return ListenResult(meta={SUBSCRIPTION_ID: self.scope.request.id})
+
+    def over(self) -> None:
+        self.subscriptions.end(self)
 
 
 class Subscriptions:
@@ -170,6 +177,8 @@ class Subscriptions:
         subscriptions = scope.session.subscriptions
         if len(params.uri) > URI_LENGTH:
             raise InvalidParams(f"expected a URI of at most {URI_LENGTH} characters @ $.uri, got {len(params.uri)}")
+        if not self._host.may_watch(params.uri, scope):
+            raise ResourceNotFound(params.uri)
         if params.uri not in subscriptions and len(subscriptions) >= limit:
             raise InvalidParams(f"expected at most {limit} subscriptions in one session")
         scope.session.set_subscriptions(subscriptions | {params.uri})
@@ -191,7 +200,7 @@ class Subscriptions:
                 f"expected at most {limits.subscriptions} URIs @ $.notifications.resourceSubscriptions, "
                 f"got {len(wanted.resource_subscriptions)}"
             )
-        honoured = self._honoured(wanted)
+        honoured = self._honoured(wanted, scope)
         meta = {SUBSCRIPTION_ID: scope.request.id}
         scope.unbounded()
         acknowledged = AcknowledgedParams(notifications=honoured, meta=meta)
@@ -201,23 +210,32 @@ class Subscriptions:
         assert notification is not None, "the revision that has the request has its acknowledgement"
         # Waits while the outlet is full: what is offered may be dropped there, and this one comes before all others.
         await scope.send(notification)
-        listen = _Listen(scope, honoured, frozenset(honoured.resource_subscriptions))
+        listen = _Listen(self, scope, honoured, frozenset(honoured.resource_subscriptions))
         self._listens.add(listen)
         self.touched()
-        try:
-            await scope.session.closing.wait()
-        finally:
-            self._listens.discard(listen)
-            self.touched()
-        return ListenResult(meta=meta)
+        if scope.may_stand:
+            # Thousands of streams may be open on one process: a task for each would be most of what they cost.
+            scope.stand(listen)
+        else:
+            try:
+                await scope.session.closing.wait()
+            finally:
+                listen.over()
+        return listen.result()
 
-    def _honoured(self, wanted: SubscriptionFilter) -> SubscriptionFilter:
+    def end(self, listen: _Listen) -> None:
+        """It is told nothing more."""
+        self._listens.discard(listen)
+        self.touched()
+
+    def _honoured(self, wanted: SubscriptionFilter, scope: RequestScope) -> SubscriptionFilter:
         """What of it this server will tell; the rest is left out, which is no error."""
         can = self._host.capabilities
+        watched = tuple(uri for uri in wanted.resource_subscriptions if self._host.may_watch(uri, scope))
         return evolve(
             wanted,
             tools_list_changed=wanted.tools_list_changed and can.tools is not None,
             prompts_list_changed=wanted.prompts_list_changed and can.prompts is not None,
             resources_list_changed=wanted.resources_list_changed and can.resources is not None,
-            resource_subscriptions=wanted.resource_subscriptions if can.resources is not None else (),
+            resource_subscriptions=watched if can.resources is not None else (),
         )

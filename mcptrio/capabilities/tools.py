@@ -20,6 +20,7 @@ from typing import Any
 import trio
 from attrs import define
 
+from mcptrio.capabilities.authorization import Component
 from mcptrio.capabilities.calls import call
 from mcptrio.capabilities.contents import BLOCKS, Blob, blocks_of, json_text
 from mcptrio.capabilities.docstrings import parse_docstring
@@ -32,7 +33,7 @@ from mcptrio.capabilities.schemas import OutputSchema
 from mcptrio.capabilities.validation import Validator, check_header_annotations
 from mcptrio.errors import InvalidParams, MCPError, ToolError, URLElicitationRequired
 from mcptrio.protocol.model.content import TextContent
-from mcptrio.protocol.model.fields import ABSENT
+from mcptrio.protocol.model.fields import ABSENT, evolve
 from mcptrio.protocol.model.input_required import InputRequiredResult
 from mcptrio.protocol.model.resource_contents import BlobResourceContents, TextResourceContents
 from mcptrio.protocol.model.tools import (
@@ -80,10 +81,11 @@ class ToolEntry:
         Raises:
             InvalidParams: the arguments do not fit.
         """
-        if self.input_validator is None:
+        if self.input_validator is not None:
+            self.input_validator.validate(arguments)
+        elif self.takes_dict is None:
             assert self.function.arguments is not None
             return self.function.arguments.convert(arguments)
-        self.input_validator.validate(arguments)
         if self.takes_dict is not None:
             return {self.takes_dict: arguments}
         return {name: value for name, value in arguments.items() if name in self.function.parameters}
@@ -107,12 +109,23 @@ class Tools:
         self.registry.add(entry)
         return entry.key
 
+    def owner_of(self, name: str) -> str | None:
+        """The plugin that offers a tool."""
+        entry = self.registry.get(name)
+        return entry.owner if entry is not None else None
+
     def mirrored(self, name: str) -> Mapping[str, tuple[str, ...]]:
         entry = self.registry.get(name)
         return entry.mirrored if entry is not None else {}
 
     async def _list(self, scope: RequestScope, params: ListToolsParams) -> dict[str, Any]:
-        return self._pages.page(scope.request.peer.revision, params.cursor)
+        visible = partial(self._may_use, scope) if self._host.judges else None
+        return self._pages.page(scope.request.peer.revision, params.cursor, visible)
+
+    def _may_use(self, scope: RequestScope, entry: ToolEntry) -> bool:
+        return self._host.may_use(
+            Component(kind="tool", name=entry.key, plugin=entry.owner, meta=entry.tool.meta or {}), scope
+        )
 
     def _listed(self, entries: list[ToolEntry], cursor: str | None) -> ListToolsResult:
         return ListToolsResult(
@@ -124,7 +137,7 @@ class Tools:
 
     async def _call(self, scope: RequestScope, params: CallToolParams) -> CallToolResult | InputRequiredResult:
         entry = self.registry.get(params.name)
-        if entry is None:
+        if entry is None or (self._host.judges and not self._may_use(scope, entry)):
             raise InvalidParams(f"no such tool: {params.name}")
         try:
             values = entry.values(params.arguments)
@@ -206,6 +219,8 @@ def _entry(function: Callable[..., Any], mark: ToolMark, owner: str | None) -> T
         raise ValueError(f"expected a tool name of 1 to 128 characters A-Za-z0-9_.-, got {name!r}")
     if mark.concurrency is not None and mark.concurrency < 1:
         raise ValueError(f"tool {name}: expected a concurrency of at least 1, got {mark.concurrency}")
+    if mark.listed is not None:
+        return _relayed(function, mark, evolve(mark.listed, name=name), owner)
     called = Function(function, raw=mark.input_schema is not None)
     if mark.input_schema is not None:
         input_schema = dict(mark.input_schema)
@@ -245,6 +260,23 @@ def _entry(function: Callable[..., Any], mark: ToolMark, owner: str | None) -> T
 
 
 _UNSTRUCTURED = OutputSchema.of(None)
+
+
+def _relayed(function: Callable[..., Any], mark: ToolMark, tool: Tool, owner: str | None) -> ToolEntry:
+    """The tool of another server, which checks what goes in and what comes out."""
+    return ToolEntry(
+        key=tool.name,
+        owner=owner,
+        tool=tool,
+        function=Function(function, raw=True),
+        mark=mark,
+        output=_UNSTRUCTURED,
+        input_validator=None,
+        output_validator=None,
+        mirrored=check_header_annotations(tool.input_schema),
+        limiter=trio.CapacityLimiter(mark.concurrency) if mark.concurrency is not None else None,
+        takes_dict="arguments",
+    )
 
 
 def _annotations(mark: ToolMark) -> ToolAnnotations | None:

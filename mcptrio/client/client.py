@@ -163,6 +163,17 @@ class Client:
         server = self._session.server
         return server.instructions if server is not None else None
 
+    async def until_connected(self, timeout: float) -> None:
+        """Wait, if need be, until there is a connection: requests wait for it too, but as long as connecting may take.
+
+        Raises:
+            ConnectionClosed: there is none within ``timeout`` seconds, or there will be none.
+        """
+        with trio.move_on_after(timeout):
+            await self._supervisor.current()
+            return
+        raise ConnectionClosed(f"{self.name} is not connected")
+
     async def ping(self) -> float:
         """Ask for a sign of life; gives the seconds it took."""
         started = trio.current_time()
@@ -388,7 +399,8 @@ class Client:
             An instance of the method's result, or an InputRequiredResult, which is not followed up; for a method
             outside the specification the result in wire form.
         """
-        return await self._send(method, dict(params or {}), timeout=timeout, progress=progress)
+        mirrored = self._tools.mirrored(str((params or {}).get("name"))) if method == "tools/call" else None
+        return await self._send(method, dict(params or {}), timeout=timeout, progress=progress, mirrored=mirrored)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification."""

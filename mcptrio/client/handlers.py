@@ -136,6 +136,9 @@ class Handlers:
             if isinstance(outcome, Failure):
                 _log.error("the handler of log messages failed", exc_info=outcome.error)
 
+    def page_done(self, elicitation_id: str) -> None:
+        """The server says that the user is done with a page (2025-11-25). Calls wait for it by themselves."""
+
     # Private
 
     async def _fill_in(self, params: ElicitFormParams, server: str) -> ElicitResult:

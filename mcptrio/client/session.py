@@ -401,6 +401,7 @@ class ClientSession:
             done = self._pages.get(params.elicitation_id)
             if done is not None:
                 done.set()
+            self._handlers.page_done(params.elicitation_id)
         else:
             self._heard(event)
 

@@ -6,19 +6,22 @@ The one rule: everything a plugin adds, at registration or later, has its name o
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from attrs import evolve
 
+from mcptrio.capabilities.authorization import Authorizer
 from mcptrio.capabilities.call_limits import CallLimits
 from mcptrio.capabilities.logging import LogSink
 from mcptrio.capabilities.marks import ToolMark, mark_of
+from mcptrio.capabilities.middleware import Middleware
 from mcptrio.errors import PluginError
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.plugins.naming import LONG, exposed, is_portable
-from mcptrio.plugins.plugin import Plugin
+from mcptrio.plugins.plugin import Plugin, State
 from mcptrio.plugins.policy import ToolPolicy
 from mcptrio.plugins.settings import PluginTables
 
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from mcptrio.server import Server
 
 __all__ = ["Contributions"]
+
+_log = logging.getLogger("mcptrio.plugins")
 
 
 class Contributions:
@@ -45,6 +50,12 @@ class Contributions:
         self._sinks: dict[str, list[LogSink]] = {}
         self._extensions: dict[str, list[str]] = {}
         self._seen: dict[str, _SeenBy] = {}
+
+    def set_tables(self, tables: PluginTables) -> set[str]:
+        """The operator has set something else, for plugins that are offered from now on. Returns for which."""
+        before, self._tables = self._tables.tables, tables
+        after = tables.tables
+        return {name for name in {*before, *after} if before.get(name) != after.get(name)}
 
     def limits_of(self, owner: str | None) -> CallLimits | None:
         return self._limits.get(owner) if owner is not None else None
@@ -94,8 +105,16 @@ class Contributions:
             server.remove_extension(identifier)
         for sink in self._sinks.pop(plugin.name, ()):
             server.logging.sinks.remove(sink)
+        server.middleware.withdraw(plugin.name)
+        if plugin.state is State.QUARANTINED:
+            server.authorizers.distrust(plugin.name)
         self._limits.pop(plugin.name, None)
         plugin.offers.clear()
+
+    def forget(self, plugin: Plugin) -> None:
+        """Take back what a plugin offered, its judgement too: the operator wants it gone, or begun anew."""
+        self.withdraw(plugin)
+        self._server.authorizers.withdraw(plugin.name)
 
     def add_tool(
         self, plugin: Plugin, function: Callable[..., Any], *, mark: ToolMark | None = None, **options: Any
@@ -108,6 +127,7 @@ class Contributions:
         Raises:
             TypeError, ValueError: something about it is wrong, or its name is taken.
         """
+        _check_welcome(plugin)
         mark = mark or mark_of(function, ToolMark, options)
         own = mark.name or str(getattr(function, "__name__", ""))
         name = exposed(plugin.prefix, own)
@@ -116,16 +136,26 @@ class Contributions:
             plugin.warnings.append(f"tool {own} is offered as {name}: {own} is taken")
         if plugin.distribution is not None:
             _check_name(plugin, name)
+        # Those of a process of its own come with their prefix.
+        bare = name.removeprefix(f"{plugin.prefix or plugin.name}_") if plugin.isolated else own
         for policy in (self._policy, plugin.policy.tools):
-            reason = policy.withholds(name, own, read_only=mark.read_only)
+            reason = policy.withholds(name, own, bare, read_only=mark.read_only)
             if reason is not None:
                 plugin.withheld[name] = reason
                 return name
         self._server.add_tool(function, mark=evolve(mark, name=name), owner=plugin.name)
+        # Only now is it known what it looks like; nobody has seen it yet.
+        entry = self._server.tools.registry.get(name)
+        if entry is not None and (reason := self._policy.unlocked(plugin.name, entry.tool)) is not None:
+            self._server.remove_tool(name)
+            plugin.withheld[name] = reason
+            _log.warning("%s: tool %s is withheld: %s", plugin.label, name, reason)
+            return name
         _note(plugin, "tools", name)
         return name
 
     def add(self, plugin: Plugin, kind: str, add: Callable[..., str], *args: Any, **options: Any) -> str:
+        _check_welcome(plugin)
         name = add(*args, owner=plugin.name, **options)
         _note(plugin, kind, name)
         return name
@@ -145,6 +175,8 @@ class Contributions:
         for hook, (kind, add) in adders.items():
             call(plugin, hook, register=partial(self.add, plugin, kind, add))
         call(plugin, "register_extensions", register=partial(self._extend, plugin))
+        call(plugin, "register_middleware", register=partial(self._middleware, plugin))
+        call(plugin, "register_authorizers", register=partial(self._authorizer, plugin))
         call(plugin, "register_redactions", register=server.logging.redactions.append)
         call(plugin, "register_log_sinks", register=partial(self._sink, plugin))
 
@@ -152,6 +184,14 @@ class Contributions:
         self._server.add_extension(identifier, settings)
         self._extensions.setdefault(plugin.name, []).append(identifier)
         _note(plugin, "extensions", identifier)
+
+    def _middleware(self, plugin: Plugin, function: Middleware, order: int = 0) -> None:
+        self._server.middleware.add(function, plugin.name, order)
+        _note(plugin, "middleware", getattr(function, "__name__", type(function).__name__))
+
+    def _authorizer(self, plugin: Plugin, function: Authorizer) -> None:
+        self._server.authorizers.add(function, plugin.name)
+        _note(plugin, "authorizers", getattr(function, "__name__", type(function).__name__))
 
     def _sink(self, plugin: Plugin, sink: LogSink) -> None:
         self._server.logging.sinks.append(sink)
@@ -172,11 +212,32 @@ class _SeenBy:
     def remove_tool(self, name: str) -> bool:
         """By the name clients see, or the one its plugin gave it."""
         offered = self._plugin.offers.get("tools", [])
+        if name in self._plugin.withheld and name not in offered:
+            # What clients see under that name, if anything, is another plugin's.
+            del self._plugin.withheld[name]
+            return False
         for each in (name, exposed(self._plugin.prefix, name)):
             if each in offered:
                 offered.remove(each)
                 return self._server.remove_tool(each)
         return self._server.remove_tool(name)
+
+    def remove_resource(self, uri: str) -> bool:
+        self._forget("resources", uri)
+        return self._server.remove_resource(uri)
+
+    def remove_prompt(self, name: str) -> bool:
+        self._forget("prompts", name)
+        return self._server.remove_prompt(name)
+
+    def remove_completion(self, ref: str, argument: str) -> bool:
+        self._forget("completions", f"{ref} {argument}")
+        return self._server.remove_completion(ref, argument)
+
+    def _forget(self, kind: str, name: str) -> None:
+        offered = self._plugin.offers.get(kind, [])
+        if name in offered:
+            offered.remove(name)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._server, name)
@@ -184,6 +245,15 @@ class _SeenBy:
 
 def _note(plugin: Plugin, kind: str, name: str) -> None:
     plugin.offers.setdefault(kind, []).append(name)
+
+
+def _check_welcome(plugin: Plugin) -> None:
+    """
+    Raises:
+        ValueError: what it offers was withdrawn, so nothing of it may come after that.
+    """
+    if plugin.state in (State.QUARANTINED, State.DISABLED):
+        raise ValueError(f"{plugin.label} is {plugin.state.value}")
 
 
 def _check_name(plugin: Plugin, name: str) -> None:

@@ -8,14 +8,16 @@ written on it; the others never notice.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import logging
+import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeAlias
 
 import pluggy
 
@@ -26,6 +28,7 @@ from mcptrio.hookspecs import HOOKS
 from mcptrio.plugins.finding import check_offered, distribution_of, import_file, offered
 from mcptrio.plugins.marked import Marked
 from mcptrio.plugins.plugin import Plugin, State
+from mcptrio.plugins.policy import PluginPolicy
 from mcptrio.plugins.settings import PluginTables
 from mcptrio.runtime.dispatch import Done, Failure, contain_sync
 
@@ -35,6 +38,8 @@ _log = logging.getLogger("mcptrio.plugins")
 
 BUILT_IN = ("stdio", "http", "stream")
 """The transports there are without any plugin."""
+
+Instead: TypeAlias = Callable[[str, Path | None], Callable[[], Any] | None]
 
 SLOW_IMPORT = 1.0
 """Seconds after which the import of a plugin is worth a warning: everybody waits for it at every start."""
@@ -46,12 +51,15 @@ class PluginManager:
     """
     Args:
         strict: a plugin that fails is an error for all.
+        instead: what is taken in the place of a plugin, by its name and, of a file, its path, so that it is not
+            imported into this process; ``None`` for one that is.
     """
 
-    def __init__(self, *, strict: bool = False) -> None:
+    def __init__(self, *, strict: bool = False, instead: Instead | None = None) -> None:
         self._pluggy = pluggy.PluginManager("mcptrio")
         self._pluggy.add_hookspecs(hookspecs)
         self._strict = strict
+        self._instead = instead
         self.plugins: dict[str, Plugin] = {}
 
     # Finding
@@ -76,6 +84,8 @@ class PluginManager:
             unwanted = name in excluded or (only is not None and name not in only)
             for point in points:
                 plugin = Plugin(name, *distribution_of(point), load=point.load)
+                if not unwanted:
+                    self._isolate(plugin)
                 if unwanted:
                     plugin.state = State.DISABLED
                     self._enlist(plugin)
@@ -93,6 +103,7 @@ class PluginManager:
     def load_file(self, path: Path) -> Plugin:
         """Import one Python file as a plugin, named after the file."""
         plugin = Plugin(path.stem, load=partial(import_file, path))
+        self._isolate(plugin, path)
         if self._is_new(plugin):
             self._import(plugin)
         return plugin
@@ -107,6 +118,14 @@ class PluginManager:
         if self._is_new(plugin):
             self._adopt(plugin)
         return plugin
+
+    def look_again(self) -> None:
+        """Enlist, as disabled, what has been installed meanwhile."""
+        importlib.invalidate_caches()
+        for name, points in offered().items():
+            if name not in self.plugins:
+                point = points[0]
+                self._enlist(Plugin(name, *distribution_of(point), load=point.load, state=State.DISABLED))
 
     def renew(self, plugin: Plugin) -> bool:
         """Begin with a plugin anew: as it is, if it could be imported, else from its import.
@@ -132,6 +151,14 @@ class PluginManager:
     def active(self) -> list[Plugin]:
         return [plugin for plugin in self.plugins.values() if plugin.state in (State.LOADED, State.RUNNING)]
 
+    def owner_of_file(self, path: str) -> str | None:
+        """The plugin that a source file belongs to, in words."""
+        for plugin in self.plugins.values():
+            source = plugin.source
+            if source is not None and (path == source or path.startswith(f"{source}{os.sep}")):
+                return f"plugin {plugin.label}"
+        return None
+
     def call(self, plugin: Plugin, hook: str, **arguments: Any) -> list[Any]:
         """Call one hook of one plugin: its own implementations, and those its marks became.
 
@@ -155,14 +182,14 @@ class PluginManager:
         read = contain_sync(partial(tables.policy, plugin.name))
         if isinstance(read, Failure):
             raise self.fault(plugin, _text(read.error), read.error)
-        plugin.policy = read.value
+        plugin.policy = self._held_here(plugin, read.value)
         classes = self.call(plugin, "configuration")
         outcome = contain_sync(partial(tables.of, plugin.name, classes[0] if classes else None))
         if isinstance(outcome, Failure):
             raise self.fault(plugin, _text(outcome.error), outcome.error)
         plugin.config = outcome.value
         own = self.call(plugin, "prefix")
-        plugin.prefers_no_prefix = own == [""] and plugin.policy.prefix is None
+        plugin.prefers_no_prefix = (own == [""] or plugin.isolated) and read.value.prefix is None
         # Whoever names a file, or registers an object, knows what else there is.
         by_itself = plugin.name if plugin.distribution is not None else ""
         plugin.prefix = plugin.policy.prefix if plugin.policy.prefix is not None else own[0] if own else by_itself
@@ -218,6 +245,17 @@ class PluginManager:
         problem.__cause__ = error
         return problem
 
+    def hooks_of(self, plugin: Plugin) -> list[str]:
+        """The hooks that a plugin implements itself; what its marks became is not among them."""
+        return [
+            hook
+            for hook in HOOKS
+            if any(
+                each.plugin_name.partition("\0")[0] == plugin.name and not isinstance(each.plugin, Marked)
+                for each in getattr(self._pluggy.hook, hook).get_hookimpls()
+            )
+        ]
+
     @property
     def strict(self) -> bool:
         return self._strict
@@ -249,6 +287,20 @@ class PluginManager:
             raise TypeError(f"transport {name!r}: expected an async function, got {type(serve).__name__}")
         own[name] = serve
 
+    @staticmethod
+    def _held_here(plugin: Plugin, policy: PluginPolicy) -> PluginPolicy:
+        """What of a policy is kept in this process: of one that is isolated, its own process keeps most.
+
+        There the tools' own names are known, they get their prefix, and calls are counted; but that the other process
+        takes too long can only be told here.
+        """
+        return PluginPolicy(timeout=policy.timeout, prefix=policy.prefix or "") if plugin.isolated else policy
+
+    def _isolate(self, plugin: Plugin, path: Path | None = None) -> None:
+        load = self._instead(plugin.name, path) if self._instead is not None else None
+        if load is not None:
+            plugin.load, plugin.isolated = load, True
+
     def _enlist(self, plugin: Plugin) -> None:
         """Put it on the list; where its name is taken, under one of its own: ``notes #2``."""
         name, number = plugin.name, 2
@@ -271,13 +323,13 @@ class PluginManager:
         assert plugin.load is not None
         started = perf_counter()
         outcome = contain_sync(plugin.load)
-        plugin.import_seconds = perf_counter() - started
+        plugin.import_seconds = perf_counter() - started if not plugin.isolated else None
         if isinstance(outcome, Failure):
             self._tolerate(
                 self.fault(plugin, f"import failed: {type(outcome.error).__name__}: {outcome.error}", outcome.error)
             )
             return
-        if plugin.import_seconds > SLOW_IMPORT:
+        if plugin.import_seconds is not None and plugin.import_seconds > SLOW_IMPORT:
             plugin.warnings.append(f"importing it took {plugin.import_seconds:.1f} s")
             _log.warning("%s: importing it took %.1f s", plugin.label, plugin.import_seconds)
         plugin.object = outcome.value

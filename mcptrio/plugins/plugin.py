@@ -5,8 +5,11 @@ The one rule: whatever one plugin does wrong is written on it, and nowhere else.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from enum import Enum
+from inspect import ismodule
 from typing import Any
 
 from attrs import define, field
@@ -46,6 +49,8 @@ class Plugin:
     """Of its tools' names."""
     prefers_no_prefix: bool = False
     """Whether that was the plugin's own choice, which holds where nothing collides."""
+    isolated: bool = False
+    """Whether it runs in a process of its own, so that it is not imported here."""
     load: Callable[[], Any] | None = None
     """Imports it; ``None`` for an object that was there."""
     import_seconds: float | None = None
@@ -60,6 +65,15 @@ class Plugin:
     @property
     def label(self) -> str:
         return f"{self.name} ({self.distribution} {self.version})" if self.distribution else self.name
+
+    @property
+    def source(self) -> str | None:
+        """The file it is written in, or the folder of its package; ``None`` where that cannot be told."""
+        module = self.object if ismodule(self.object) else sys.modules.get(type(self.object).__module__)
+        file = getattr(module, "__file__", None)
+        if file is None or self.object is None:
+            return None
+        return os.path.dirname(file) if os.path.basename(file) == "__init__.py" else str(file)
 
     def quarantine(self, fault: str, error: BaseException | None = None) -> None:
         self.state = State.QUARANTINED
@@ -82,6 +96,7 @@ class Plugin:
             "version": self.version,
             "distribution": self.distribution,
             "state": self.state.value,
+            "isolated": self.isolated,
             "fault": self.fault,
             "warnings": list(self.warnings),
             "import_seconds": self.import_seconds,

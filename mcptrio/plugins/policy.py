@@ -7,9 +7,14 @@ The one rule: a policy only ever takes away, and what is withheld can be seen wi
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from attrs import field, fields, frozen
 from attrs.validators import gt, optional
+
+if TYPE_CHECKING:
+    from mcptrio.plugins.locking import ToolLock
+    from mcptrio.protocol.model.tools import Tool
 
 __all__ = ["RESERVED", "PluginPolicy", "ToolPolicy"]
 
@@ -22,11 +27,17 @@ class ToolPolicy:
         read_only: only those that are marked read-only.
         include: globs (``git_*``) of names; ``None`` for all.
         exclude: globs of names; wins over ``include``.
+        lock: only those that are as they were locked.
     """
 
     read_only: bool = False
     include: tuple[str, ...] | None = None
     exclude: tuple[str, ...] = ()
+    lock: ToolLock | None = None
+
+    def unlocked(self, plugin: str, tool: Tool) -> str | None:
+        """Why a tool is not offered, since it is not the one that was locked; ``None`` where it is offered."""
+        return self.lock.refuses(plugin, tool) if self.lock is not None else None
 
     def withholds(self, *names: str, read_only: bool | None) -> str | None:
         """Why a tool is not offered; ``None`` where it is.

@@ -16,6 +16,7 @@ from mcptrio.errors import ConfigError, PluginError
 from mcptrio.plugins.contributions import Contributions
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.plugins.plugin import Plugin, State
+from mcptrio.plugins.settings import PluginTables
 from mcptrio.runtime.dispatch import Failure
 from mcptrio.runtime.lifespans import Lifespan
 
@@ -77,7 +78,8 @@ class RunningPlugins:
         async with self._changing:
             if plugin.state in (State.LOADED, State.RUNNING):
                 return plugin
-            self._contributions.withdraw(plugin)
+            self._contributions.forget(plugin)
+            await self._leave(plugin, trio.current_time())
             if self._plugins.renew(plugin) and self._contributions.offer(plugin) and self._nursery is not None:
                 await self._enter(plugin)
             _log.info("%s is %s", plugin.label, plugin.state.value)
@@ -93,17 +95,29 @@ class RunningPlugins:
         async with self._changing:
             if plugin.state is State.DISABLED:
                 return plugin
-            self._contributions.withdraw(plugin)
+            self._contributions.forget(plugin)
             plugin.state = State.DISABLED
             supervisor = self._server.supervisor
             deadline = trio.current_time() + supervisor.settings.timeouts.shutdown
             await supervisor.drain_owner(plugin.name, "the plugin was disabled", deadline)
-            lifespan = self._lifespans.pop(plugin.name, None)
-            if lifespan is not None:
-                await lifespan.leave(max(deadline, trio.current_time() + GOODBYE))
-            self._states.pop(plugin.name, None)
+            await self._leave(plugin, deadline)
             _log.info("%s is disabled", plugin.label)
             return plugin
+
+    async def renew(self, tables: PluginTables, wanted: Callable[[Plugin], bool]) -> None:
+        """Take the operator's settings anew: what is wanted no longer leaves, what is wanted and does not run is tried
+        (again), what has other settings than before begins anew, and all others go on.
+
+        Raises:
+            PluginError: one failed, and the server is strict.
+        """
+        self._plugins.look_again()
+        changed = self._contributions.set_tables(tables)
+        for plugin in list(self._plugins.plugins.values()):
+            if not wanted(plugin) or plugin.name in changed:
+                await self.disable(plugin.name)
+            if wanted(plugin):
+                await self.enable(plugin.name)
 
     # Private
 
@@ -112,6 +126,13 @@ class RunningPlugins:
         if plugin is None:
             raise ConfigError(f"there is no plugin {name!r}; expected one of {', '.join(self._plugins.plugins)}")
         return plugin
+
+    async def _leave(self, plugin: Plugin, stop_by: float) -> None:
+        """Leave its lifespan, where that is open: also that of one in quarantine may be."""
+        lifespan = self._lifespans.pop(plugin.name, None)
+        if lifespan is not None:
+            await lifespan.leave(max(stop_by, trio.current_time() + GOODBYE))
+        self._states.pop(plugin.name, None)
 
     async def _enter(self, plugin: Plugin) -> None:
         """Open a plugin's lifespan and start its background tasks."""

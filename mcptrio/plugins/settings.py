@@ -177,6 +177,10 @@ class PluginTables:
                 self._check_keys(inner, part, path)
 
     def _converted(self, value: Any, hint: Any, where: Key) -> Any:
+        if get_origin(hint) in (dict, Mapping) and isinstance(value, dict):
+            # One by one, for msgspec does not say which.
+            inner = get_args(hint)[1]
+            return {key: self._converted(item, inner, (*where, key)) for key, item in value.items()}
         try:
             return msgspec.convert(value, hint, dec_hook=self._made)
         except msgspec.ValidationError as error:

@@ -274,8 +274,11 @@ class Connection:
             return self._settle(request, self._error_response(request.id, failed, revision))
         if type(value) is not dict:
             raise TypeError(f"expected an object as the result of {request.method.name}, got {type(value).__name__}")
-        if revision.lifecycle is Lifecycle.PER_REQUEST and self._stamp is not None:
-            value["_meta"] = {**value.get("_meta", {}), **self._stamp}
+        if revision.lifecycle is Lifecycle.PER_REQUEST:
+            # Results of methods outside the specification are complete unless they say otherwise.
+            value.setdefault("resultType", "complete")
+            if self._stamp is not None:
+                value["_meta"] = {**value.get("_meta", {}), **self._stamp}
         return self._settle(request, Response(request.id, value))
 
     def error(self, request: RequestReceived, error: MCPError) -> ErrorResponse:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from math import inf
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import trio
 from attrs import frozen
@@ -19,7 +19,7 @@ from mcptrio.errors import InternalError, MCPError, MCPTrioError, MethodNotFound
 from mcptrio.protocol.messages import ErrorResponse, Response
 from mcptrio.runtime.request_scope import RequestScope
 
-__all__ = ["Done", "Failure", "Handler", "as_error", "contain", "contain_sync", "dispatch"]
+__all__ = ["Around", "Done", "Failure", "Handler", "Middlewares", "as_error", "contain", "contain_sync", "dispatch"]
 
 T = TypeVar("T")
 
@@ -46,8 +46,24 @@ class Done(Generic[T]):
     value: T
 
 
-async def dispatch(handlers: Mapping[str, Handler], scope: RequestScope) -> Response | ErrorResponse:
-    """The response that carries the result of the request.
+Around: TypeAlias = Callable[[Handler, RequestScope, Any], Awaitable[Any]]
+"""Calls the handler, and does something before or after."""
+
+
+class Middlewares(Protocol):
+    """All that is around handlers; false where that is nothing."""
+
+    def __bool__(self) -> bool: ...
+    async def around(self, handler: Handler, scope: RequestScope, params: Any) -> Any: ...
+
+
+async def dispatch(
+    handlers: Mapping[str, Handler], scope: RequestScope, around: Around | None = None
+) -> Response | ErrorResponse | None:
+    """The response that carries the result of the request; none where it stays open.
+
+    Args:
+        around: through which the handler is called.
 
     Raises:
         MCPError: to be sent to the peer.
@@ -57,8 +73,14 @@ async def dispatch(handlers: Mapping[str, Handler], scope: RequestScope) -> Resp
     if handler is None:
         raise MethodNotFound(f"no such method: {request.method.name}")
     try:
+        if around is None:
+            result = await handler(scope, request.params)
+        else:
+            # Whoever is around a request is there to its end.
+            scope.may_stand = False
+            result = await around(handler, scope, request.params)
         # Written here as well: a plugin can return what has no form on the wire.
-        return scope.session.connection.result(request, await handler(scope, request.params))
+        return scope.session.connection.result(request, result) if scope.standing is None else None
     except MCPError:
         raise
     except BaseException as error:

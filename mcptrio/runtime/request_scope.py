@@ -8,7 +8,7 @@ session, shutdown all knock there, and the deadline is the scope's own.
 from __future__ import annotations
 
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import trio
 
@@ -22,7 +22,19 @@ from mcptrio.runtime.timeouts import Timeouts, call_timeout
 if TYPE_CHECKING:
     from mcptrio.runtime.session import Session
 
-__all__ = ["RequestScope"]
+__all__ = ["RequestScope", "Standing"]
+
+
+class Standing(Protocol):
+    """A request that stays open and does nothing; it needs no task for that."""
+
+    def result(self) -> Any:
+        """Of the method, when the server stops. Never waits, never raises."""
+        ...
+
+    def over(self) -> None:
+        """It is open no more, however it ended. Never waits, never raises."""
+        ...
 
 
 class RequestScope:
@@ -36,6 +48,8 @@ class RequestScope:
         reply: what the handler came to.
         reason: why it was cancelled, where somebody said.
         started: trio time.
+        may_stand: whether it may stay open without a task (:meth:`stand`).
+        standing: what is open while it does.
     """
 
     __slots__ = (
@@ -47,6 +61,7 @@ class RequestScope:
         "deadline",
         "ended",
         "label",
+        "may_stand",
         "outlet",
         "owner",
         "principal",
@@ -56,6 +71,7 @@ class RequestScope:
         "reply",
         "request",
         "session",
+        "standing",
         "started",
         "timed_out",
     )
@@ -83,6 +99,8 @@ class RequestScope:
         self.reply: Response | ErrorResponse | None = None
         self.timed_out = False
         self.released = False
+        self.may_stand = False
+        self.standing: Standing | None = None
         self._lent: trio.CancelScope | None = None
         token = meta.get("progressToken") if meta else None
         # A bool is an int to isinstance, and no token.
@@ -94,6 +112,11 @@ class RequestScope:
     @property
     def scope(self) -> RequestScope:
         return self
+
+    @property
+    def stands(self) -> bool:
+        """Whether it is open without a task."""
+        return self.standing is not None and self.reply is None
 
     @property
     def meta(self) -> dict[str, Any] | None:
@@ -112,6 +135,8 @@ class RequestScope:
         self.ended = True
         if self._lent is not None:
             self._lent.cancel()
+        elif self.standing is not None:
+            self.session.release(self)
 
     def expire(self) -> None:
         """The deadline has passed: stop, and say so."""
@@ -130,6 +155,15 @@ class RequestScope:
             return False
         self._lent = cancel_scope
         return True
+
+    def stand(self, standing: Standing) -> None:
+        """Stay open, where ``may_stand`` says so; the handler returns, and what it returns is not sent."""
+        self.unbounded()
+        if self.reason is None:
+            self.standing = standing
+            self._lent = None
+        else:
+            standing.over()
 
     def settle(self) -> None:
         """The handler is done: nothing is cancelled through this request any more, and nothing but the answer sent."""

@@ -2,7 +2,8 @@
 
 A stdio process is one session; so is the local part of an HTTP session, and, with a single request, an HTTP request
 of a per-request revision. Made by the supervisor.
-The one rule: everything a session starts runs in its nursery, and ends with it.
+The one rule: everything a session starts ends with it: its tasks, which run in its nursery, and its requests, which
+over HTTP are served by the supervisor's workers.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class Session:
     """
     Args:
         shared: one outlet serves every request (stdio); it is not closed when a request ends.
+        begin: called when there is the first task to be run, and calls :meth:`run`; without, the owner does.
         outlet: where messages go that belong to no request; ``None`` while there is no such stream.
     """
 
@@ -64,6 +66,7 @@ class Session:
         principal: Principal | None = None,
         outlet: Outlet | None = None,
         shared: bool = False,
+        begin: Callable[[Session], None] | None = None,
         record: SessionRecord | None = None,
     ) -> None:
         self.supervisor = supervisor
@@ -80,6 +83,7 @@ class Session:
         self.reason: str | None = None
         self._outlets: list[Outlet] = [outlet] if outlet is not None else []
         self._shared = shared
+        self._begin = begin
         self._nursery: trio.Nursery | None = None
         self._early: list[tuple[Callable[..., Awaitable[None]], tuple[Any, ...]]] = []
         self._over = False
@@ -104,7 +108,7 @@ class Session:
 
     @cached_property
     def _workers(self) -> Workers:
-        return Workers(start=self.start, serve=self._serve, finish=self._finish, release=self._release)
+        return Workers(self.start) if self._shared else self.supervisor.workers
 
     @cached_property
     def _cancel_scope(self) -> trio.CancelScope:
@@ -126,13 +130,7 @@ class Session:
                 else:
                     await trio.sleep_forever()
         self._nursery = None
-        self._over = True
-        self.outgoing.close(self.reason or "the session ended")
-        for scope in list(self.in_flight.values()):
-            self._release(scope)
-            scope.outlet.close()
-        for outlet in self._outlets:
-            outlet.close()
+        self._close()
 
     def close(self, grace: float) -> None:
         """The peer will send nothing more: what is in flight has ``grace`` seconds to finish."""
@@ -144,9 +142,14 @@ class Session:
         """Cancel everything in flight and stop."""
         if self.reason is None:
             self.reason = reason
-        for scope in self.in_flight.values():
+        for scope in list(self.in_flight.values()):
             scope.cancel(reason)
-        self._cancel_scope.cancel()
+        if self._begin is None:
+            self._cancel_scope.cancel()
+        elif not self._over:
+            # Nothing runs that would do it in the end.
+            self._close()
+            self.supervisor.sessions.discard(self)
 
     @property
     def ended(self) -> bool:
@@ -171,10 +174,13 @@ class Session:
 
     def start(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
         """Run a task of this session."""
-        if self._nursery is None:
-            self._early.append((function, args))
-        else:
+        if self._nursery is not None:
             self._nursery.start_soon(function, *args)
+            return
+        self._early.append((function, args))
+        if self._begin is not None and not self._over:
+            begin, self._begin = self._begin, None
+            begin(self)
 
     # Receiving
 
@@ -251,24 +257,42 @@ class Session:
         self.supervisor.opened(scope)
         return scope
 
-    async def handle(self, scope: RequestScope) -> None:
-        """Serve one request to its end, in the task of the caller: a result, an error, or silence."""
+    async def handle(self, scope: RequestScope) -> bool:
+        """Serve one request to its end, in the task of the caller: a result, an error, or silence.
+
+        Returns:
+            Whether it stands instead, which :meth:`conclude` or its cancellation ends.
+        """
+        stands = False
         try:
             with trio.CancelScope() as lent:
                 if scope.lend(lent):
-                    await self._serve(scope)
-            await self._finish(scope)
+                    await self.serve(scope)
+            stands = scope.stands
+            if not stands:
+                await self.finish(scope)
         finally:
-            self._release(scope)
+            if not stands:
+                self.release(scope)
+        if stands and self.closing.is_set():
+            await self.conclude(scope)
+            return False
+        return stands
 
-    async def _serve(self, scope: RequestScope) -> None:
+    async def conclude(self, scope: RequestScope) -> None:
+        """Answer a request that stands."""
+        if scope.standing is not None:
+            scope.reply = self.connection.result(scope.request, scope.standing.result())
+            await self.finish(scope)
+
+    async def serve(self, scope: RequestScope) -> None:
         CURRENT.set(scope)
         try:
-            scope.reply = await dispatch(self.supervisor.handlers, scope)
+            scope.reply = await dispatch(self.supervisor.handlers, scope, self.supervisor.around)
         except MCPError as error:
             scope.reply = self.connection.error(scope.request, error)
 
-    async def _finish(self, scope: RequestScope) -> None:
+    async def finish(self, scope: RequestScope) -> None:
         """Send the answer, where there is one to be sent."""
         try:
             if scope.reply is None and scope.timed_out and scope.reason is None:
@@ -287,15 +311,20 @@ class Session:
         except ConnectionClosed:
             _log.debug("%s: the answer to %s had nowhere to go", self.name, scope.label)
         finally:
-            self._release(scope)
+            self.release(scope)
 
-    def _release(self, scope: RequestScope) -> None:
+    def release(self, scope: RequestScope) -> None:
         """Let go of a request; once."""
         request = scope.request
         if scope.released:
             return
         scope.released = True
         scope.settle()
+        if scope.standing is not None:
+            scope.standing.over()
+            scope.standing = None
+            scope.closes = True
+            self.supervisor.sessions.discard(self)
         if scope.reply is None or scope.reason is not None:
             self.connection.silence(request)
         if self.in_flight.get(request.id) is scope:
@@ -319,6 +348,18 @@ class Session:
         finally:
             if close:
                 outlet.close()
+
+    def _close(self) -> None:
+        """Nothing more is sent, and whoever waits is told."""
+        self._over = True
+        self.outgoing.close(self.reason or "the session ended")
+        if self._shared:
+            # Whatever no worker has come to. Those of the supervisor come to everything.
+            for scope in list(self.in_flight.values()):
+                self.release(scope)
+                scope.outlet.close()
+        for outlet in self._outlets:
+            outlet.close()
 
     # What the client said of itself
 

@@ -30,11 +30,12 @@ from mcptrio.protocol.model.lifecycle import ClientCapabilities, Implementation,
 from mcptrio.protocol.model.methods import Method, Side
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.runtime.deadlines import Deadlines
-from mcptrio.runtime.dispatch import Done, Failure, Handler, contain
+from mcptrio.runtime.dispatch import Around, Done, Failure, Handler, Middlewares, contain
 from mcptrio.runtime.parking import ParkingLot
 from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.runtime.session import Session
 from mcptrio.runtime.settings import Settings
+from mcptrio.runtime.workers import Workers
 
 __all__ = ["Listener", "Supervisor"]
 
@@ -54,6 +55,7 @@ class Supervisor:
         serves: whether a capability is advertised.
         mirrored: a tool's mirrored parameters, header to path.
         health: what ``/readyz`` shows.
+        middleware: what plugins put around every request.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Supervisor:
         sealer: StateSealer,
         mirrored: Callable[[str], Mapping[str, tuple[str, ...]]],
         health: Callable[[], Mapping[str, Any]],
+        middleware: Middlewares,
     ) -> None:
         self.settings = settings
         self.handlers = handlers
@@ -77,10 +80,13 @@ class Supervisor:
         self.in_flight = 0
         self.deadlines = Deadlines()
         self.parking = ParkingLot(settings.limits.parked)
+        self.workers = Workers(self._start)
+        """Of the sessions over HTTP."""
         self._introductions = Introductions()
         self._serves = serves
         self._mirrored = mirrored
         self._health = health
+        self._middleware = middleware
         self._nursery: trio.Nursery | None = None
         self._draining = trio.Event()
         self._idle = trio.Event()
@@ -117,12 +123,20 @@ class Supervisor:
         self._draining.set()
         for session in self.sessions:
             session.closing.set()
+            for scope in session.in_flight.values():
+                if scope.stands:
+                    self.nursery.start_soon(session.conclude, scope)
         self.parking.clear("the server is stopping")
         if self.in_flight:
             with trio.move_on_at(self.stop_by):
                 await self._idle.wait()
         for session in list(self.sessions):
             session.end("the server is stopping")
+
+    @property
+    def around(self) -> Around | None:
+        """Through which handlers are called, where plugins put something around them."""
+        return self._middleware.around if self._middleware else None
 
     def admit(self, session: Session) -> None:
         """Whether one more request may start.
@@ -197,8 +211,10 @@ class Supervisor:
         *,
         principal: Principal | None = None,
         opened: Callable[[Callable[[str], None]], None] | None = None,
-    ) -> None:
+        standing: bool = False,
+    ) -> bool:
         """Serve one self-contained message. Cancelling the caller cancels the request."""
+        stands = False
         try:
             if self.draining:
                 raise Overloaded("the server is stopping", retry_after=self.settings.timeouts.shutdown)
@@ -209,20 +225,24 @@ class Supervisor:
             elif isinstance(event, RequestReceived):
                 session = Session(self, connection, name="http", principal=principal, outlet=outlet)
                 scope = session.open_scope(event, outlet)
+                scope.may_stand = standing
                 if opened is not None:
                     opened(scope.cancel)
                 self.sessions.add(session)
                 try:
-                    await session.handle(scope)
+                    stands = await session.handle(scope)
                 finally:
-                    self.sessions.discard(session)
+                    if not stands:
+                        self.sessions.discard(session)
             elif isinstance(event, NotificationReceived):
                 session = Session(self, connection, name="http", principal=principal, outlet=outlet)
                 # The caller waits, which is what slows down who floods us.
                 for listener in self.listeners.get(event.method.name, ()):
                     await self.hear(listener, session, event)
         finally:
-            outlet.close()
+            if not stands:
+                outlet.close()
+        return stands
 
     def open_session(self, *, principal: Principal | None = None, record: SessionRecord | None = None) -> Session:
         """A session waiting for ``initialize``, or the local part of a stored one.
@@ -233,6 +253,7 @@ class Supervisor:
         if self.draining:
             raise Overloaded("the server is stopping", retry_after=self.settings.timeouts.shutdown)
         connection = self._connection(record=record, id_prefix=True)
+        # Most sessions do nothing most of the time: a task is there for those alone that need one.
         session = Session(
             self,
             connection,
@@ -240,9 +261,9 @@ class Supervisor:
             id=record.id if record is not None else None,
             principal=principal,
             record=record,
+            begin=self._begin,
         )
         self._count(session)
-        self.nursery.start_soon(self._run_session, session)
         if self.settings.ping_interval:
             session.start(self._keep_alive, session)
         return session
@@ -309,6 +330,12 @@ class Supervisor:
         if len(self.sessions) >= limit:
             raise Overloaded(f"too many sessions: {limit} are open", retry_after=10.0)
         self.sessions.add(session)
+
+    def _start(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
+        self.nursery.start_soon(function, *args)
+
+    def _begin(self, session: Session) -> None:
+        self.nursery.start_soon(self._run_session, session)
 
     async def _run_session(self, session: Session) -> None:
         try:

@@ -30,6 +30,7 @@ class Timeouts:
             does not run.
         ping: for the answer to a keep-alive ping.
         shutdown: for what is in flight when the server stops.
+        blocked: that something may hold up the event loop before the log says who it is.
     """
 
     request: float = field(default=3600.0, validator=gt(0))
@@ -37,6 +38,7 @@ class Timeouts:
     input: float = field(default=600.0, validator=gt(0))
     ping: float = field(default=30.0, validator=gt(0))
     shutdown: float = field(default=5.0, validator=gt(0))
+    blocked: float = field(default=1.0, validator=gt(0))
 
     def stated(self, request: float) -> Timeouts:
         """What an author or an operator states for a tool or a plugin: so long, whatever it reports."""

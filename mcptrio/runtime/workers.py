@@ -1,7 +1,8 @@
-"""The tasks of a session that serve its requests, each one request after another.
+"""Tasks that serve requests, each one request after another.
 
-Owned by the session, in its nursery. A task of trio and a cancel scope cost more than most calls do, so both are used
-again: a worker that is done with a request takes the next one.
+A channel's session has its own, in its nursery; the sessions over HTTP, of which there are thousands and few at work,
+share the supervisor's. A task of trio and a cancel scope cost more than most calls do, so both are used again: a
+worker that is done with a request takes the next one.
 The one rule: no request ever waits for another. While something waits, a worker that is not busy is on its way; and
 nothing of a request is left for the next: each has a context of its own, and a scope that was cancelled is thrown away
 with its worker.
@@ -10,9 +11,9 @@ with its worker.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
-from contextvars import copy_context
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -30,74 +31,76 @@ IDLE = 64
 class Workers:
     """
     Args:
-        start: runs a task of the session.
-        serve: handles a request; may be cancelled through the request's scope.
-        finish: sends what there is to send, and lets go of the request.
-        release: lets go of a request whose session ends.
+        start: runs a task in the nursery of whose workers these are.
     """
 
-    def __init__(
-        self,
-        *,
-        start: Callable[..., None],
-        serve: Callable[[RequestScope], Coroutine[Any, Any, None]],
-        finish: Callable[[RequestScope], Awaitable[None]],
-        release: Callable[[RequestScope], None],
-    ) -> None:
+    def __init__(self, start: Callable[..., None]) -> None:
         self._start = start
-        self._serve = serve
-        self._finish = finish
-        self._release = release
-        self._waiting: deque[RequestScope] = deque()
-        self._idle = trio.lowlevel.ParkingLot()
+        self._waiting: deque[tuple[RequestScope, Context]] = deque()
+        self._idle: list[trio.lowlevel.Task] = []
+        """The one that was busy last is called first: what it needs is still in the processor's caches."""
         self._coming = False
         """A worker has been called and has not looked yet."""
         self._closed = False
 
     def put(self, scope: RequestScope) -> None:
-        """Have a request served, at once."""
-        self._waiting.append(scope)
+        """Have a request served, at once, in the context of the caller."""
+        self._waiting.append((scope, copy_context()))
         self._call()
 
     def close(self) -> None:
         """Nothing more will be put: workers without work leave."""
         self._closed = True
-        self._idle.unpark_all()
+        while self._idle:
+            trio.lowlevel.reschedule(self._idle.pop())
 
     def _call(self) -> None:
         if self._coming:
             return
         self._coming = True
         if self._idle:
-            self._idle.unpark()
+            trio.lowlevel.reschedule(self._idle.pop())
         else:
             self._start(self._work)
 
     async def _work(self) -> None:
         current: RequestScope | None = None
+        context: Context | None
         try:
             with trio.CancelScope() as lent:
                 while True:
                     self._coming = False
                     while self._waiting:
-                        current = self._waiting.popleft()
+                        current, context = self._waiting.popleft()
                         if self._waiting:
                             # In case this one takes long; if not, whoever comes finds nothing and stays for later.
                             self._call()
                         if current.lend(lent):
-                            await Within(copy_context(), self._serve(current))
+                            await Within(context, current.session.serve(current))
                         if lent.cancel_called:
                             break
-                        done, current = current, None
-                        await self._finish(done)
+                        await current.session.finish(current)
+                        current = None
                     if current is not None or self._closed or len(self._idle) >= IDLE:
                         break
-                    await self._idle.park()
+                    # Whoever has nothing to do keeps nothing of what was done.
+                    context = None
+                    await self._rest()
             if self._waiting:
                 self._call()
             if current is not None:
-                done, current = current, None
-                await self._finish(done)
+                await current.session.finish(current)
         finally:
             if current is not None:
-                self._release(current)
+                current.session.release(current)
+
+    async def _rest(self) -> None:
+        """Until there is something to do."""
+        task = trio.lowlevel.current_task()
+
+        def leave(_: object) -> trio.lowlevel.Abort:
+            self._idle.remove(task)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        self._idle.append(task)
+        await trio.lowlevel.wait_task_rescheduled(leave)

@@ -27,32 +27,43 @@ class HTTPProcess:
         worker: this process as a worker; ``None`` where it is alone.
         addresses: to serve on instead of host and port.
         certificates: for TLS; ``None`` without.
+        renew: what else is to be done at SIGHUP where the process is alone.
         http2: whether the HTTP server is the one that takes the sockets it is given instead of duplicating them.
     """
 
     worker: Worker | None
     addresses: tuple[str, ...] = ()
     certificates: Certificates | None
+    renew: Callable[[], Awaitable[None]] | None = None
     http2: bool = False
 
     def run(self, serve: Callable[..., Awaitable[None]]) -> None:
         """Run ``serve(sockets=..., shutdown=...)`` until it returns, which signals or the parent ask for.
 
-        SIGHUP makes the certificates be read again. To a worker it is harmless in any case, so that a signal to all
-        processes of a service is one to its parent.
+        SIGHUP makes the certificates be read again, and what ``renew`` does. To a worker it is harmless in any case, so
+        that a signal to all processes of a service is one to its parent.
         """
-        hangups = None if self.worker is None and self.certificates is None else Hangups()
+        hangups = Hangups()
 
         async def in_process(stop: trio.Event) -> None:
             async with open_hidden_nursery() as nursery:
+                nursery.start_soon(self._hear, hangups)
                 if self.certificates is not None:
-                    nursery.start_soon(self.certificates.watch, hangups)
+                    nursery.start_soon(self.certificates.watch)
                 if self.worker is None:
                     await serve(sockets=self._sockets(None), shutdown=stop)
                 else:
                     await self.worker.run(lambda ends: serve(sockets=self._sockets(ends), shutdown=ends.shutdown), stop)
 
         run(in_process, hangups=hangups)
+
+    async def _hear(self, hangups: Hangups) -> None:
+        while True:
+            await hangups.wait()
+            if self.certificates is not None:
+                self.certificates.reload()
+            if self.renew is not None:
+                await self.renew()
 
     @property
     def ready(self) -> Ready:

@@ -23,7 +23,6 @@ import trio
 from attrs import field, frozen
 
 from mcptrio.errors import ConfigError
-from mcptrio.serve.process import Hangups
 
 __all__ = ["Certificates", "TLSFiles"]
 
@@ -71,14 +70,11 @@ class Certificates:
         """For the server. What a handshake uses is decided in the middle of it, whether the client names one or not."""
         self.context.sni_callback = self._choose
 
-    async def watch(self, hangups: Hangups | None = None) -> None:
-        """Read the files again when they change, and at each SIGHUP. Runs until cancelled."""
-        hangups = hangups or Hangups()
+    async def watch(self) -> None:
+        """Read the files again when they change. Runs until cancelled."""
         failed: _State | None = None
         while True:
-            with trio.move_on_after(_LOOK):
-                await hangups.wait()
-                self.reload()
+            await trio.sleep(_LOOK)
             state = self._look()
             if state == self._state:
                 failed = None

@@ -137,10 +137,12 @@ class MemoryEventStore:
         """Streams so far."""
 
     async def append(
-        self, session: str, stream: str, data: bytes, *, last: bool = False, will: bytes | None = None
+        self, session: str, stream: str, *data: bytes, last: bool = False, will: bytes | None = None
     ) -> StoredEvent:
         now = trio.current_time()
-        kept = self._sessions.setdefault(session, _Session())
+        kept = self._sessions.get(session)
+        if kept is None:
+            kept = self._sessions[session] = _Session()
         self._sessions.move_to_end(session)
         line = kept.streams.get(stream)
         if line is None:
@@ -149,15 +151,15 @@ class MemoryEventStore:
         if line.complete:
             raise ConnectionClosed("the stream is complete")
         kept.streams.move_to_end(stream)
-        event = StoredEvent(event_id(stream, line.next), data)
-        line.events.append(event)
-        line.next += 1
+        line.events.extend([StoredEvent(event_id(stream, at), each) for at, each in enumerate(data, line.next)])
+        line.next += len(data)
         line.touched = now
         line.complete = last
         line.will = b"" if last else line.will if will is None else will
-        self._account(kept, _cost(event))
+        self._account(kept, sum(map(len, data)) + len(data) * _EVENT_COST)
         if len(line.events) > self._stream_events:
-            self._account(kept, -_cost(line.events.popleft()))
+            self._account(kept, -_drop(line.events, len(line.events) - self._stream_events))
+        event = line.events[-1]
         while kept.size > self._session_bytes and self._drop_oldest(kept, event):
             pass
         self._drop_of_others(event)
@@ -246,8 +248,7 @@ class MemoryEventStore:
             name, line = next(iter(session.streams.items()))
             if line.touched > horizon:
                 break
-            while line.events:
-                self._account(session, -_cost(line.events.popleft()))
+            self._account(session, -_drop(line.events, len(line.events)))
             if line.complete:
                 del session.streams[name]
             else:
@@ -290,3 +291,8 @@ class MemoryBus:
 
 def _cost(event: StoredEvent) -> int:
     return len(event.data) + _EVENT_COST
+
+
+def _drop(events: deque[StoredEvent], count: int) -> int:
+    """Drop so many of the oldest. The bytes that are free now."""
+    return sum([_cost(events.popleft()) for _ in range(count)])

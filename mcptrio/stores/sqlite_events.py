@@ -50,7 +50,7 @@ _log = logging.getLogger("mcptrio.stores")
 class _Append:
     session: str
     stream: str
-    data: bytes
+    data: tuple[bytes, ...]
     last: bool
     will: bytes | None
     now: float
@@ -106,10 +106,10 @@ class SQLiteEventStore:
         """The newest event that is known here, or was stored here."""
 
     async def append(
-        self, session: str, stream: str, data: bytes, *, last: bool = False, will: bytes | None = None
+        self, session: str, stream: str, *data: bytes, last: bool = False, will: bytes | None = None
     ) -> StoredEvent:
         wanted = _Append(session=session, stream=stream, data=data, last=last, will=will, now=self._clock.now())
-        return StoredEvent(id_of(stream, await self._database.write(partial(self._append, wanted=wanted))), data)
+        return StoredEvent(id_of(stream, await self._database.write(partial(self._append, wanted=wanted))), data[-1])
 
     async def settle(self, session: str, stream: str) -> None:
         settled = False
@@ -199,12 +199,13 @@ class SQLiteEventStore:
     def _settle(self, connection: sqlite3.Connection, *, session: str, stream: str, now: float) -> None:
         line = _line(connection, session, stream)
         if line is not None and not line.complete:
-            last = _Append(session=session, stream=stream, data=line.will, last=True, will=None, now=now)
+            last = _Append(session=session, stream=stream, data=(line.will,), last=True, will=None, now=now)
             self._append(connection, wanted=last)
 
     def _append(self, connection: sqlite3.Connection, *, wanted: _Append) -> int:
-        """The position of the event."""
-        session, now, size = wanted.session, wanted.now, len(wanted.data) + _EVENT_COST
+        """The position of the last event."""
+        session, now, count = wanted.session, wanted.now, len(wanted.data)
+        size = sum(map(len, wanted.data)) + count * _EVENT_COST
         line = _line(connection, session, wanted.stream)
         if line is None:
             key = connection.execute(
@@ -216,14 +217,15 @@ class SQLiteEventStore:
             line = _Line(key, 0, 0, 0, b"", self._presence.id)
         elif line.complete:
             raise ConnectionClosed("the stream is complete")
-        position = line.next
-        connection.execute(
-            "INSERT INTO events (stream, position, data) VALUES (?, ?, ?)", (line.key, position, wanted.data)
+        connection.executemany(
+            "INSERT INTO events (stream, position, data) VALUES (?, ?, ?)",
+            [(line.key, at, data) for at, data in enumerate(wanted.data, line.next)],
         )
+        following = line.next + count
         will = b"" if wanted.last else line.will if wanted.will is None else wanted.will
         connection.execute(
             "UPDATE streams SET next = ?, complete = ?, touched = ?, will = ?, writer = ? WHERE key = ?",
-            (position + 1, wanted.last, now, will, self._presence.id, line.key),
+            (following, wanted.last, now, will, self._presence.id, line.key),
         )
         kept = connection.execute(
             "INSERT INTO kept VALUES (?, ?, ?)"
@@ -234,16 +236,16 @@ class SQLiteEventStore:
         total = connection.execute(
             "UPDATE sums SET value = value + ? WHERE name = 'event_bytes' RETURNING value", (size,)
         ).fetchone()[0]
-        newest = (line.key, position)
-        if position + 1 - line.first > self._stream_events:
-            freed = _drop_before(connection, session, line.key, line.first + 1)
+        newest = (line.key, following - 1)
+        if following - line.first > self._stream_events:
+            freed = _drop_before(connection, session, line.key, following - self._stream_events)
             kept, total = kept - freed, total - freed
         while kept > self._session_bytes and (freed := _drop_oldest(connection, session, newest)):
             kept, total = kept - freed, total - freed
         while total > self._total_bytes and (freed := _drop_of_others(connection, session, newest)):
             total -= freed
         self._drop_aged(connection, now)
-        return position
+        return following - 1
 
     def _drop_aged(self, connection: sqlite3.Connection, now: float) -> None:
         """Each append looks at the streams that were quiet longest: age needs no task."""

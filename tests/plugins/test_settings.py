@@ -141,7 +141,7 @@ def test_environment_wins_over_the_table(variable: str, text: str, name: str, va
             {"remotes": {"one": {"ulr": ""}}},
             "plugins.Plugin.remotes.one.ulr: there is no setting ulr; did you mean url?",
         ),
-        ({"remotes": {"one": {"url": 3}}}, "plugins.Plugin.remotes.url: expected a string"),
+        ({"remotes": {"one": {"url": 3}}}, "plugins.Plugin.remotes.one.url: expected a string, got 3"),
         ({"token": 12345}, "plugins.Plugin.token: expected a string, got a value that is not shown"),
         ({"count": 0}, "plugins.Plugin.count: 'count' must be >= 1: 0"),
         ({"count": 13}, "plugins.Plugin: expected a lucky count, got 13"),

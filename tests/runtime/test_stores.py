@@ -25,7 +25,7 @@ __all__: list[str] = []
 
 class FullStore(MemoryEventStore):
     async def append(
-        self, session: str, stream: str, data: bytes, *, last: bool = False, will: bytes | None = None
+        self, session: str, stream: str, *data: bytes, last: bool = False, will: bytes | None = None
     ) -> StoredEvent:
         raise OSError("disk full")
 

@@ -86,6 +86,27 @@ async def test_events_are_replayed_after_a_cursor(opener: Opener) -> None:
         assert await store.read("s", "x", 1) == ([two], True)
 
 
+async def test_several_events_are_stored_in_their_order(opener: Opener) -> None:
+    async with opener(SQLiteBounds(stream_events=4)) as kept:
+        store = kept.events
+        first = await store.append("s", "x", b"1", b"2", b"3", will=b"gone")
+
+        assert first.id == "x/2"
+        assert [(event.id, event.data) for event in (await store.read("s", "x", 0))[0]] == [
+            ("x/0", b"1"),
+            ("x/1", b"2"),
+            ("x/2", b"3"),
+        ]
+        last = await store.append("s", "x", b"4", b"5", b"6", last=True)
+        found = await store.after("s", first.id)
+        assert found is not None
+        assert ([event.data for event in found[1]], found[1][-1], found[2]) == ([b"4", b"5", b"6"], last, True)
+        # The bounds are those of events that came one by one.
+        assert await store.after("s", "x/0") is None
+        with pytest.raises(ConnectionClosed, match="complete"):
+            await store.append("s", "x", b"7", b"8")
+
+
 async def test_unknown_cursors_are_refused(opener: Opener) -> None:
     hostile = ["", "x", "x/", "x/-1", "x/2", "x/00", "x/0 ", "x/²", "z/0", "/0", "x/" + "9" * 5000, "x/" + "9" * 18]
     async with opener(SQLiteBounds()) as kept:

@@ -35,7 +35,7 @@ STEPS = st.lists(
             st.just("append"),
             st.sampled_from(SESSIONS),
             st.sampled_from(STREAMS),
-            st.integers(0, 500),
+            st.lists(st.integers(0, 500), min_size=1, max_size=6),
             st.sampled_from([False, False, False, True]),
             st.sampled_from([None, None, b"will", b"another"]),
         ),
@@ -80,8 +80,8 @@ class Model:
     def size(self, streams: list[Stream]) -> int:
         return sum(len(data) + COST for stream in streams for _, data in stream.events)
 
-    def append(self, session: str, name: str, data: bytes, last: bool, will: bytes | None) -> str | None:
-        """The id of the event; ``None`` for a stream that is complete."""
+    def append(self, session: str, name: str, data: list[bytes], last: bool, will: bytes | None) -> str | None:
+        """The id of the last event; ``None`` for a stream that is complete."""
         stream = self.find(session, name)
         if stream is None:
             self.began += 1
@@ -89,9 +89,9 @@ class Model:
             self.streams.append(stream)
         if stream.complete:
             return None
-        newest = (stream.next, data)
-        stream.events.append(newest)
-        stream.next += 1
+        stream.events += enumerate(data, stream.next)
+        newest = stream.events[-1]
+        stream.next += len(data)
         stream.touched = self.now
         stream.complete = last
         stream.will = stream.will if will is None else will
@@ -118,7 +118,7 @@ class Model:
     def settle(self, session: str, name: str) -> None:
         stream = self.find(session, name)
         if stream is not None and not stream.complete:
-            self.append(session, name, stream.will, True, None)
+            self.append(session, name, [stream.will], True, None)
 
     def drop(self, session: str) -> None:
         self.streams = [stream for stream in self.streams if stream.session != session]
@@ -154,11 +154,11 @@ async def compare(model: Model, store: EventStore) -> None:
 
 async def do(step: Step, model: Model, store: EventStore) -> None:
     match step:
-        case ("append", session, name, size, last, will):
-            data = b"%d" % model.now + b"." * size
+        case ("append", session, name, sizes, last, will):
+            data = [b"%d" % model.now + b"." * size for size in sizes]
             expected = model.append(session, name, data, last, will)
             try:
-                got: str | None = (await store.append(session, name, data, last=last, will=will)).id
+                got: str | None = (await store.append(session, name, *data, last=last, will=will)).id
             except ConnectionClosed:
                 got = None
             assert got == expected

@@ -194,7 +194,13 @@ class HTTPApp:
             except ConnectionClosed:
                 pass  # the client has left; there is nobody to tell
             finally:
-                self._open -= 1
+                if exchange.parted:
+                    exchange.on_over = self._leave
+                else:
+                    self._leave()
+
+    def _leave(self) -> None:
+        self._open -= 1
 
     async def _serve(self, wanted: _Place | Upgrade, exchange: Exchange, scope: Scope) -> None:
         principal: Principal | None = None

@@ -23,13 +23,14 @@ from mcptrio.protocol.messages import ErrorResponse, Message
 from mcptrio.transports.http.headers import EVENT_STREAM, JSON, Headers, accepts
 from mcptrio.transports.http.rules import Refusal
 
-__all__ = ["Exchange", "HTTPLimits", "Receive", "Scope", "Send"]
+__all__ = ["COMMENT", "Exchange", "HTTPLimits", "Receive", "Scope", "Send"]
 
 Scope: TypeAlias = "MutableMapping[str, Any]"
 Receive: TypeAlias = "Callable[[], Awaitable[MutableMapping[str, Any]]]"
 Send: TypeAlias = "Callable[[MutableMapping[str, Any]], Awaitable[None]]"
 
-_COMMENT: Final = sse.comment()
+COMMENT: Final = sse.comment()
+_NO_HEADERS: Final = Headers(())
 _STREAM_HEADERS: Final = (
     (b"content-type", EVENT_STREAM.encode()),
     # no-transform: a proxy that compresses holds events back until its buffer is full.
@@ -89,6 +90,22 @@ class Connected(Protocol):
         """Call it once when the client leaves before the response is complete; replaces the one given before."""
         ...
 
+    def begin(self, event: MutableMapping[str, Any]) -> None:
+        """``http.response.start``, without waiting."""
+        ...
+
+    def write_now(self, body: bytes) -> bytes | memoryview:
+        """Write a part of a stream that has begun, as far as that needs no waiting. Returns the rest, encoded."""
+        ...
+
+    async def write_rest(self, rest: bytes | memoryview) -> None: ...
+
+    def part(self) -> None:
+        """The application returns, the response goes on until :meth:`over`."""
+        ...
+
+    def over(self) -> None: ...
+
 
 @define(eq=False)
 class Exchange:
@@ -104,6 +121,10 @@ class Exchange:
     """Whether the response is a stream of events that has begun."""
     gone: bool = False
     """Whether the client has left, or is as good as gone because it does not read."""
+    parted: bool = False
+    """Whether the response goes on, though nobody waits for its end."""
+    on_over: Callable[[], None] | None = None
+    """Called when a response that was parted with is over."""
 
     @property
     def takes_json(self) -> bool:
@@ -216,9 +237,9 @@ class Exchange:
         if self.streaming:
             return
         self.streaming = True
-        await self._write({"type": "http.response.start", "status": 200, "headers": [*self.common, *_STREAM_HEADERS]})
+        await self._write(self._beginning())
 
-    async def write(self, data: bytes = _COMMENT) -> None:
+    async def write(self, data: bytes = COMMENT) -> None:
         """Encoded events; without any, a comment that shows the line is alive.
 
         Raises:
@@ -229,6 +250,44 @@ class Exchange:
     async def end(self) -> None:
         """The end of the stream of events."""
         await self._write({"type": "http.response.body", "body": b""})
+
+    # On our own server only
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether what is written goes to a server of ours, past nobody who wants to see it."""
+        return self._connected is not None and getattr(self._send, "__self__", None) is self._connected
+
+    def write_now(self, data: bytes = COMMENT) -> bytes | memoryview:
+        """:meth:`stream` and :meth:`write` as far as that needs no waiting; the rest is for :meth:`write_rest`."""
+        assert self._connected is not None
+        if not self.streaming:
+            self.streaming = True
+            self._connected.begin(self._beginning())
+        return self._connected.write_now(data)
+
+    async def write_rest(self, rest: bytes | memoryview) -> None:
+        """Goes before anything else. The server bounds it, and cuts off who does not read."""
+        assert self._connected is not None
+        await self._connected.write_rest(rest)
+
+    def part(self) -> None:
+        """Nobody waits for the end of this stream any more. What came with the request is forgotten."""
+        assert self._connected is not None
+        self.parted = True
+        self.headers = _NO_HEADERS
+        self._connected.part()
+
+    def over(self) -> None:
+        """The end of a stream that was parted with, complete or not."""
+        assert self._connected is not None
+        self._connected.over()
+        callback, self.on_over = self.on_over, None
+        if callback is not None:
+            callback()
+
+    def _beginning(self) -> MutableMapping[str, Any]:
+        return {"type": "http.response.start", "status": 200, "headers": [*self.common, *_STREAM_HEADERS]}
 
     def _too_large(self, size: int) -> Refusal:
         limit = self.limits.body_bytes

@@ -1,4 +1,4 @@
-"""Exchanges in which nothing has been said for a while, and the streams of those that have become one.
+"""Exchanges in which nothing has been said for a while.
 
 Kept by the ASGI entry. One task looks after all of them: a deadline of its own for each would cost more than most calls
 do.
@@ -7,13 +7,13 @@ The one rule: whoever works for longer than was said lets the client see that it
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
 from typing import Protocol
 
 import trio
 
 from mcptrio.abc import Engine
+from mcptrio.transports.http.writers import Writers
 
 __all__ = ["Silence"]
 
@@ -31,24 +31,22 @@ class Silence:
     """
 
     def __init__(self, engine: Engine, seconds: Iterable[float]) -> None:
-        self._engine = engine
+        self.writers = Writers(engine)
+        """Of the streams that those have become."""
         self._silent: dict[float, dict[Silent, float]] = {each: {} for each in seconds}
         """By how long it may last, since when it does; the oldest first, since everybody begins now."""
-        self._nursery: trio.Nursery | None = None
 
     async def run(self) -> None:
         """Runs until cancelled."""
-        try:
-            async with trio.open_nursery() as self._nursery:
-                while True:
-                    now = trio.current_time()
-                    # Whoever begins while this sleeps is due later than it wakes.
-                    due = [next(iter(silent.values()), now) + seconds for seconds, silent in self._silent.items()]
-                    await trio.sleep_until(min(due))
-                    for seconds, silent in self._silent.items():
-                        _look(silent, trio.current_time() - seconds)
-        finally:
-            self._nursery = None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.writers.run)
+            while True:
+                now = trio.current_time()
+                # Whoever begins while this sleeps is due later than it wakes.
+                due = [next(iter(silent.values()), now) + seconds for seconds, silent in self._silent.items()]
+                await trio.sleep_until(min(due))
+                for seconds, silent in self._silent.items():
+                    _look(silent, trio.current_time() - seconds)
 
     def begin(self, exchange: Silent, seconds: float) -> None:
         """It has said nothing yet; after so many seconds, of which there has to be a kind, it shall."""
@@ -57,12 +55,6 @@ class Silence:
     def end(self, exchange: Silent, seconds: float) -> None:
         """It has said something, or is over."""
         self._silent[seconds].pop(exchange, None)
-
-    def start_soon(self, write: Callable[[], Awaitable[None]]) -> None:
-        """Run what writes a stream."""
-        if self._nursery is None:
-            raise RuntimeError("HTTPApp.run() is not running: start it in the nursery that serves the application")
-        self._nursery.start_soon(partial(self._engine.contained, write, "writing a stream"))
 
 
 def _look(silent: dict[Silent, float], before: float) -> None:

@@ -16,11 +16,11 @@ import trio
 
 from mcptrio.abc import Engine, Principal
 from mcptrio.errors import ConnectionClosed, Overloaded
-from mcptrio.outbox import Item, Outbox
+from mcptrio.outbox import Outbox
 from mcptrio.protocol import sse
 from mcptrio.protocol.jsonrpc import encode
 from mcptrio.protocol.messages import ErrorResponse, Message, Notification, Request, Response
-from mcptrio.transports.http.exchange import Exchange
+from mcptrio.transports.http.exchange import COMMENT, Exchange
 from mcptrio.transports.http.rules import status_of
 from mcptrio.transports.http.silence import Silence
 
@@ -40,21 +40,32 @@ async def answer(
     """Have the engine answer one message, and write what it says."""
     reply = _Reply(exchange, silence)
     overloaded: Overloaded | None = None
+    stands = False
 
     async def work() -> None:
-        nonlocal overloaded
+        nonlocal overloaded, stands
         silence.begin(reply, exchange.limits.keep_alive)
         try:
-            await engine.answer(message, reply, principal=principal, opened=reply.opened)
+            stands = await engine.answer(
+                message,
+                reply,
+                principal=principal,
+                opened=reply.opened,
+                standing=exchange.is_direct and exchange.takes_events,
+            )
         except Overloaded as error:
             overloaded = error
         finally:
-            silence.end(reply, exchange.limits.keep_alive)
-            reply.close()
-        if reply.written is not None:
+            if not stands:
+                reply.close()
+        if reply.written is not None and not stands:
             await reply.written.wait()
+            await reply.end()
 
     await exchange.while_connected(work, reply.leave)
+    if stands:
+        reply.part()
+        return
     if exchange.gone or reply.written is not None:
         return
     id = message.id if isinstance(message, Request) else None
@@ -70,7 +81,23 @@ async def answer(
 
 
 class _Reply:
-    """The outlet of one request: holds the answer back until the form of the response is known."""
+    """The outlet of one request: holds the answer back until the form of the response is known.
+
+    What is said on a stream is written by the writers, and nobody is there to write while nothing is said: where
+    something is queued, ``_writing`` is set.
+    """
+
+    __slots__ = (
+        "_cancel",
+        "_closed",
+        "_exchange",
+        "_outbox",
+        "_rest",
+        "_silence",
+        "_writing",
+        "final",
+        "written",
+    )
 
     def __init__(self, exchange: Exchange, silence: Silence) -> None:
         self._exchange = exchange
@@ -78,9 +105,12 @@ class _Reply:
         self._outbox: Outbox | None = None
         self._closed = False
         self._cancel: Callable[[str], None] | None = None
+        self._writing = False
+        self._rest: bytes | memoryview = b""
+        """What the client did not take at once."""
         self.final: Response | ErrorResponse | None = None
         self.written: trio.Event | None = None
-        """Set when the stream has been written; ``None`` while there is none."""
+        """Set when everything on the stream has been written; ``None`` while there is none."""
 
     def opened(self, cancel: Callable[[str], None]) -> None:
         """See :meth:`mcptrio.abc.Engine.answer`."""
@@ -90,8 +120,9 @@ class _Reply:
 
     def leave(self) -> None:
         """The client has left."""
-        if self._cancel is not None:
-            self._cancel("the client closed the response")
+        cancel, self._cancel = self._cancel, None
+        if cancel is not None:
+            cancel("the client closed the response")
 
     async def send(self, message: Message | Sequence[Message]) -> None:
         if self._closed or self.final is not None:
@@ -105,6 +136,8 @@ class _Reply:
             self._begin()
         assert self._outbox is not None
         await self._outbox.send(message)
+        if not self._writing and len(self._outbox):
+            self._wake()
 
     def offer(self, message: Notification, key: object) -> None:
         if self._closed or self.final is not None or not self._exchange.takes_events:
@@ -113,54 +146,131 @@ class _Reply:
             self._begin()
         assert self._outbox is not None
         self._outbox.offer(message, key)
+        if not self._writing and len(self._outbox):
+            self._wake()
 
     def close(self) -> None:
+        if self._closed:
+            return
         self._closed = True
+        self._silence.end(self, self._exchange.limits.keep_alive)
         if self._outbox is not None:
             self._outbox.close()
+            if not self._writing:
+                self._finish()
 
     def release(self, retry_ms: int) -> bool:
         """Never: a stream of a per-request revision cannot be resumed."""
         return False
 
     def break_silence(self) -> None:
-        """Nothing has been said for a while: become a stream, which shows that somebody is working."""
-        if self._outbox is None and self._exchange.takes_events and not self._closed and self.final is None:
+        """Nothing has been said for a while: show that somebody is working, on a stream if it is none yet."""
+        if self._outbox is not None:
+            if not self._writing and not self._closed:
+                self._wake()
+        elif self._exchange.takes_events and not self._closed and self.final is None:
             self._begin()
 
-    def _begin(self) -> None:
-        self._silence.end(self, self._exchange.limits.keep_alive)
-        self._outbox = Outbox(_OUTBOX)
-        self.written = trio.Event()
-        self._silence.start_soon(self._write)
+    def part(self) -> None:
+        """The stream goes on without the task that has begun it."""
+        self.written = None
+        self._exchange.part()
 
-    async def _write(self) -> None:
-        assert self._outbox is not None
-        assert self.written is not None
-        outbox = self._outbox
+    async def end(self) -> None:
+        """Everything has been written: the response is complete."""
+        if not self._exchange.gone:
+            try:
+                await self._exchange.end()
+            except ConnectionClosed:
+                pass
+
+    def write_now(self) -> bool:
+        """See :meth:`write`. Whether it could be done without waiting."""
+        if not self._exchange.is_direct:
+            return False
+        is_written = False
         try:
-            await self._exchange.stream()
-            if not len(outbox):
-                await self._exchange.write()
-            while True:
-                items: list[Item] = []
-                with trio.move_on_after(self._exchange.limits.keep_alive):
-                    items = await outbox.take()
-                # Everything that waited goes out in one write: 6 to 11 times the events per second.
-                if items:
-                    await self._exchange.write(b"".join([sse.encode(encode(item)) for item in items]))
-                else:
-                    await self._exchange.write()
+            self._rest = self._exchange.write_now(self._take() or COMMENT)
+            is_written = True
+        finally:
+            if not is_written:
+                self.abandon()
+        if self._rest:
+            return False
+        self._rewrite()
+        return True
+
+    async def write(self) -> None:
+        """Write everything that is queued, or a comment where nothing is, which shows that somebody is working."""
+        assert self._outbox is not None
+        is_written = False
+        try:
+            if self._rest:
+                rest, self._rest = self._rest, b""
+                await self._exchange.write_rest(rest)
+            else:
+                await self._exchange.stream()
+                await self._exchange.write(self._take() or COMMENT)
+            # Everything that waited goes out in one write: 6 to 11 times the events per second.
+            while data := self._take():
+                await self._exchange.write(data)
+            is_written = True
         except ConnectionClosed:
             self._exchange.gone = True
-            self.leave()
-        except trio.EndOfChannel:
-            await self._end()
         finally:
-            self.written.set()
+            if not is_written:
+                self.abandon()
+        if is_written:
+            self._rewrite()
 
-    async def _end(self) -> None:
+    def abandon(self) -> None:
+        """Nothing can be written any more."""
+        assert self._outbox is not None
+        self._exchange.gone = True
+        self._outbox.abort()
+        self.leave()
+        self._writing = False
+        self._finish()
+
+    # Private
+
+    def _begin(self) -> None:
+        self._outbox = Outbox(_OUTBOX)
+        self.written = trio.Event()
+        self._wake()
+
+    def _wake(self) -> None:
+        self._writing = True
+        self._silence.writers.add(self)
+
+    def _take(self) -> bytes:
+        assert self._outbox is not None
+        return b"".join([sse.encode(encode(item)) for item in self._outbox.try_take()])
+
+    def _rewrite(self) -> None:
+        """What was queued has been written, and something may have come since."""
+        assert self._outbox is not None
+        if len(self._outbox):
+            self._silence.writers.add(self)
+            return
+        self._writing = False
+        if self._closed:
+            self._finish()
+        else:
+            self._silence.end(self, self._exchange.limits.keep_alive)
+            self._silence.begin(self, self._exchange.limits.keep_alive)
+
+    def _finish(self) -> None:
+        """Nothing more is written; who waits for that, or else the stream itself, ends the response."""
+        if self.written is not None:
+            self.written.set()
+        elif self._exchange.gone or self._silence.writers.ended:
+            self._exchange.over()
+        else:
+            self._silence.writers.start_soon(self._end_alone)
+
+    async def _end_alone(self) -> None:
         try:
-            await self._exchange.end()
-        except ConnectionClosed:
-            pass
+            await self.end()
+        finally:
+            self._exchange.over()

@@ -31,6 +31,8 @@ __all__ = ["Reader", "Stream", "Wakes"]
 
 _OUTBOX: Final = 256
 """Messages that may wait for the pump; then the handler waits."""
+_TOGETHER: Final = 64 * 1024
+"""Bytes of messages after which they are stored before more are encoded."""
 _LOST: Final = (
     "the server stopped, was started again, or could not keep the answer;"
     " whether the request was carried out is not known"
@@ -106,6 +108,8 @@ class Stream:
         """Whether it does."""
         self._batched = isinstance(asked, Batch)
         self._expected = expected
+        self._left = expected
+        """Responses that are still to be stored."""
         self._window = window
 
     async def send(self, message: Message | Sequence[Message]) -> None:
@@ -151,7 +155,7 @@ class Stream:
             ConnectionClosed: the stream is complete.
             StoreFailed: it could not be stored.
         """
-        await self._append(b"", last=False)
+        await self._append([b""], last=False)
 
     async def pump(self, items: Sequence[Item] = (), *, ended: Callable[[], bool]) -> None:
         """Move messages to the store until the stream is complete. Runs in the application's nursery.
@@ -164,26 +168,26 @@ class Stream:
         Raises:
             StoreFailed: something could not be stored.
         """
-        left = self._expected
         orderly = False
         try:
             if self.primes and self._owed:
                 await self.prime()
             while True:
-                for item in items:
-                    await self._wait_for_reader()
+                stored = 0
+                while stored < len(items):
+                    room = await self._wait_for_reader()
                     if self._wakes.over:
                         return
-                    if left is not None:
-                        left -= self._settled_by(item)
-                    await self._append(encode(item), last=left is not None and left <= 0)
-                    if left is not None and left <= 0:
+                    events, complete = self._encode(items[stored : stored + room])
+                    await self._append(events, last=complete)
+                    if complete:
                         orderly = True
                         return
+                    stored += len(events)
                 items = await self.outbox.take()
         except trio.EndOfChannel:
             # Cancelled requests end without a response; an event without data marks the end for whoever resumes.
-            await self._append(self._will() if ended() else b"", last=True)
+            await self._append([self._will() if ended() else b""], last=True)
             orderly = True
         except ConnectionClosed:
             pass  # the session has ended
@@ -205,12 +209,28 @@ class Stream:
             self.wake()
             await self._announce(self.id)
 
-    async def _append(self, data: bytes, *, last: bool) -> None:
+    def _encode(self, items: Sequence[Item]) -> tuple[list[bytes], bool]:
+        """As many of the items as are stored at once, at least one; and whether the stream is complete with them."""
+        events: list[bytes] = []
+        size = 0
+        for item in items:
+            data = encode(item)
+            events.append(data)
+            if self._left is not None and type(item) is not Notification:
+                self._left -= self._settled_by(item)
+                if self._left <= 0:
+                    return events, True
+            size += len(data)
+            if size >= _TOGETHER:
+                break
+        return events, False
+
+    async def _append(self, events: Sequence[bytes], *, last: bool) -> None:
         will = None if self._willed or last else self._will()
         self._willed = True
-        await self._store.append(self._session, self.id, data, last=last, will=will)
+        await self._store.append(self._session, self.id, *events, last=last, will=will)
         for reader in self.readers[-1:]:
-            reader.behind += 1
+            reader.behind += len(events)
         self._wakes.wake(self.id)
         await self._announce(self.id)
 
@@ -230,10 +250,18 @@ class Stream:
             return b""
         return encode(lost if self._batched else lost[0])
 
-    async def _wait_for_reader(self) -> None:
-        """Back-pressure: a slow reader is not outrun; one that has stopped is closed by its deadline."""
-        while self.readers and self.readers[-1].behind >= self._window:
+    async def _wait_for_reader(self) -> int:
+        """Back-pressure: a slow reader is not outrun; one that has stopped is closed by its deadline.
+
+        Returns:
+            How many events may be stored now, at least one.
+        """
+        while self.readers:
+            room = self._window - self.readers[-1].behind
+            if room > 0:
+                return room
             await self.readers[-1].moved.wait()
+        return _OUTBOX
 
     async def after(self, cursor: str | None) -> tuple[list[StoredEvent], bool] | None:
         """The events after ``cursor`` and whether they are the last; ``None`` when some of them are lost."""
@@ -303,8 +331,11 @@ class Reader:
                 if stream.released and (events or stream.cursor is not None):
                     await self._release(events)
                     return False
-                if events:
-                    self.behind = len(events)
+                # What is counted after it has been found is found again, as nothing: that clears the count.
+                self.behind = len(events)
+                if not events:
+                    self._move(0)
+                else:
                     await self._exchange.write(self._encode(events, complete))
                     stream.cursor = events[-1].id
                     self._move(len(events))

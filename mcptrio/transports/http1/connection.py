@@ -10,7 +10,6 @@ Source: RFC 9112 sections 9.3 (persistence, pipelining) and 9.6 (tear-down).
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Awaitable, Callable
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
@@ -70,7 +69,7 @@ class Connection:
         self._wire = wire
         self._parser = RequestParser(owner.limits.header_bytes)
         self._reading = trio.CancelScope()
-        self._pending: deque[Exchange | WebSocketExchange] = deque()
+        self._pending: list[Exchange | WebSocketExchange] = []
         self._current: Exchange | WebSocketExchange | None = None
         self._filling: Exchange | WebSocketExchange | None = None
         """The one whose request is being received."""
@@ -145,8 +144,15 @@ class Connection:
     async def write(self, data: bytes) -> None:
         """Send all of it; a client that does not take it for too long is cut off, one that has left is told nothing."""
         rest = self._wire.send_now(data)
-        if not rest:
-            return
+        if rest:
+            await self.write_rest(rest)
+
+    def write_now(self, data: bytes) -> bytes | memoryview:
+        """Send what the client takes now, and return the rest."""
+        return self._wire.send_now(data)
+
+    async def write_rest(self, rest: bytes | memoryview) -> None:
+        """Send what :meth:`write_now` has left, as :meth:`write` does."""
         self._writing_until = trio.current_time() + self._owner.limits.write_timeout
         is_sent = False
         try:
@@ -185,6 +191,11 @@ class Connection:
 
     def next(self, done: Exchange | WebSocketExchange) -> Exchange | WebSocketExchange | None:
         """The request that is to be served now, in the same worker; ``None`` when there is none yet, or ever."""
+        if isinstance(done, Exchange) and done.parted and not done.complete and not self._cut:
+            if not done.closes:
+                # The next request is far away.
+                self._parser.rest()
+            return None
         self._current = None
         if self._answered is not None:
             self._answered.set()
@@ -195,7 +206,7 @@ class Connection:
         elif done.closes:
             self._say_goodbye(is_uploading=done.is_uploading)
         elif self._pending:
-            self._current = self._pending.popleft()
+            self._current = self._pending.pop(0)
             self.resume()
             return self._current
         elif self._refused is not None:
@@ -205,6 +216,14 @@ class Connection:
         else:
             self._wait_for_request()
         return None
+
+    def over(self, done: Exchange) -> None:
+        """A response that went on without its worker has ended."""
+        if done is self._current:
+            done.parted = False
+            following = self.next(done)
+            if following is not None:
+                self._owner.start(following, self)
 
     # What the server needs
 
@@ -242,10 +261,12 @@ class Connection:
                 continue
             for event in self._parser.feed(data):
                 self._take(event)
+            # Nothing of it is kept while the next is waited for.
+            data = b""
             if self._current is None:
                 if self._pending:
                     self.deadline, self._is_idle = inf, False
-                    self._current = self._pending.popleft()
+                    self._current = self._pending.pop(0)
                     self._owner.start(self._current, self)
                 elif self._refused is not None:
                     self._refuse(self._refused)

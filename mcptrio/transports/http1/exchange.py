@@ -4,7 +4,9 @@ Made by the connection for each head; the application calls :meth:`Exchange.rece
 The one rule: what is written is one well-formed response, or the connection ends.
 
 An application that knows us finds this object under :data:`EXTENSION` in the scope's extensions, and needs no task that
-waits for the client to leave: it asks to be told (:meth:`Exchange.on_disconnect`). Writes are bounded here.
+waits for the client to leave: it asks to be told (:meth:`Exchange.on_disconnect`). Writes are bounded here. Nor does it
+need one for a response that goes on for hours and says little: it writes some without waiting
+(:meth:`Exchange.write_now`), and returns while the response stays open (:meth:`Exchange.part`).
 
 Source: ASGI 3.0, HTTP message format; RFC 9110 sections 8.6, 10.1.1, 15; RFC 9112 sections 6 and 7.
 """
@@ -53,6 +55,7 @@ class Exchange:
         "complete",
         "gone",
         "head",
+        "parted",
         "refusal",
         "status",
     )
@@ -67,6 +70,8 @@ class Exchange:
         """Whether the response has been written."""
         self.gone = False
         """Whether the client has left."""
+        self.parted = False
+        """Whether the response goes on without the application."""
         self.status = 0
         self.refusal = 0
         """The status to answer with if the application does not, where the request turned out to be none."""
@@ -130,6 +135,40 @@ class Exchange:
         else:
             self._callback = callback
 
+    def begin(self, event: MutableMapping[str, Any]) -> None:
+        """``http.response.start``; it goes out with what follows."""
+        if self._start is not None or self.status:
+            raise RuntimeError("the response has started already")
+        self._start = event
+        self.status = event["status"]
+
+    def write_now(self, body: bytes) -> bytes | memoryview:
+        """Write a part of a response that has begun, or as much of it as the client takes now. Never waits.
+
+        Returns:
+            What is left, for :meth:`write_rest`, before anything else is written.
+        """
+        if not self.status or self.complete:
+            raise RuntimeError("a part of a response is not expected here")
+        data = b""
+        if self._start is not None:
+            data = self._encode_head(self._start, None)
+            self._start = None
+        return self._connection.write_now(data + self._encode_body(body, True))
+
+    async def write_rest(self, rest: bytes | memoryview) -> None:
+        """Bounded as every write; a client that has left is told nothing."""
+        await self._connection.write_rest(rest)
+
+    def part(self) -> None:
+        """The application returns, and what it has begun goes on until :meth:`over`. The request is forgotten."""
+        self.parted = True
+        self.head.headers = []
+
+    def over(self) -> None:
+        """A response that was parted with is complete; or it never will be, and the connection ends."""
+        self._connection.over(self)
+
     # ASGI
 
     def scope(self) -> dict[str, Any]:
@@ -177,10 +216,7 @@ class Exchange:
         """
         kind = event["type"]
         if kind == "http.response.start":
-            if self._start is not None or self.status:
-                raise RuntimeError("the response has started already")
-            self._start = event
-            self.status = event["status"]
+            self.begin(event)
             return
         if kind != "http.response.body" or not self.status or self.complete:
             raise RuntimeError(f"{kind} is not expected here")

@@ -82,9 +82,26 @@ class RequestParser:
         header_bytes: of one head, of the trailers of one body, and of what else is no part of a body.
     """
 
+    __slots__ = (
+        "_events",
+        "_headers",
+        "_host",
+        "_in_head",
+        "_limit",
+        "_over",
+        "_overhead",
+        "_parser",
+        "_raw",
+        "_refused",
+        "_suspect",
+        "_target",
+        "began",
+    )
+
     def __init__(self, header_bytes: int) -> None:
         self._limit = header_bytes
-        self._parser = httptools.HttpRequestParser(self)
+        self._parser: httptools.HttpRequestParser | None = None
+        """Made when it is needed; a third of what a waiting connection costs."""
         self._events: list[Event] = []
         self._refused: Refused | None = None
         self._over = False
@@ -109,8 +126,11 @@ class RequestParser:
         self._overhead += len(data)
         self._suspect = self._overhead > self._limit
         self._raw = self._raw + data if self._raw else data
+        parser = self._parser
+        if parser is None:
+            parser = self._parser = httptools.HttpRequestParser(self)
         try:
-            self._parser.feed_data(data)
+            parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             self._upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
@@ -121,6 +141,13 @@ class RequestParser:
             self._raw = b""
         events, self._events = self._events, []
         return events
+
+    def rest(self) -> None:
+        """Nothing is expected for long: between two requests nothing is held. Not where no other may follow."""
+        if self._in_head and not (self.began or self._over or self._overhead):
+            self._parser = None
+            self._target = b""
+            self._headers = []
 
     # What llhttp calls. Of what is raised here httptools makes an HttpParserCallbackError.
 
@@ -139,6 +166,7 @@ class RequestParser:
     def on_headers_complete(self) -> None:
         self._in_head = self.began = False
         parser = self._parser
+        assert parser is not None
         hosts, is_chunked, expects_continue, upgrade = 0, False, False, b""
         for name, value in self._headers:
             if name == b"host":

@@ -224,7 +224,7 @@ class Owner:
     async def _call(self, exchange: Exchange | WebSocketExchange) -> None:
         try:
             await self._app(exchange.scope(), exchange.receive, exchange.send)
-            if not exchange.complete:
+            if not exchange.complete and not (isinstance(exchange, Exchange) and exchange.parted):
                 if not exchange.gone:
                     LOG.error("the application has ended without completing its response")
                 await exchange.refuse(exchange.refusal or (400 if exchange.is_uploading else 500))

@@ -174,18 +174,19 @@ class EchoEngine:
         *,
         principal: Principal | None = None,
         opened: Callable[[Callable[[str], None]], None] | None = None,
-    ) -> None:
+        standing: bool = False,
+    ) -> bool:
         if self.limit == 0:
             raise Overloaded("too much", retry_after=7)
         try:
             if isinstance(message, Notification):
                 self.notified.append(message.method)
-                return
+                return False
             envelope = Envelope.read(message.params)
             if envelope.version not in MODERN_VERSIONS:
                 error = UnsupportedProtocolVersion(envelope.version, list(MODERN_VERSIONS))
                 await outlet.send(ErrorResponse.of(message.id, error))
-                return
+                return False
             with trio.CancelScope() as scope:
                 if opened is not None:
                     opened(lambda reason: scope.cancel(reason=reason))
@@ -194,6 +195,7 @@ class EchoEngine:
                     await outlet.send(reply)
         finally:
             outlet.close()
+        return False
 
     def open_session(self, *, principal: Principal | None = None, record: SessionRecord | None = None) -> EchoSession:
         if self.limit is not None and len(self.sessions) >= self.limit:

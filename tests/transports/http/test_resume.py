@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -9,6 +10,7 @@ import trio
 
 from mcptrio.protocol.messages import Notification
 from mcptrio.stores.memory import MemoryBus, MemoryEventStore, MemorySessionStore
+from mcptrio.stores.sqlite import open_sqlite_stores
 from mcptrio.transports.http.exchange import HTTPLimits
 from mcptrio.transports.http.hypercorn import ConnectionLimits
 
@@ -202,6 +204,18 @@ async def test_reader_that_fell_behind_is_waited_for(start: Starter) -> None:
     async with server.client.stream("POST", call("progress", {"steps": 3000})) as events:
         await trio.sleep(0.1)
         data = [e["data"] for e in await events.rest()]
+
+    assert [d["params"]["progress"] for d in data[:-1]] == list(range(3000))
+
+
+async def test_events_found_before_their_writer_has_counted_them_hold_up_nobody(start: Starter, tmp_path: Path) -> None:
+    """A store that takes its time: what is appended may be read before who appends goes on."""
+    async with open_sqlite_stores(tmp_path / "kept.db") as stores:
+        server = await start(events=stores.events, limits=HTTPLimits(priming=0.02, window=20))
+        await server.client.initialize("2025-03-26")
+        async with server.client.stream("POST", call("progress", {"steps": 3000})) as events:
+            data = [e["data"] for e in await events.rest()]
+        server.shutdown.set()
 
     assert [d["params"]["progress"] for d in data[:-1]] == list(range(3000))
 

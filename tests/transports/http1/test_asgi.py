@@ -12,6 +12,7 @@ from typing import Any
 import h11
 import pytest
 import trio
+import trio.testing
 
 from mcptrio.transports.http1.exchange import EXTENSION
 from mcptrio.transports.http1.limits import ConnectionLimits
@@ -453,3 +454,63 @@ async def test_application_that_cannot_start_is_not_served() -> None:
         pytest.RaisesExc(RuntimeError, match="startup has failed: no database"), flatten_subgroups=True
     ):
         await serve(app, bind="127.0.0.1:0")
+
+
+async def test_a_response_goes_on_without_its_application_and_the_next_one_follows() -> None:
+    parted: list[Any] = []
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        exchange = scope["extensions"][EXTENSION]
+        if scope["path"] == "/whole":
+            await answering({"status": 200}, {"body": b"whole"})(scope, receive, send)
+            return
+        exchange.begin({"type": "http.response.start", "status": 200, "headers": []})
+        assert exchange.write_now(b"first") == b""
+        exchange.part()
+        parted.append(exchange)
+
+    async with serving(app) as port, connected(port) as client:
+        await client.stream.send_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\nGET /whole HTTP/1.1\r\nhost: a\r\n\r\n")
+        got = b""
+        while b"first" not in got:
+            got += await client.stream.receive_some()
+        (exchange,) = parted
+        assert exchange.write_now(b"second") == b""
+        await trio.testing.wait_all_tasks_blocked()
+        assert b"whole" not in got
+        await exchange.send({"type": "http.response.body", "body": b"third"})
+        exchange.over()
+        while b"whole" not in got:
+            got += await client.stream.receive_some()
+        # And one that comes when nothing is known of requests any more.
+        await client.stream.send_all(b"GET /whole HTTP/1.1\r\nhost: a\r\n\r\n")
+        while got.count(b"whole") < 2:
+            got += await client.stream.receive_some()
+
+    first, second, third, whole = (got.index(word) for word in (b"second", b"third", b"0\r\n\r\n", b"whole"))
+    assert first < second < third < whole
+
+
+async def test_who_leaves_a_response_that_was_parted_with_is_told_of_and_the_connection_ends() -> None:
+    left = trio.Event()
+    exchanges: list[Any] = []
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        exchange = scope["extensions"][EXTENSION]
+        exchanges.append(exchange)
+        exchange.on_disconnect(left.set)
+        exchange.begin({"type": "http.response.start", "status": 200, "headers": []})
+        exchange.write_now(b"first")
+        exchange.part()
+
+    async with serving(app) as port:
+        async with connected(port) as client:
+            await client.stream.send_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+            await client.stream.receive_some()
+            assert not left.is_set()
+            await client.stream.send_eof()
+            await left.wait()
+            exchanges[0].over()
+            # It was not complete, so it ends with the connection.
+            while await client.stream.receive_some():
+                pass

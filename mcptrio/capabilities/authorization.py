@@ -1,0 +1,80 @@
+"""Who may use what: functions of plugins that are asked for every tool, resource and prompt.
+
+Asked by the capabilities for each entry of a list and each call.
+The one rule: whoever may not use a thing does not learn that it exists; and where a judgement cannot be had, it is no.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Literal, TypeAlias
+
+from attrs import field, frozen
+
+from mcptrio.abc import Principal
+from mcptrio.runtime.dispatch import Failure, contain_sync
+
+__all__ = ["Authorizer", "Authorizers", "Component"]
+
+_log = logging.getLogger("mcptrio.authorization")
+
+
+@frozen(kw_only=True)
+class Component:
+    """Something that is offered.
+
+    Args:
+        kind: what it is.
+        name: of the tool or prompt; the URI, or the template.
+        plugin: that offers it; ``None`` for the server's own.
+        meta: its ``_meta``, where its author can have put what an authorizer wants to know.
+    """
+
+    kind: Literal["tool", "resource", "prompt"]
+    name: str
+    plugin: str | None
+    meta: Mapping[str, Any] = field(factory=dict)
+
+
+Authorizer: TypeAlias = Callable[[Component, Principal | None], bool]
+"""Whether somebody may use a thing. Plain and fast: it is asked for every entry of every list."""
+
+
+class Authorizers:
+    """All of them have to agree."""
+
+    def __init__(self) -> None:
+        self._authorizers: list[tuple[Authorizer, str | None]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._authorizers)
+
+    def add(self, function: Authorizer, owner: str | None) -> None:
+        if not callable(function):
+            raise TypeError(f"authorizer: expected a function, got {type(function).__name__}")
+        self._authorizers.append((function, owner))
+
+    def withdraw(self, owner: str) -> None:
+        """Forget a plugin's: it was disabled."""
+        self._authorizers = [each for each in self._authorizers if each[1] != owner]
+
+    def distrust(self, owner: str) -> None:
+        """A plugin has failed: what it would have judged is refused until it is back, or disabled."""
+        self._authorizers = [(_refuse if who == owner else function, who) for function, who in self._authorizers]
+
+    def allow(self, component: Component, principal: Principal | None) -> bool:
+        return all(self._asked(function, owner, component, principal) for function, owner in self._authorizers)
+
+    @staticmethod
+    def _asked(function: Authorizer, owner: str | None, component: Component, principal: Principal | None) -> bool:
+        outcome = contain_sync(partial(function, component, principal))
+        if isinstance(outcome, Failure):
+            _log.error("the authorizer of %s failed", owner or "the server", exc_info=outcome.error)
+            return False
+        return outcome.value is True
+
+
+def _refuse(component: Component, principal: Principal | None) -> bool:
+    return False

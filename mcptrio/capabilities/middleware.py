@@ -1,0 +1,162 @@
+"""What plugins put around every request: ``async def limit(request, proceed)``.
+
+Called by dispatch where there is any. The first to be offered is the outermost, but for its ``order``.
+The one rule: a middleware that fails fails the request it was around, and is named in the log; what the handler raised
+goes through it as it is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+
+from attrs import define, frozen
+
+from mcptrio.abc import Principal
+from mcptrio.errors import InternalError, MCPError
+from mcptrio.protocol.messages import RequestId
+from mcptrio.protocol.model.lifecycle import Implementation
+from mcptrio.protocol.revisions.revision import Lifecycle
+from mcptrio.runtime.dispatch import Failure, Handler, contain
+from mcptrio.runtime.request_scope import RequestScope
+
+__all__ = ["Middleware", "MiddlewareChain", "RequestView"]
+
+_log = logging.getLogger("mcptrio.middleware")
+
+
+@frozen(kw_only=True)
+class RequestView:
+    """A request as middleware sees it.
+
+    Args:
+        id: of the request, in its session.
+        method: ``tools/call``.
+        name: of the tool or prompt, or the URI; ``None`` for other methods.
+        arguments: of a tool or prompt, as they came: nothing has been checked yet.
+        plugin: whose tool it is; ``None`` for the server's own, and for other methods.
+        principal: who asks.
+        session_id: of the handshake session, where there is one. Not a credential.
+        client_info: what the client says of itself. Anybody can say anything.
+        meta: the request's ``_meta``.
+    """
+
+    id: RequestId
+    method: str
+    name: str | None
+    arguments: Mapping[str, Any] | None
+    plugin: str | None
+    principal: Principal | None
+    session_id: str | None
+    client_info: Implementation | None
+    meta: Mapping[str, Any]
+
+
+Middleware: TypeAlias = "Callable[[RequestView, Callable[[], Awaitable[Any]]], Awaitable[Any]]"
+"""Gives the result of the request: what ``proceed()`` gave, or another. It may refuse by raising an MCPError."""
+
+
+@define(eq=False, slots=True)
+class _Link:
+    function: Middleware
+    owner: str | None
+    order: int
+
+
+class MiddlewareChain:
+    """
+    Args:
+        owner_of: the plugin a tool belongs to.
+    """
+
+    def __init__(self, owner_of: Callable[[str], str | None]) -> None:
+        self._owner_of = owner_of
+        self._links: list[_Link] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._links)
+
+    def add(self, function: Middleware, owner: str | None, order: int) -> None:
+        """
+        Args:
+            order: lower ones are further outside; of the same order, the first to be added.
+        """
+        if not callable(function):
+            raise TypeError(f"middleware: expected an async function, got {type(function).__name__}")
+        self._links.append(_Link(function, owner, order))
+        self._links.sort(key=lambda link: link.order)
+
+    def withdraw(self, owner: str) -> int:
+        """Forget a plugin's. Returns how many."""
+        kept = [link for link in self._links if link.owner != owner]
+        gone = len(self._links) - len(kept)
+        self._links = kept
+        return gone
+
+    async def around(self, handler: Handler, scope: RequestScope, params: Any) -> Any:
+        """The result of a request, through all of them."""
+        view = self._view(scope, params)
+
+        async def handle() -> Any:
+            return await handler(scope, params)
+
+        proceed: Callable[[], Awaitable[Any]] = handle
+        for link in reversed(self._links):
+            proceed = _Step(link, view, proceed)
+        return await proceed()
+
+    def _view(self, scope: RequestScope, params: Any) -> RequestView:
+        request = scope.request
+        name = getattr(params, "name", None) or getattr(params, "uri", None)
+        return RequestView(
+            id=request.id,
+            method=request.method.name,
+            name=name,
+            arguments=getattr(params, "arguments", None),
+            plugin=self._owner_of(str(name)) if request.method.name == "tools/call" else None,
+            principal=scope.principal,
+            session_id=scope.session.id if request.peer.revision.lifecycle is Lifecycle.HANDSHAKE else None,
+            client_info=request.peer.info,
+            meta=scope.meta or {},
+        )
+
+
+class _Step:
+    """One middleware around the rest."""
+
+    def __init__(self, link: _Link, view: RequestView, inner: Callable[[], Awaitable[Any]]) -> None:
+        self._link = link
+        self._view = view
+        self._inner = inner
+        self._called = False
+        self._passing: BaseException | None = None
+        """What came from further inside."""
+
+    async def __call__(self) -> Any:
+        outcome = await contain(self._work)
+        if isinstance(outcome, Failure):
+            if outcome.error is self._passing or isinstance(outcome.error, MCPError):
+                raise outcome.error
+            raise self._broken("failed", outcome.error)
+        if outcome.value is None:
+            raise self._broken("gave no result", None)
+        return outcome.value
+
+    async def _work(self) -> Any:
+        return await self._link.function(self._view, self._proceed)
+
+    async def _proceed(self) -> Any:
+        if self._called:
+            raise RuntimeError("proceed: a request is handled once")
+        self._called = True
+        outcome = await contain(self._inner)
+        if isinstance(outcome, Failure):
+            self._passing = outcome.error
+            raise outcome.error
+        return outcome.value
+
+    def _broken(self, what: str, error: BaseException | None) -> InternalError:
+        name = getattr(self._link.function, "__qualname__", repr(self._link.function))
+        _log.error("middleware %s of %s %s", name, self._link.owner or "the server", what, exc_info=error)
+        return InternalError(f"internal error in {self._view.method}")

@@ -1,0 +1,139 @@
+"""The settings of a plugin as they may be shown: each with its value, and where that came from.
+
+Used by ``mcptrio plugins show``.
+The one rule: no secret is shown. That is what is of type Secret, what has the metadata ``secret``, what came from a
+variable or a file by reference, and, where no class says what is what, a text whose name sounds like one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import orjson
+
+from mcptrio.plugins.plugin import Plugin
+from mcptrio.plugins.policy import PluginPolicy
+from mcptrio.plugins.settings import Key, variable_of
+from mcptrio.secret import Secret
+
+__all__ = ["HIDDEN", "ShownSetting", "shown_settings"]
+
+HIDDEN = "(not shown)"
+_MOST = 500
+"""Characters of a value."""
+_DEFAULT = "default"
+_REFERENCES = ("$env", "$file")
+_SECRET_NAME = re.compile(r"pass(word|phrase|wd)?|secret|token|credential|api_?key|private_?key", re.IGNORECASE)
+
+
+@attrs.frozen(kw_only=True)
+class ShownSetting:
+    """
+    Args:
+        value: as text.
+        origin: ``default``, the file and the line, or the variable of the environment.
+    """
+
+    name: str
+    value: str
+    origin: str
+    is_secret: bool = False
+
+
+def shown_settings(
+    plugin: Plugin,
+    cls: type[Any] | None,
+    table: Mapping[str, Any],
+    where: Callable[[Key], str | None],
+    environ: Mapping[str, str] | None = None,
+) -> Iterator[ShownSetting]:
+    """Those of the plugin's own class, or of its table where it has none; then what the operator says of the plugin.
+
+    Args:
+        cls: of its settings.
+        table: its table in the file, as it is written.
+        where: tells the file and the line of a key.
+    """
+    environ = os.environ if environ is None else environ
+    policy = {each.name for each in attrs.fields(PluginPolicy)}
+
+    def origin(name: str, *, with_class: bool) -> str:
+        variable = variable_of(plugin.name, name)
+        if with_class and variable in environ:
+            return variable
+        return (where(("plugins", plugin.name, name)) or "the configuration") if name in table else _DEFAULT
+
+    own = {name: value for name, value in table.items() if name not in policy}
+    if cls is not None and isinstance(plugin.config, cls):
+        for attribute in attrs.fields(cls):
+            if attribute.init:
+                name = attribute.alias or attribute.name
+                came = origin(name, with_class=True)
+                by_reference = came != variable_of(plugin.name, name) and _refers(own.get(name))
+                value = getattr(plugin.config, attribute.name)
+                yield _shown(name, value, came, is_secret=by_reference or _is_secret(attribute, _hint(cls, attribute)))
+    else:
+        # Its class is not known, or did not take them: they are shown as they are written.
+        shown = {each.alias or each.name for each in _open_fields(cls)} if cls is not None else set(own)
+        for name, value in own.items():
+            hidden = _refers(value) or name not in shown
+            yield _shown(name, value, origin(name, with_class=False), is_secret=hidden)
+    for attribute in attrs.fields(PluginPolicy):
+        came = origin(attribute.name, with_class=True)
+        if came != _DEFAULT:
+            yield _shown(attribute.name, getattr(plugin.policy, attribute.name), came, is_secret=False)
+
+
+def _shown(name: str, value: Any, origin: str, *, is_secret: bool) -> ShownSetting:
+    text = HIDDEN if is_secret and value not in (None, "") else orjson.dumps(_plain(value, name)).decode()
+    text = HIDDEN if text == f'"{HIDDEN}"' else text
+    if len(text) > _MOST:
+        text = f"{text[: _MOST - 1]}…"
+    return ShownSetting(name=name, value=text, origin=origin, is_secret=is_secret)
+
+
+def _open_fields(cls: type[Any]) -> Iterator[attrs.Attribute[Any]]:
+    """Those that are no secrets."""
+    if attrs.has(cls):
+        yield from (each for each in attrs.fields(cls) if not _is_secret(each, _hint(cls, each)))
+
+
+def _hint(cls: type[Any], attribute: attrs.Attribute[Any]) -> Any:
+    return typing.get_type_hints(cls).get(attribute.name, attribute.type)
+
+
+def _is_secret(attribute: attrs.Attribute[Any], hint: Any) -> bool:
+    return bool(attribute.metadata.get("secret")) or hint is Secret or Secret in typing.get_args(hint)
+
+
+def _refers(value: Any) -> bool:
+    """Whether a value, or anything in it, stands for a variable or a file."""
+    if isinstance(value, dict):
+        return any(name in value for name in _REFERENCES) or any(map(_refers, value.values()))
+    return isinstance(value, list) and any(map(_refers, value))
+
+
+def _plain(value: Any, name: str = "") -> Any:
+    """As JSON has it, with what is secret left out, however deep."""
+    if isinstance(value, Secret):
+        return HIDDEN
+    if isinstance(value, Path):
+        return str(value)
+    if attrs.has(type(value)):
+        return {
+            each.name: HIDDEN if each.metadata.get("secret") else _plain(getattr(value, each.name), each.name)
+            for each in attrs.fields(type(value))
+        }
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each, str(key)) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each, name) for each in value]
+    if isinstance(value, str):
+        return HIDDEN if value and _SECRET_NAME.search(name) else value
+    return value if value is None or isinstance(value, bool | int | float) else str(value)

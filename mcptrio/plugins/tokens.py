@@ -1,0 +1,38 @@
+"""What tools cost a model before it has called any: their definitions, in tokens.
+
+Used by the commands that list and check plugins.
+The one rule: it is an estimate, the same for every model, and called one: bytes of the definition divided by four.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from mcptrio.protocol.model.tools import Tool
+from mcptrio.protocol.revisions.registry import LATEST
+
+if TYPE_CHECKING:
+    from mcptrio.server import Server
+
+__all__ = ["BYTES_A_TOKEN", "estimated_tokens", "listed", "tokens_by_tool"]
+
+BYTES_A_TOKEN = 4
+
+
+def listed(tool: Tool) -> Mapping[str, Any]:
+    """A tool as the newest revision lists it."""
+    told: Mapping[str, Any] = LATEST.unstructure(tool)
+    return told
+
+
+def estimated_tokens(tool: Tool) -> int:
+    """The bytes of its compact JSON, divided by four and rounded up."""
+    return -(-len(orjson.dumps(listed(tool))) // BYTES_A_TOKEN)
+
+
+def tokens_by_tool(server: Server, plugin: str) -> dict[str, int]:
+    """The estimate for each tool of a plugin, in the order in which they are listed."""
+    return {each.key: estimated_tokens(each.tool) for each in server.tools.registry if each.owner == plugin}

@@ -1,0 +1,100 @@
+"""Notices that something holds up the event loop, and says what.
+
+Run by the server while it is open. One plugin that computes or waits without ``await`` makes everybody wait, and
+nothing in the loop could tell who it was: so a thread asks the loop for a sign of life, and looks at the stack where
+none comes.
+The one rule: it only looks. It never waits for the loop without a bound, and ends with the server.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from math import inf
+from time import monotonic
+from types import FrameType
+from typing import Final
+
+import trio
+
+__all__ = ["watch_loop"]
+
+_log = logging.getLogger("mcptrio.watchdog")
+
+_ASKED: Final = 0.5
+"""Seconds between two signs of life."""
+_GOODBYE: Final = 1.0
+"""Seconds the thread has for ending; it needs none."""
+_FRAMES: Final = 200
+"""Of the stack that are looked at."""
+
+
+@asynccontextmanager
+async def watch_loop(patience: float, owner_of: Callable[[str], str | None]) -> AsyncIterator[None]:
+    """While inside, say so when the loop was held up for longer than ``patience``.
+
+    Args:
+        patience: seconds; ``math.inf``: nobody looks.
+        owner_of: from the path of a source file to whose it is, in words; ``None`` where it is nobody's.
+    """
+    if patience == inf:
+        yield
+        return
+    watch = _Watch(trio.lowlevel.current_trio_token(), patience, owner_of)
+    thread = threading.Thread(target=watch.run, name="mcptrio watchdog", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        watch.ended.set()
+        thread.join(_GOODBYE)
+
+
+class _Watch:
+    def __init__(self, token: trio.lowlevel.TrioToken, patience: float, owner_of: Callable[[str], str | None]) -> None:
+        self.ended = threading.Event()
+        self._token = token
+        self._patience = patience
+        self._owner_of = owner_of
+        self._loop = threading.get_ident()
+        self._alive = threading.Event()
+
+    def run(self) -> None:
+        try:
+            while not self.ended.wait(_ASKED):
+                self._alive.clear()
+                asked = monotonic()
+                self._token.run_sync_soon(self._alive.set, idempotent=True)
+                if not self._alive.wait(self._patience) and not self.ended.is_set():
+                    self._told(asked)
+        except trio.RunFinishedError:
+            pass  # there is no loop any more
+
+    def _told(self, asked: float) -> None:
+        """Say who it is, and when it is over, how long it took."""
+        culprit = self._culprit()
+        _log.error("the event loop has been held up for %.3g s by %s", monotonic() - asked, culprit)
+        while not self._alive.wait(_ASKED):
+            if self.ended.is_set():
+                return
+        _log.error("the event loop was held up for %.3g s by %s", monotonic() - asked, culprit)
+
+    def _culprit(self) -> str:
+        """The innermost frame that is somebody's; else the innermost."""
+        frame: FrameType | None = sys._current_frames().get(self._loop)
+        innermost = frame
+        for _ in range(_FRAMES):
+            if frame is None:
+                break
+            owner = self._owner_of(frame.f_code.co_filename)
+            if owner is not None:
+                return f"{owner}, in {_place(frame)}"
+            frame = frame.f_back
+        return _place(innermost) if innermost is not None else "something unknown"
+
+
+def _place(frame: FrameType) -> str:
+    return f"{frame.f_code.co_qualname} ({frame.f_code.co_filename}:{frame.f_lineno})"

@@ -1,0 +1,175 @@
+"""Who may use what: lists, calls and subscriptions by principal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import trio
+
+import mcptrio
+from mcptrio import Component, Context, MCPError, Principal, ResourceNotFound, Server, hookimpl, prompt, resource, tool
+from mcptrio.client.client import Client
+from mcptrio.protocol.revisions.registry import REVISIONS
+
+__all__: list[str] = []
+
+
+class Papers:
+    @tool(meta={"level": 1})
+    async def public(self) -> str:
+        return "for all"
+
+    @tool(meta={"level": 2})
+    async def secret(self) -> str:
+        return "for some"
+
+    @tool
+    async def tell(self, ctx: Context) -> str:
+        ctx.server.notify_resource_updated("paper://secret")
+        return ""
+
+    @resource("paper://public", meta={"level": 1})
+    async def public_paper(self) -> str:
+        return "p"
+
+    @resource("paper://secret", meta={"level": 2})
+    async def secret_paper(self) -> str:
+        return "s"
+
+    @resource("paper://drafts/{name}", meta={"level": 2})
+    async def draft(self, name: str) -> str:
+        return name
+
+    @prompt(meta={"level": 2})
+    async def report(self) -> str:
+        return "report"
+
+
+class Levels:
+    """Members of the board may see everything."""
+
+    def __init__(self) -> None:
+        self.judge: Callable[[Component, Principal | None], bool] = self.allows
+        self.asked: list[Component] = []
+
+    def allows(self, component: Component, principal: Principal | None) -> bool:
+        self.asked.append(component)
+        return component.meta.get("level", 1) < 2 or (principal is not None and principal.subject == "board")
+
+    @hookimpl
+    def register_authorizers(self, register: Callable[..., None], config: Any) -> None:
+        register(lambda component, principal: self.judge(component, principal))
+
+
+async def seen(client: Client) -> set[str]:
+    names = {each.name async for each in client.tools()}
+    names |= {each.uri async for each in client.resources()}
+    names |= {each.uri_template async for each in client.resource_templates()}
+    return names | {each.name async for each in client.prompts()}
+
+
+EVERYTHING = {
+    *("public", "secret", "tell", "paper://public", "paper://secret", "paper://drafts/{name}", "report"),
+}
+
+
+class Served:
+    """One server, and clients that are somebody."""
+
+    def __init__(self, nursery: trio.Nursery, server: Server, revision: str) -> None:
+        self._nursery = nursery
+        self._server = server
+        self._revision = revision
+
+    def connect(self, subject: str | None) -> Any:
+        ours, theirs = mcptrio.memory_channel_pair()
+        principal = Principal(subject=subject) if subject is not None else None
+
+        async def serve() -> None:
+            await self._server.serve(theirs, principal=principal)
+
+        self._nursery.start_soon(serve)
+        return mcptrio.connect(ours, revision=self._revision)
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_lists_and_calls_are_those_of_the_principal(revision: str) -> None:
+    levels = Levels()
+    async with Server(plugins=[Papers(), levels], page_size=2).open() as server, trio.open_nursery() as nursery:
+        served = Served(nursery, server, revision)
+        async with served.connect("board") as client:
+            assert await seen(client) == EVERYTHING
+            await client.call_tool("secret")
+            await client.read_resource("paper://drafts/x")
+            await client.get_prompt("report")
+        for other in ("clerk", None):
+            async with served.connect(other) as client:
+                assert await seen(client) == {"public", "tell", "paper://public"}
+                await client.call_tool("public")
+                # As if there were none.
+                with pytest.raises(MCPError, match="no such tool: secret"):
+                    await client.call_tool("secret")
+                with pytest.raises(MCPError, match="no such prompt: report"):
+                    await client.get_prompt("report")
+                for uri in ("paper://secret", "paper://drafts/x"):
+                    with pytest.raises(MCPError) as hidden:
+                        await client.read_resource(uri)
+                    with pytest.raises(MCPError) as missing:
+                        await client.read_resource("paper://nothing")
+                    assert hidden.value.code == missing.value.code
+                    assert str(hidden.value).replace(uri, "") == str(missing.value).replace("paper://nothing", "")
+        assert {(each.kind, each.plugin) for each in levels.asked} == {
+            ("tool", "Papers"),
+            ("resource", "Papers"),
+            ("prompt", "Papers"),
+        }
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_changes_are_told_to_who_may_see_them(revision: str) -> None:
+    async with Server(plugins=[Papers(), Levels()]).open() as server, trio.open_nursery() as nursery:
+        served = Served(nursery, server, revision)
+        async with served.connect("board") as client, client.subscribe(["paper://secret"]) as changes:
+            with trio.fail_after(5):
+                await client.call_tool("tell")
+                assert (await anext(changes)).uri == "paper://secret"
+        async with served.connect("clerk") as client:
+            if REVISIONS[revision].version == "2026-07-28":
+                async with client.subscribe(["paper://secret"]) as changes:
+                    await client.call_tool("tell")
+                    with trio.move_on_after(0.1) as waited:
+                        await anext(changes)
+                    assert waited.cancelled_caught
+            else:
+                with pytest.raises(MCPError) as raised:
+                    async with client.subscribe(["paper://secret"]):
+                        pass
+                assert raised.value.code == ResourceNotFound("x").code or "paper://secret" in str(raised.value)
+        nursery.cancel_scope.cancel()
+
+
+async def test_authorizer_that_fails_says_no() -> None:
+    levels = Levels()
+    async with Server(plugins=[Papers(), levels]).open() as server, mcptrio.connect(server) as client:
+        assert "public" in await seen(client)
+
+        def broken(component: Component, principal: Principal | None) -> bool:
+            raise RuntimeError("no idea")
+
+        levels.judge = broken
+        assert await seen(client) == set()
+        levels.judge = lambda component, principal: "yes"  # type: ignore[assignment,return-value]
+        assert await seen(client) == set()
+
+
+async def test_without_its_plugin_nothing_is_allowed_until_the_operator_says_so() -> None:
+    async with Server(plugins=[Papers(), Levels()]).open() as server, mcptrio.connect(server) as client:
+        server.quarantine(server.plugins.plugins["Levels"], "it broke")
+        assert await seen(client) == set()
+        await server.enable_plugin("Levels")
+        assert await seen(client) == {"public", "tell", "paper://public"}
+        await server.disable_plugin("Levels")
+        assert await seen(client) == EVERYTHING

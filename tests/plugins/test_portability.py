@@ -1,0 +1,66 @@
+"""What hosts and models make of a tool's definition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcptrio.plugins.portability import oddities_of
+from mcptrio.plugins.tokens import estimated_tokens
+from mcptrio.protocol.model.tools import Tool
+
+__all__: list[str] = []
+
+
+def made(name: str = "look", description: str | None = "Look.", defs: Any = None, **schema: Any) -> Tool:
+    more = {"$defs": defs} if defs else {}
+    return Tool(name=name, description=description, input_schema={"type": "object", **schema, **more})
+
+
+def test_the_estimate_is_of_the_bytes_as_they_are_listed() -> None:
+    text = '{"name":"look","description":"Lo\u00f6k","inputSchema":{"type":"object"}}'
+
+    assert estimated_tokens(made(description="Lo\u00f6k")) == -(-len(text.encode()) // 4)
+
+
+@pytest.mark.parametrize(
+    ("tool", "said"),
+    [
+        (made(name="a.b"), "tool a.b: some hosts take only names of 1 to 64 characters A-Za-z0-9_-"),
+        (made(name="a" * 41), f"tool {'a' * 41} has 41 characters: some hosts cut what is over 40"),
+        (made(description=" "), "tool look has no description: a model has to guess what it does"),
+        (made(properties={"a": {}, "b": {"description": "b"}}), "tool look: without a description: a"),
+        (
+            made(defs={"a": {"$ref": "b.json#/x"}}),
+            "tool look: its input schema has a reference to another document, b.json#/x, which nobody fetches",
+        ),
+        (
+            made(allOf=[{"items": {"type": ["string"]}}]),
+            "tool look: its input schema has a list of types, which some models' APIs refuse",
+        ),
+        (
+            made(description="a" * 9000),
+            "tool look takes about 2266 tokens of every conversation, more than 2000",
+        ),
+    ],
+)
+def test_what_is_odd(tool: Tool, said: str) -> None:
+    assert list(oddities_of(tool)) == [said]
+
+
+def test_what_is_fine() -> None:
+    properties = {
+        "type": {"const": {"type": ["x"]}, "description": "Names are no keywords, values no schemas."},
+        "exclusiveMinimum": {"$ref": "#/$defs/a"},
+    }
+
+    assert list(oddities_of(made(properties=properties, defs={"a": {"description": "a", "minimum": 1}}))) == []
+
+
+def test_a_schema_that_is_very_deep() -> None:
+    schema: dict[str, Any] = {}
+    for _ in range(200):
+        schema = {"not": schema}
+
+    assert list(oddities_of(made(**schema))) == ["tool look: its input schema has more than 64 levels"]

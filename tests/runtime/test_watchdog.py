@@ -1,0 +1,69 @@
+"""Whoever holds up the event loop is named."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from math import inf
+
+import pytest
+import trio
+
+import mcptrio
+from mcptrio import Server, Timeouts, tool
+from mcptrio.runtime.watchdog import watch_loop
+
+__all__: list[str] = []
+
+
+class Sleepy:
+    @tool
+    async def doze(self, seconds: float) -> str:
+        time.sleep(seconds)  # noqa: ASYNC251 - the fault that is tested
+        return "awake"
+
+
+async def test_plugin_that_blocks_the_loop_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    server = Server(plugins=[Sleepy()], timeouts=Timeouts(blocked=0.2))
+    async with server.open(), mcptrio.connect(server) as client:
+        await client.call_tool("doze", {"seconds": 0.01})
+        # Longer than the time between two looks and the patience together.
+        await client.call_tool("doze", {"seconds": 1.5})
+        with trio.fail_after(5):
+            while len(told(caplog)) < 2:  # noqa: ASYNC110 - a log has no event
+                await trio.sleep(0.05)
+    first, second = told(caplog)
+    assert first.startswith("the event loop has been held up for ")
+    assert second.startswith("the event loop was held up for ")
+    for said in (first, second):
+        assert "by plugin Sleepy, in Sleepy.doze (" in said
+        assert "test_watchdog.py:" in said
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.name == "mcptrio.watchdog"]
+
+
+async def test_what_waits_holds_nobody_up(caplog: pytest.LogCaptureFixture) -> None:
+    async with watch_loop(0.05, lambda path: None):
+        await trio.sleep(1.2)
+    assert told(caplog) == []
+
+
+async def test_nobody_looks_where_there_is_no_bound() -> None:
+    before = threading.active_count()
+    async with watch_loop(inf, lambda path: None):
+        assert threading.active_count() == before
+    async with watch_loop(1, lambda path: None):
+        assert threading.active_count() == before + 1
+    assert threading.active_count() == before
+
+
+async def test_code_of_nobody_is_shown_by_its_place(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR)
+    async with watch_loop(0.1, lambda path: None):
+        await trio.sleep(0.1)
+        time.sleep(1.2)  # noqa: ASYNC251 - the fault that is tested
+        await trio.sleep(0.6)
+    assert "test_code_of_nobody_is_shown_by_its_place (" in told(caplog)[0]
