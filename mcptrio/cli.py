@@ -10,10 +10,14 @@ import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from importlib import import_module
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import click
 
 from mcptrio.errors import ConfigError, PluginError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 __all__ = ["COMMANDS", "cli", "main"]
 
@@ -23,7 +27,24 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "serving",
             "Serve the installed plugins, or those named, over stdio, HTTP, sockets, or a transport of a plugin.",
         ),
-        "plugins": ("plugins", "List the plugins: version, distribution, what each contributes, state and fault."),
+        "plugins": (
+            "plugins",
+            "List the plugins, show all of one, switch them on and off, install them, or look for what is wrong.",
+        ),
+        "lock": (
+            "locking",
+            "Write mcptrio.lock: fingerprints of all tools, prompts and resource templates; or check what has changed.",
+        ),
+        "dev": (
+            "developing",
+            "Serve plugins while you write them: what changes is served anew, and clients stay connected.",
+        ),
+        "new": ("creating", "Write a plugin package of your own: one that works, with tests."),
+        "host": (
+            "hosting",
+            "Write mcptrio into the configuration of Claude, Cursor, VS Code and other hosts, or take it out.",
+        ),
+        "package": ("packaging", "Describe plugins for the MCP registry, or put them into an MCPB bundle."),
         "list": ("listing", "List what a server has: tools, resources, templates, prompts."),
         "call": ("calling", "Call a tool."),
         "read": ("reading", "Read a resource."),
@@ -33,6 +54,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "ping": ("pinging", "Ask a server for a sign of life."),
         "inspect": ("inspecting", "Tell who a server is, what it offers, and what is odd about it."),
         "shell": ("shell", "Talk to a server line by line, with completion."),
+        "completion": (
+            "completion_script",
+            "Print the script with which a shell completes commands, options and names of plugins.",
+        ),
     }
 )
 """Name -> the module of :mod:`mcptrio.commands` that has it as ``command``, and the first line of its help."""
@@ -78,6 +103,14 @@ class _Group(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, help) for name, (_, help) in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        names = [name for name in self.commands if name.startswith(incomplete)]
+        # Without the commands themselves, each of which would be imported for its help.
+        found = [CompletionItem(name, help=COMMANDS[name][1]) for name in names if name in COMMANDS]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def invoke(self, ctx: click.Context) -> object:
         try:

@@ -44,6 +44,10 @@ class Config:
     enable: tuple[str, ...] | None = None
     """The plugins to load; ``None``: all that are installed."""
     disable: tuple[str, ...] = ()
+    only: tuple[str, ...] | None = None
+    """As ``enable``, and none of them may fail."""
+    locked: bool = False
+    """Offer no tool that is not as in the lock file."""
     read_only: bool = False
     """Offer no tool that is not marked read-only."""
     include: tuple[str, ...] | None = None
@@ -65,6 +69,10 @@ class Config:
     def beside(self, name: str) -> Path:
         """A path in the file means one from the file's own folder."""
         return self.source.path.parent / name if self.source is not None else Path(name)
+
+    def where(self, key: Key) -> str | None:
+        """The file and the line of a key; ``None`` where there is no file."""
+        return self.source.where(key) if self.source is not None else None
 
     def error(self, key: Key, problem: str) -> ConfigError:
         """What is wrong with a value that only its user can judge."""

@@ -32,13 +32,29 @@ class Source:
 
     def __init__(self, path: Path, text: str) -> None:
         self.path = path
+        self.overlay: tuple[Key, Mapping[str, Any]] = ((), {})
+        """Of the profile that is used: where it stands, and what it says."""
         # What looks like a key inside a long string is none; the lines keep their numbers.
         self._lines = _LONG_STRING.sub(lambda found: '""' + "\n" * found[0].count("\n"), text).splitlines()
 
     def error(self, key: Key, problem: str) -> ConfigError:
-        line = self._line_of(key)
-        where = f"{self.path}:{line}" if line else str(self.path)
-        return ConfigError(f"{where}: {'.'.join(key)}: {problem}")
+        key = self._written(key)
+        return ConfigError(f"{self.where(key)}: {'.'.join(key)}: {problem}")
+
+    def where(self, key: Key) -> str:
+        """The file and the line of a key: ``mcptrio.toml:3``."""
+        line = self._line_of(self._written(key))
+        return f"{self.path}:{line}" if line else str(self.path)
+
+    def _written(self, key: Key) -> Key:
+        """Where a key stands: in the profile, if that says it."""
+        prefix, said = self.overlay
+        value: Any = said
+        for part in key:
+            if not isinstance(value, dict) or part not in value:
+                return key
+            value = value[part]
+        return (*prefix, *key)
 
     def _line_of(self, key: Key) -> int | None:
         """The line of a key, or, in a table on one line, of the nearest table around it."""
@@ -58,11 +74,14 @@ class Source:
         return nearest[1]
 
 
-def load_config(path: Path) -> Config:
+def load_config(path: Path, profile: str | None = None) -> Config:
     """Read and check a file.
 
+    Args:
+        profile: the table ``[profiles.NAME]`` wins over what the rest of the file says.
+
     Raises:
-        ConfigError: it cannot be read, is not TOML, or says something else than expected.
+        ConfigError: it cannot be read, is not TOML, or says something else than expected; or has no such profile.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -77,7 +96,50 @@ def load_config(path: Path) -> Config:
         raise ConfigError(f"{path}:{line}: expected TOML: {problem}") from error
     except RecursionError as error:
         raise ConfigError(f"{path}: expected TOML: nested too deeply") from error
-    return _Reader(Source(path, text)).read(tables)
+    source = Source(path, text)
+    profiles = _profiles(source, tables)
+    reader = _Reader(source)
+    if profile is None:
+        return reader.read(tables)
+    if profile not in profiles:
+        near = get_close_matches(profile, profiles, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(profiles) or 'none'}"
+        raise ConfigError(f"{path}: there is no profile {profile!r}; {hint}")
+    reader.read(tables)
+    source.overlay = (("profiles", profile), profiles[profile])
+    said = profiles[profile].get("server", {})
+    for name, other in (("only", "enable"), ("enable", "only")):
+        if name in said:
+            tables.get("server", {}).pop(other, None)
+    return reader.read(_merged(tables, profiles[profile]))
+
+
+def _profiles(source: Source, tables: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The profiles by name, each checked, and taken out of the tables."""
+    profiles = tables.pop("profiles", {})
+    if not isinstance(profiles, dict):
+        raise source.error(("profiles",), f"expected a table, got {_said(profiles)}")
+    for name, said in profiles.items():
+        if not isinstance(said, dict):
+            raise source.error(("profiles", name), f"expected a table, got {_said(said)}")
+        _Reader(source, ("profiles", name)).read(said)
+    return profiles
+
+
+def _merged(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables are merged; of anything else, and of references to variables and files, the one above counts."""
+    merged = dict(below)
+    for key, value in above.items():
+        under = merged.get(key)
+        merged[key] = value
+        if isinstance(value, dict) and isinstance(under, dict) and not _refers(value) and not _refers(under):
+            merged[key] = _merged(under, value)
+    return merged
+
+
+def _refers(table: Mapping[str, Any]) -> bool:
+    """Whether it stands for a variable or a file: ``{ "$env" = "NAME" }``."""
+    return any(name.startswith("$") for name in table)
 
 
 @frozen
@@ -128,6 +190,8 @@ _SERVER: dict[str, _Kind] = {
     "instructions": _STRING,
     "enable": _STRINGS,
     "disable": _STRINGS,
+    "only": _STRINGS,
+    "locked": _BOOLEAN,
     "read_only": _BOOLEAN,
     "include": _STRINGS,
     "exclude": _STRINGS,
@@ -206,14 +270,25 @@ def _syntax_error(message: str, text: str) -> tuple[str, int]:
 
 
 class _Reader:
-    def __init__(self, source: Source) -> None:
+    """
+    Args:
+        prefix: where the tables stand in the file.
+    """
+
+    def __init__(self, source: Source, prefix: Key = ()) -> None:
         self._source = source
+        self._prefix = prefix
 
     def read(self, tables: dict[str, Any]) -> Config:
-        self._known(tables, (), ("server", "http", "stream", "plugins"))
+        tops = ("server", "http", "stream", "plugins")
+        self._known(tables, (), tops if self._prefix else (*tops, "profiles"))
         server = self._table(tables, ("server",))
         self._known(server, ("server",), (*_SERVER, "timeouts", "limits"))
         values = self._values({key: server[key] for key in server if key in _SERVER}, ("server",), _SERVER)
+        if "enable" in values and "only" in values:
+            raise self._error(("server", "only"), "expected this or enable, got both")
+        if both := sorted({*values.get("only", ())} & {*values.get("disable", ())}):
+            raise self._error(("server", "only"), f"expected plugins that are not in disable, got {both[0]}")
         given: dict[str, Any] = {key: tuple(it) if isinstance(it, list) else it for key, it in values.items()}
         return Config(
             source=self._source,
@@ -225,13 +300,16 @@ class _Reader:
             plugins=self._plugins(self._table(tables, ("plugins",))),
         )
 
+    def _error(self, key: Key, problem: str) -> ConfigError:
+        return self._source.error((*self._prefix, *key), problem)
+
     def _plugins(self, tables: dict[str, Any]) -> dict[str, dict[str, Any]]:
         return {name: self._table(tables, ("plugins", name)) for name in tables}
 
     def _table(self, tables: dict[str, Any], key: Key) -> dict[str, Any]:
         table = tables.get(key[-1], {})
         if not isinstance(table, dict):
-            raise self._source.error(key, f"expected a table, got {_said(table)}")
+            raise self._error(key, f"expected a table, got {_said(table)}")
         return table
 
     def _known(self, table: dict[str, Any], parents: Key, known: Iterable[str]) -> None:
@@ -240,7 +318,7 @@ class _Reader:
             if key not in names:
                 near = get_close_matches(key, names, 1)
                 hint = f"; did you mean {near[0]}?" if near else ""
-                raise self._source.error((*parents, key), f"expected one of {', '.join(names)}, got {key}{hint}")
+                raise self._error((*parents, key), f"expected one of {', '.join(names)}, got {key}{hint}")
 
     def _values(self, table: dict[str, Any], parents: Key, kinds: Mapping[str, _Kind]) -> dict[str, Any]:
         self._known(table, parents, kinds)
@@ -248,7 +326,7 @@ class _Reader:
 
     def _value(self, value: Any, key: Key, kind: _Kind) -> Any:
         if not kind.fits(value):
-            raise self._source.error(key, f"expected {kind.said}, got {_said(value)}")
+            raise self._error(key, f"expected {kind.said}, got {_said(value)}")
         return value
 
 

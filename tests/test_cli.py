@@ -284,8 +284,10 @@ def test_plugins_as_json_and_nothing_else(tmp_path: Path, installed: Path) -> No
         "state": "loaded",
         "fault": None,
         "offers": {"tools": ["good_fine"]},
+        "tokens": 27,
         "warnings": [],
         "withheld": {},
+        "isolated": False,
     }
     assert listed["broken"] == {
         "version": "1.0",
@@ -293,8 +295,10 @@ def test_plugins_as_json_and_nothing_else(tmp_path: Path, installed: Path) -> No
         "state": "quarantined",
         "fault": "import failed: RuntimeError: no such luck",
         "offers": {},
+        "tokens": 0,
         "warnings": [],
         "withheld": {},
+        "isolated": False,
     }
     assert listed["everything"]["state"] == "disabled"
     assert "from Python" in ended.stderr
@@ -304,13 +308,15 @@ def test_plugins_as_json_and_nothing_else(tmp_path: Path, installed: Path) -> No
 
 def test_plugins_as_a_table(tmp_path: Path, installed: Path) -> None:
     ended = run("plugins", "--plugin=good", "--plugin=broken", cwd=tmp_path, PYTHONPATH=str(installed))
-    table, fault = ended.stdout.split("\n\n")
+    table, total, fault = ended.stdout.split("\n\n")
     rows = [re.split(r"  +", row) for row in table.splitlines()]
 
     assert ended.returncode == 0
-    assert rows[0] == ["NAME", "VERSION", "DISTRIBUTION", "STATE", "CONTRIBUTES"]
-    assert ["good", "2.1", "cli-good", "loaded", "1 tools"] in rows
-    assert ["broken", "1.0", "cli-broken", "quarantined", "-"] in rows
+    assert rows[0] == ["NAME", "VERSION", "DISTRIBUTION", "STATE", "TOOLS", "TOKENS", "IMPORT", "CONTRIBUTES"]
+    told = {row[0]: [*row[1:6], row[7]] for row in rows}
+    assert told["good"] == ["2.1", "cli-good", "loaded", "1", "27", "1 tools"]
+    assert told["broken"] == ["1.0", "cli-broken", "quarantined", "-", "-", "-"]
+    assert total == "1 tools, about 27 tokens in each conversation (estimate: bytes / 4)"
     assert fault == "broken: import failed: RuntimeError: no such luck\n"
 
 

@@ -23,7 +23,7 @@ __all__: list[str] = []
 ROOT = Path(__file__).resolve().parent.parent
 TABLES = (("server", "timeouts"), ("server", "limits"))
 PAGE = (ROOT / "docs" / "deployment.md").read_text("utf-8")
-RUNNING = ("plugins", "serve")
+RUNNING = ("dev", "plugins", "serve")
 """Commands that run a server; the others use one."""
 
 
@@ -48,7 +48,8 @@ def toml_keys(folder: Path) -> set[str]:
 
 @pytest.mark.parametrize("command", sorted(cli.commands))
 def test_every_option_is_documented(command: str) -> None:
-    parameters = [parameter for parameter in cli.commands[command].params if isinstance(parameter, click.Option)]
+    options = [parameter for parameter in cli.commands[command].params if isinstance(parameter, click.Option)]
+    parameters = [option for option in options if not option.hidden]
     page = PAGE if command in RUNNING else (ROOT / "docs" / "commands.md").read_text("utf-8")
     missing = [name for parameter in parameters for name in parameter.opts if f"`{name}" not in page]
 

@@ -17,6 +17,7 @@ from mcptrio.config import Config
 from mcptrio.serve.process import Ready
 
 if TYPE_CHECKING:
+    from mcptrio.commands.plugin_server import Wanted
     from mcptrio.server import Server
 
 __all__ = ["Asked", "given", "names"]
@@ -29,11 +30,13 @@ class Asked:
     """
     Args:
         make: makes the server.
+        read_again: the configuration as it is now, and the plugins that are wanted by it.
         options: of the command line, by name; ``None`` where one was not given.
         addresses: as :func:`mcptrio.transports.sockets.listen` has them.
     """
 
     make: Callable[[], Server]
+    read_again: Callable[[], tuple[Config, Wanted]]
     read: Config
     options: Mapping[str, Any]
     addresses: list[str]

@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from mcptrio.commands.exits import EXIT_CODES
+from mcptrio.commands.plugin_server import plugin_names
 from mcptrio.commands.running import Action, ClientOptions, run_action
 from mcptrio.commands.targets import FILES, TargetOptions
 from mcptrio.protocol.model.logging import LEVELS
@@ -133,6 +134,7 @@ def _common() -> list[click.Parameter]:
             ["--plugin", "plugins"],
             multiple=True,
             metavar="NAME|FILE.py",
+            shell_complete=plugin_names,
             help="Serve this plugin, installed or a file, in this process, and talk to it; repeat for more.",
         ),
         click.Option(["--config"], type=file, help="With --plugin: read this file; by default ./mcptrio.toml."),

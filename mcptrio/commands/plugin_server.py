@@ -9,30 +9,63 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial, wraps
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import frozen
+from attrs import evolve, fields_dict, frozen
 
 from mcptrio.config import Config
 from mcptrio.errors import ConfigError
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from mcptrio.abc import Bus
+    from mcptrio.plugins.locking import ToolLock
+    from mcptrio.plugins.plugin import Plugin
+    from mcptrio.plugins.policy import ToolPolicy
+    from mcptrio.plugins.settings import PluginTables
     from mcptrio.server import Server
 
-__all__ = ["Wanted", "make_server", "plugin_options", "prints_on_stderr", "read_config"]
+__all__ = [
+    "CONFIG",
+    "LOCK",
+    "Chosen",
+    "Wanted",
+    "make_server",
+    "plugin_names",
+    "plugin_options",
+    "prints_on_stderr",
+    "read_config",
+    "unasked",
+]
+
+CONFIG = "mcptrio.toml"
+LOCK = "mcptrio.lock"
+"""Beside the configuration."""
 
 _log = logging.getLogger("mcptrio.cli")
 
 _LEAST_KEY_BYTES = 16
+_OF_ISOLATED = ("request_timeout", "idle_timeout", "input_timeout", "shutdown_timeout", "max_message_bytes")
+"""Options that hold for a plugin in a process of its own too."""
+_MIDDLEWARE = ("rate_limit", "audit_log")
+"""Plugins that come with mcptrio: loaded where they have a table."""
 
 
 def plugin_options(command: Any) -> Any:
-    """The options that say which plugins, as a decorator."""
+    """The options that say which plugins and which of their tools, as a decorator: the command is given ``chosen``."""
+
+    @wraps(command)
+    def given(**params: Any) -> Any:
+        own = {name: params.pop(name) for name in fields_dict(Chosen) if name in params}
+        return command(chosen=Chosen(**own), **params)
+
     for option in reversed(
         (
             click.option(
@@ -40,71 +73,179 @@ def plugin_options(command: Any) -> Any:
                 "plugins",
                 multiple=True,
                 metavar="NAME|FILE.py",
+                shell_complete=plugin_names,
                 help="Serve this plugin, installed or a file; repeat for more. By default all that are installed.",
             ),
-            click.option("--no-plugin", "no_plugins", multiple=True, metavar="NAME", help="Leave this plugin out."),
+            click.option(
+                "--only",
+                multiple=True,
+                metavar="NAME|FILE.py",
+                shell_complete=plugin_names,
+                help="As --plugin, and it is an error if it fails.",
+            ),
+            click.option(
+                "--no-plugin",
+                "no_plugins",
+                multiple=True,
+                metavar="NAME",
+                shell_complete=plugin_names,
+                help="Leave this plugin out.",
+            ),
             click.option(
                 "--config", type=click.Path(path_type=Path), help="Read this file; by default ./mcptrio.toml."
             ),
+            click.option("--profile", metavar="NAME", help="What the file says in [profiles.NAME] wins over the rest."),
             click.option("--strict", is_flag=True, help="A plugin that fails is an error, not a quarantine."),
+            click.option("--read-only", is_flag=True, help="Offer only tools that are marked read-only."),
+            click.option(
+                "--include",
+                multiple=True,
+                metavar="GLOB",
+                help="Offer only tools of such names: git_*; repeat for more.",
+            ),
+            click.option(
+                "--exclude", multiple=True, metavar="GLOB", help="Offer no tools of such names; repeat for more."
+            ),
+            click.option("--locked", is_flag=True, help="Offer no tool that is not as in mcptrio.lock."),
         )
     ):
-        command = option(command)
-    return command
+        given = option(given)
+    return given
 
 
-def read_config(path: Path | None) -> Config:
+def plugin_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The installed plugins, for the completion of a shell, and files."""
+    from click.shell_completion import CompletionItem
+
+    from mcptrio.plugins.finding import offered
+
+    names = [CompletionItem(name) for name in offered() if name.startswith(incomplete)]
+    return names or [CompletionItem(incomplete, type="file")]
+
+
+def read_config(path: Path | None, profile: str | None = None) -> Config:
     """The configuration: of this file, else of ./mcptrio.toml, else empty.
 
     Raises:
-        ConfigError: the file cannot be read, or is wrong.
+        ConfigError: the file cannot be read, is wrong, or has no such profile.
     """
     if path is None:
-        path = Path("mcptrio.toml")
+        path = Path(CONFIG)
         if not path.is_file():
+            if profile is not None:
+                raise ConfigError(f"--profile: there is no {path} that could have a profile {profile!r}")
             return Config()
     from mcptrio.config_file import load_config
 
-    return load_config(path)
+    return load_config(path, profile)
+
+
+@frozen(kw_only=True)
+class Chosen:
+    """What the options say of plugins. See the options of the same names."""
+
+    plugins: Sequence[str] = ()
+    only: Sequence[str] = ()
+    no_plugins: Sequence[str] = ()
+    config: Path | None = None
+    profile: str | None = None
+    strict: bool = False
+    read_only: bool = False
+    include: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+    locked: bool = False
+
+    def read(self) -> Config:
+        """
+        Raises:
+            ConfigError: as :func:`read_config`.
+        """
+        return read_config(self.config, self.profile)
+
+    def wanted(self, read: Config) -> Wanted:
+        """
+        Raises:
+            ConfigError: a file is not there, or what the file names is not installed.
+        """
+        return Wanted.of(read, self.plugins, self.no_plugins, self.strict, self)
+
+
+def tables_of(read: Config) -> PluginTables:
+    """What the file says of plugins."""
+    from mcptrio.plugins.settings import PluginTables
+
+    return PluginTables(tables=read.plugins, folder=read.beside(""), error=read.error)
 
 
 @frozen(kw_only=True)
 class Wanted:
-    """Which plugins to load, from the options and, where these say nothing, from the file."""
+    """Which plugins to load and what to offer of them, from the options and, where these say nothing, the file."""
 
     names: Sequence[str] | None
     """``None``: all that are installed."""
     files: Sequence[Path]
     without: Sequence[str]
     strict: bool
+    policy: ToolPolicy | None = None
+    """Which tools; ``None`` for all."""
+    locked: bool | None = False
+    """Whether only what is as in the lock file is offered; ``None``: whatever was locked does not matter."""
+
+    def includes(self, plugin: Plugin) -> bool:
+        """Whether it is to run. Objects and files always are: nobody else would have put them in."""
+        if plugin.distribution is None:
+            return True
+        return plugin.name not in self.without and (self.names is None or plugin.name in self.names)
 
     @classmethod
-    def of(cls, read: Config, plugins: Sequence[str], no_plugins: Sequence[str], strict: bool) -> Wanted:
+    def of(
+        cls,
+        read: Config,
+        plugins: Sequence[str],
+        no_plugins: Sequence[str],
+        strict: bool,
+        chosen: Chosen | None = None,
+    ) -> Wanted:
         """
+        Args:
+            chosen: what else the options say.
+
         Raises:
             ConfigError: a file is not there, or what the file names is not installed.
         """
         from mcptrio.plugins.manager import PluginManager
+        from mcptrio.plugins.policy import ToolPolicy
 
-        given = plugins or read.enable
-        files = [Path(name) if plugins else read.beside(name) for name in given or () if name.endswith(".py")]
+        chosen = chosen or Chosen()
+        if plugins and chosen.only:
+            raise click.UsageError("expected --plugin or --only, got both")
+        option, key = "--only" if chosen.only else "--plugin", "only" if read.only is not None else "enable"
+        named = plugins or chosen.only
+        given = named or (read.only if key == "only" else read.enable)
+        files = [Path(name) if named else read.beside(name) for name in given or () if name.endswith(".py")]
         for file in files:
             if not file.is_file():
                 missing = f"no such file: {file}"
-                raise ConfigError(f"--plugin: {missing}") if plugins else read.error(("server", "enable"), missing)
+                raise ConfigError(f"{option}: {missing}") if named else read.error(("server", key), missing)
         names = None if given is None else [name for name in given if not name.endswith(".py")]
-        for key, said in (("enable", names if not plugins else None), ("disable", read.disable)):
+        for place, said in ((key, names if not named else None), ("disable", read.disable)):
             if said:
                 try:
                     PluginManager.check_installed(said)
                 except ConfigError as error:
-                    raise read.error(("server", key), str(error)) from error
+                    raise read.error(("server", place), str(error)) from error
         return cls(
             names=names,
             files=files,
             # Whoever names a plugin here and now wants it, whatever the file says.
-            without=[*no_plugins, *(name for name in read.disable if name not in plugins)],
-            strict=strict,
+            without=[*no_plugins, *(name for name in read.disable if name not in named)],
+            strict=strict or bool(chosen.only) or (not plugins and read.only is not None),
+            policy=ToolPolicy(
+                read_only=read.read_only or chosen.read_only,
+                include=tuple(chosen.include) or read.include,
+                exclude=(*read.exclude, *chosen.exclude),
+            ),
+            locked=read.locked or chosen.locked,
         )
 
 
@@ -122,19 +263,23 @@ def make_server(
         ConfigError, PluginError: the configuration is wrong, or a plugin is and that counts.
     """
     from mcptrio.plugins.manager import PluginManager
-    from mcptrio.plugins.policy import ToolPolicy
-    from mcptrio.plugins.settings import PluginTables
     from mcptrio.runtime.limits import Limits
     from mcptrio.runtime.timeouts import Timeouts
     from mcptrio.server import Server
 
-    manager = PluginManager(strict=wanted.strict)
+    tables = tables_of(read)
+    all_here = options.get("isolated") or options.get("no_isolation")
+    instead = None if all_here else partial(_instead, tables, read, options)
+    manager = PluginManager(strict=wanted.strict, instead=instead)
     if wanted.names is None or wanted.names or wanted.without:
         manager.load_installed(only=wanted.names, without=wanted.without)
     for file in wanted.files:
         manager.load_file(file)
-    for name in read.plugins:
-        if name not in manager.plugins:
+    # A process for one plugin has none of the others, and what is around its calls is around them where they begin.
+    for name in read.plugins if not options.get("isolated") else ():
+        if name in _MIDDLEWARE and name not in manager.plugins and name not in wanted.without:
+            manager.register(import_module(f"mcptrio.middleware.{name}"), name)
+        elif name not in manager.plugins:
             # Not an error: one file may serve several environments.
             _log.warning("%s", read.error(("plugins", name), "no such plugin is installed"))
     timeouts = {name: options.get(f"{name}_timeout") for name in ("request", "idle", "input", "shutdown")}
@@ -144,17 +289,14 @@ def make_server(
         "sessions": options.get("max_sessions"),
     }
     ping_interval = options.get("ping_interval")
-    return Server(
+    lock = _lock(read, wanted)
+    server = Server(
         read.name or "mcptrio",
         version=_version(),
         instructions=read.instructions,
         plugins=manager,
-        config=PluginTables(tables=read.plugins, folder=read.beside(""), error=read.error),
-        tool_policy=ToolPolicy(
-            read_only=read.read_only or bool(options.get("read_only")),
-            include=tuple(options.get("include") or ()) or read.include,
-            exclude=(*read.exclude, *(options.get("exclude") or ())),
-        ),
+        config=tables,
+        tool_policy=_policy(wanted, lock),
         timeouts=Timeouts(**{**read.timeouts, **_given(timeouts)}),
         limits=Limits(**{**read.limits, **_given(limits)}),
         page_size=read.page_size or 100,
@@ -163,6 +305,38 @@ def make_server(
         bus=bus,
         audience=read.audience or "mcptrio",
     )
+    if lock is not None:
+        for change in lock.changes(server, ignored=unasked(lock, wanted)):
+            if not change.is_of_version:
+                _log.warning("not as in %s: %s", LOCK, change)
+    return server
+
+
+def _instead(
+    tables: PluginTables, read: Config, options: Mapping[str, Any], name: str, path: Path | None
+) -> Callable[[], Any] | None:
+    """What is taken in the place of a plugin that runs in a process of its own."""
+    try:
+        if not tables.policy(name).isolate:
+            return None
+    except ConfigError:
+        # What is wrong is told when the plugin is configured.
+        return None
+    from mcptrio.mounting.isolation import Isolation
+
+    given = {key: options.get(key) for key in _OF_ISOLATED}
+    more = [word for key, value in _given(given).items() for word in (f"--{key.replace('_', '-')}", str(value))]
+    source = read.source
+    if source is not None and source.overlay[0]:
+        more += ["--profile", source.overlay[0][-1]]
+    isolation = Isolation(config=source.path if source is not None else None, options=more)
+    return partial(isolation.mount, name, path)
+
+
+def unasked(lock: ToolLock, wanted: Wanted) -> set[str]:
+    """Plugins in a lock that the options or the file leave out."""
+    named = {*(wanted.names or ()), *(file.stem for file in wanted.files)}
+    return {name for name in lock.plugins if name in wanted.without or (wanted.names is not None and name not in named)}
 
 
 @contextmanager
@@ -177,6 +351,25 @@ def prints_on_stderr() -> Iterator[None]:
         sys.stdout.flush()
         os.dup2(kept, 1)
         os.close(kept)
+
+
+def _lock(read: Config, wanted: Wanted) -> ToolLock | None:
+    """
+    Raises:
+        ConfigError: there is none, and there has to be; or it is not understood.
+    """
+    path = read.beside(LOCK)
+    if wanted.locked is None or not (wanted.locked or path.is_file()):
+        return None
+    from mcptrio.commands.lock_file import read_lock
+
+    return read_lock(path)
+
+
+def _policy(wanted: Wanted, lock: ToolLock | None) -> ToolPolicy | None:
+    if not wanted.locked or wanted.policy is None:
+        return wanted.policy
+    return evolve(wanted.policy, lock=lock)
 
 
 def _version() -> str:

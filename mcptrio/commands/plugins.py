@@ -1,43 +1,50 @@
-"""``mcptrio plugins``: what is installed, what each plugin contributes, and what is wrong with it.
+"""``mcptrio plugins``: what is installed, what each plugin contributes, and what is wrong with it; and more of them.
 
+The one rule: without a subcommand it lists, with the options of ``list``.
 Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
 """
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import click
 
-from mcptrio.commands.log_output import log_to_stderr
-from mcptrio.commands.plugin_server import Wanted, make_server, plugin_options, prints_on_stderr, read_config
+from mcptrio.commands import doctoring, plugin_installing, plugin_listing, plugin_showing, plugin_switching
 
 __all__ = ["command"]
 
+_HELP = ("-h", "--help")
 
-@click.command("plugins")
-@plugin_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(
-    plugins: tuple[str, ...], no_plugins: tuple[str, ...], config: Path | None, strict: bool, as_json: bool
-) -> None:
-    """List the plugins: version, distribution, what each contributes, state and fault."""
-    read = read_config(config)
-    log_to_stderr("error", "text")
-    with prints_on_stderr():
-        server = make_server(read, Wanted.of(read, plugins, no_plugins, strict), {})
-    listed = server.snapshot()["plugins"]
-    if as_json:
-        click.echo(json.dumps(listed, indent=2))
-        return
-    rows = [("NAME", "VERSION", "DISTRIBUTION", "STATE", "CONTRIBUTES")]
-    for each in listed:
-        offers = ", ".join(f"{len(names)} {kind}" for kind, names in each["offers"].items())
-        rows.append((each["name"], each["version"] or "-", each["distribution"] or "-", each["state"], offers or "-"))
-    widths = [max(len(row[column]) for row in rows) for column in range(5)]
-    for row in rows:
-        click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
-    for each in listed:
-        if each["fault"]:
-            click.echo(f"\n{each['name']}: {each['fault']}")
+
+class _Group(click.Group):
+    """Lists where no subcommand is named."""
+
+    unnamed = plugin_listing.command
+    """What is meant then."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # The completion of a shell wants to know of the others.
+        if not ctx.resilient_parsing and (not args or (args[0].startswith("-") and args[0] not in _HELP)):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group("plugins", cls=_Group)
+def command() -> None:
+    """List the plugins, show all of one, switch them on and off, install them, or look for what is wrong."""
+
+
+for _each in (
+    plugin_listing.command,
+    plugin_showing.command,
+    plugin_switching.enable,
+    plugin_switching.disable,
+    plugin_installing.install,
+    plugin_installing.uninstall,
+    doctoring.command,
+):
+    # MCPTRIO_PLUGINS_CONFIG is for all of them.
+    _each.context_settings["auto_envvar_prefix"] = "MCPTRIO_PLUGINS"
+    command.add_command(_each)

@@ -7,15 +7,15 @@ Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
 from __future__ import annotations
 
 import gc
+import os
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mcptrio.commands.asked import Asked, names
 from mcptrio.commands.log_output import LEVELS, log_to_stderr
-from mcptrio.commands.plugin_server import Wanted, make_server, plugin_options, read_config
+from mcptrio.commands.plugin_server import Chosen, Wanted, make_server, plugin_options
 from mcptrio.commands.serving_values import FILE, SECONDS, absolute, descriptor, no_nan, store, tcp, unix, workers
 from mcptrio.config import LEAST_DEPTH, LEAST_MESSAGE_BYTES, Config
 from mcptrio.errors import ConfigError
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from mcptrio.serve.worker import Worker
     from mcptrio.server import Server
 
-__all__ = ["command"]
+__all__ = ["RELOADED", "command"]
+
+RELOADED = "MCPTRIO_RELOADED"
+"""In the environment of a worker of ``mcptrio dev``."""
 
 _OF_HTTP = ("workers", "tls_cert", "tls_key", "tls_client_ca", "tls_passphrase_file", "http2", "access_log")
 """Options that mean nothing elsewhere, and would be missed."""
@@ -88,12 +91,10 @@ _OF_HTTP = ("workers", "tls_cert", "tls_key", "tls_client_ca", "tls_passphrase_f
     callback=no_nan,
     help="Seconds between keep-alive pings; 0 for none.",
 )
+@click.option("--isolated", is_flag=True, hidden=True, help="This is the process of a plugin that is isolated.")
 def command(
     transport: str | None,
-    plugins: tuple[str, ...],
-    no_plugins: tuple[str, ...],
-    config: Path | None,
-    strict: bool,
+    chosen: Chosen,
     log_level: str,
     log_format: str,
     tcp: list[str],
@@ -116,9 +117,16 @@ def command(
     # What is made from here until the server stands, stays: to look for garbage in it is a tenth of the start.
     gc.disable()
     log_to_stderr(log_level, log_format)
-    read = read_config(config)
-    make = partial(_make, read, Wanted.of(read, plugins, no_plugins, strict), options, worker)
-    asked = Asked(make=make, read=read, options=options, addresses=addresses, as_json=log_format == "json")
+    read = chosen.read()
+    make = partial(_make, read, chosen.wanted(read), options, worker)
+    asked = Asked(
+        make=make,
+        read_again=partial(_read_again, chosen),
+        read=read,
+        options=options,
+        addresses=addresses,
+        as_json=log_format == "json",
+    )
     if transport == "stdio":
         _over_stdio(asked)
     elif transport == "http":
@@ -132,9 +140,17 @@ def command(
 def _make(read: Config, wanted: Wanted, options: dict[str, Any], worker: Worker | None) -> Server:
     key, bus = (None, None) if worker is None else (worker.beginning.key, worker.bus)
     server = make_server(read, wanted, options, key=key, bus=bus)
+    if os.environ.pop(RELOADED, None):
+        # The client stays when the first resource is written, and was told long before what there is.
+        server.announce_lists()
     gc.freeze()
     gc.enable()
     return server
+
+
+def _read_again(chosen: Chosen) -> tuple[Config, Wanted]:
+    read = chosen.read()
+    return read, chosen.wanted(read)
 
 
 def _adopted() -> Worker | None:

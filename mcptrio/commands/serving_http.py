@@ -5,21 +5,27 @@ Called by :mod:`mcptrio.commands.serving`.
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from pathlib import Path
 
 import click
 
 from mcptrio.commands.asked import Asked, given, names
+from mcptrio.commands.plugin_server import tables_of
 from mcptrio.commands.serving_tls import certificates_of
 from mcptrio.config import SQLITE_STORE, Config
+from mcptrio.errors import ConfigError, PluginError
 from mcptrio.serve.http import serve_http
 from mcptrio.serve.http_options import HTTPOptions
 from mcptrio.serve.http_process import HTTPProcess
 from mcptrio.serve.worker import Worker
+from mcptrio.server import Server
 from mcptrio.transports.http.exchange import HTTPLimits
 
 __all__ = ["over_http"]
+
+_log = logging.getLogger("mcptrio.serve")
 
 
 def over_http(asked: Asked, worker: Worker | None) -> None:
@@ -53,13 +59,31 @@ def over_http(asked: Asked, worker: Worker | None) -> None:
     except ValueError as error:
         raise click.UsageError(f"{error}; --no-legacy-sse leaves the last two out") from error
     certificates = certificates_of(read, options, http2=http.http2)
-    process = HTTPProcess(worker=worker, addresses=tuple(asked.addresses), certificates=certificates, http2=http.http2)
+    server = asked.make()
+    process = HTTPProcess(
+        worker=worker,
+        addresses=tuple(asked.addresses),
+        certificates=certificates,
+        renew=partial(_renew, server, asked) if worker is None else None,
+        http2=http.http2,
+    )
     address = {name: wanted[name] for name in ("host", "port") if name in wanted}
     ready = asked.ready() if worker is None else process.ready
-    process.run(partial(serve_http, asked.make(), **address, options=http, task_status=ready))
+    process.run(partial(serve_http, server, **address, options=http, task_status=ready))
 
 
 _OPTIONS = ("host", "port", "path", "legacy_sse", "websocket", "http2", "access_log")
+
+
+async def _renew(server: Server, asked: Asked) -> None:
+    """Take the configuration of plugins anew; what is wrong with it changes nothing."""
+    try:
+        read, wanted = asked.read_again()
+        await server.renew_plugins(tables_of(read), wanted.includes)
+    except (ConfigError, PluginError) as error:
+        _log.error("the plugins stay as they are: %s", error)
+    else:
+        _log.info("the plugins are as the configuration has them now")
 
 
 def _filed_store(read: Config) -> str:

@@ -1,0 +1,71 @@
+"""``mcptrio dev --http``: a server in which the one that is reloaded is mounted.
+
+Called by :mod:`mcptrio.commands.developing` instead of relaying itself.
+The one rule: it has no plugin but the mount, so it never has to be reloaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import click
+
+from mcptrio import __version__
+from mcptrio.commands.asked import Asked, given
+from mcptrio.commands.plugin_server import Wanted
+from mcptrio.commands.serving_http import over_http as serve_over_http
+from mcptrio.config import Config
+from mcptrio.mounting.mount import Mount
+from mcptrio.mounting.options import MountOptions
+from mcptrio.runtime.limits import Limits
+from mcptrio.runtime.timeouts import Timeouts
+from mcptrio.server import Server
+from mcptrio.targets import Command
+
+__all__ = ["over_http"]
+
+_NAME: Final = "dev"
+_WAIT: Final = 60.0
+"""Seconds in which the first worker can get ready before we serve without what it has."""
+
+
+def over_http(options: Mapping[str, Any], read: Config, command: Sequence[str]) -> None:
+    """Serve until a signal ends it.
+
+    Args:
+        command: starts what is mounted.
+    """
+    if options["workers"] not in (None, 1):
+        raise click.UsageError("--workers: expected nothing with dev: there is one that is reloaded")
+    asked = Asked(
+        make=partial(_make, options, read, command),
+        read_again=lambda: (read, Wanted(names=[], files=[], without=[], strict=False)),
+        read=read,
+        options=options,
+        addresses=[*options["tcp"], *options["unix"], *options["fd"]],
+        as_json=options["log_format"] == "json",
+    )
+    serve_over_http(asked, None)
+
+
+def _make(options: Mapping[str, Any], read: Config, command: Sequence[str]) -> Server:
+    timeouts = {name: options[f"{name}_timeout"] for name in ("request", "idle", "input", "shutdown")}
+    limits = {
+        "requests": options["max_requests"],
+        "requests_per_session": options["max_session_requests"],
+        "sessions": options["max_sessions"],
+    }
+    target = Command(args=command, inherit_env=True, stderr="forward")
+    server = Server(
+        read.name or "mcptrio",
+        version=__version__,
+        instructions=read.instructions,
+        plugins=[Mount(target, name=_NAME, options=MountOptions(prefix="", wait=_WAIT))],
+        timeouts=Timeouts(**{**read.timeouts, **given(timeouts)}),
+        limits=Limits(**{**read.limits, **given(limits)}),
+        ping_interval=options["ping_interval"] if options["ping_interval"] is not None else read.ping_interval or 0.0,
+    )
+    server.announce_lists()
+    return server

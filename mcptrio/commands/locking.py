@@ -1,0 +1,91 @@
+"""``mcptrio lock``: what the plugins offer, written down as fingerprints; or compared with what was.
+
+The one rule: what is locked is what was looked at; so nothing is locked while a plugin is broken.
+Exit codes: 0 done, or as locked; 1 failed, or something has changed; 2 wrong use or configuration.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+from attrs import asdict, evolve
+
+from mcptrio.client.printable import printable
+from mcptrio.commands.lock_file import lock_text, read_lock
+from mcptrio.commands.log_output import log_to_stderr
+from mcptrio.commands.plugin_server import LOCK, Chosen, make_server, plugin_options, prints_on_stderr, unasked
+from mcptrio.errors import ConfigError
+from mcptrio.installing.files import encoded
+from mcptrio.installing.files import read as read_file
+from mcptrio.plugins.locking import KINDS, ToolLock
+from mcptrio.plugins.plugin import State
+from mcptrio.server import Server
+
+__all__ = ["command"]
+
+_MODE = 0o644
+"""Of a new file: there is nothing secret in it."""
+
+
+@click.command("lock")
+@plugin_options
+@click.option(
+    "--check", is_flag=True, help="Write nothing: say what has changed since, and end with 1 if anything has."
+)
+@click.option("--json", "as_json", is_flag=True, help="With --check: print JSON.")
+@click.pass_context
+def command(ctx: click.Context, chosen: Chosen, check: bool, as_json: bool) -> None:
+    """Write mcptrio.lock: fingerprints of all tools, prompts and resource templates; or check what has changed.
+
+    The file is written beside the configuration. `mcptrio serve --locked` offers no tool that is not as it says.
+    """
+    if as_json and not check:
+        raise click.UsageError("--json goes with --check")
+    read = chosen.read()
+    log_to_stderr("error", "text")
+    wanted = evolve(chosen.wanted(read), locked=None)
+    path = read.beside(LOCK)
+    lock = read_lock(path) if check else None
+    with prints_on_stderr():
+        # What runs in a process of its own shows what it has only when it is opened.
+        server = make_server(read, wanted, {"no_isolation": True})
+    if lock is None:
+        _write(path, server)
+        return
+    changes = list(lock.changes(server, ignored=unasked(lock, wanted)))
+    if as_json:
+        click.echo(json.dumps([asdict(each) for each in changes], indent=2))
+    else:
+        for each in changes:
+            click.echo(printable(str(each)))
+        if not changes:
+            click.echo(f"everything is as in {path}")
+    ctx.exit(1 if changes else 0)
+
+
+def _write(path: Path, server: Server) -> None:
+    """
+    Raises:
+        click.ClickException: a plugin is broken.
+        ConfigError: the file cannot be written.
+    """
+    for plugin in server.plugins.plugins.values():
+        if plugin.state is State.QUARANTINED:
+            raise click.ClickException(
+                f"{plugin.name} is in quarantine: {plugin.fault}; nothing is locked (--no-plugin leaves it out)"
+            )
+    lock = ToolLock.of(server)
+    if not lock.plugins:
+        raise ConfigError("expected a plugin to lock, got none")
+    original = read_file(path)
+    if original.data is None:
+        original = evolve(original, mode=_MODE)
+    text = lock_text(lock)
+    told = ", ".join(f"{sum(len(each.of(kind)) for each in lock.plugins.values())} {kind}" for kind in KINDS)
+    if original.data == text.encode():
+        click.echo(f"{path}: nothing has changed ({told})")
+        return
+    original.replace(encoded("", text))
+    click.echo(f"{path}: locked {len(lock.plugins)} plugins: {told}")

@@ -1,0 +1,78 @@
+"""``mcptrio plugins list``: the plugins in a table, with what their tools cost.
+
+The one rule: nothing is opened; what fails only when a plugin is opened is not seen here.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from mcptrio.client.printable import printable
+from mcptrio.commands.log_output import log_to_stderr
+from mcptrio.commands.plugin_server import Chosen, make_server, plugin_options, prints_on_stderr
+from mcptrio.plugins.tokens import tokens_by_tool
+from mcptrio.server import Server
+
+__all__ = ["command"]
+
+_HEAD = ("NAME", "VERSION", "DISTRIBUTION", "STATE", "TOOLS", "TOKENS", "IMPORT", "CONTRIBUTES")
+
+
+@click.command("list")
+@plugin_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(chosen: Chosen, as_json: bool) -> None:
+    """List the plugins: version, distribution, what each contributes, state and fault."""
+    read = chosen.read()
+    log_to_stderr("error", "text")
+    with prints_on_stderr():
+        server = make_server(read, chosen.wanted(read), {})
+    listed = _listed(server)
+    if as_json:
+        click.echo(json.dumps(listed, indent=2))
+        return
+    for line in _table(listed):
+        click.echo(line)
+    tokens = sum(each["tokens"] for each in listed)
+    tools = sum(len(each["offers"].get("tools", ())) for each in listed)
+    if tools:
+        click.echo(f"\n{tools} tools, about {tokens} tokens in each conversation (estimate: bytes / 4)")
+    for each in listed:
+        told = [each["fault"]] if each["fault"] else []
+        told += each["warnings"]
+        told += [f"tool {name} is withheld: {reason}" for name, reason in each["withheld"].items()]
+        for index, line in enumerate(told):
+            click.echo(("\n" if index == 0 else "") + printable(f"{each['name']}: {line}"))
+
+
+def _listed(server: Server) -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = server.snapshot()["plugins"]
+    return [{**each, "tokens": sum(tokens_by_tool(server, each["name"]).values())} for each in listed]
+
+
+def _table(listed: list[dict[str, Any]]) -> list[str]:
+    rows: list[tuple[str, ...]] = [_HEAD]
+    for each in listed:
+        offers = ", ".join(f"{len(names)} {kind}" for kind, names in each["offers"].items())
+        seconds = each["import_seconds"]
+        tools = len(each["offers"].get("tools", ()))
+        rows.append(
+            (
+                each["name"],
+                each["version"] or "-",
+                each["distribution"] or "-",
+                f"{each['state']}, isolated" if each["isolated"] else each["state"],
+                str(tools) if tools else "-",
+                str(each["tokens"]) if tools else "-",
+                f"{seconds * 1000:.0f} ms" if seconds is not None else "-",
+                offers or "-",
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
+    return [
+        printable("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+        for row in rows
+    ]

@@ -1,0 +1,149 @@
+"""``mcptrio plugins show``: everything there is to know of one plugin.
+
+The one rule: no secret is shown; see :mod:`mcptrio.plugins.shown_settings`.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+import click
+from attrs import asdict, evolve
+
+from mcptrio.client.printable import printable
+from mcptrio.commands.log_output import log_to_stderr
+from mcptrio.commands.plugin_server import Chosen, make_server, plugin_names, plugin_options, prints_on_stderr
+from mcptrio.config import Config
+from mcptrio.errors import PluginError
+from mcptrio.plugins.finding import check_offered
+from mcptrio.plugins.plugin import Plugin, State
+from mcptrio.plugins.shown_settings import shown_settings
+from mcptrio.plugins.tokens import estimated_tokens
+from mcptrio.server import Server
+
+__all__ = ["command"]
+
+_HINTS = ("read_only", "destructive", "idempotent", "open_world")
+
+
+@click.command("show")
+@plugin_options
+@click.option("--traceback", "with_traceback", is_flag=True, help="Show where in the code it failed.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.argument("name", metavar="NAME", shell_complete=plugin_names)
+def command(chosen: Chosen, name: str, with_traceback: bool, as_json: bool) -> None:
+    """Show everything about a plugin: settings and where they come from, tools, hooks, faults. NAME may be FILE.py."""
+    if not (chosen.plugins or chosen.only):
+        # Only this one is imported, and also if it is disabled: somebody wants to know.
+        chosen = evolve(chosen, plugins=(name,))
+    read = chosen.read()
+    log_to_stderr("critical", "text")
+    with prints_on_stderr():
+        # What runs in a process of its own shows what it has only when it is opened.
+        server = make_server(read, chosen.wanted(read), {"no_isolation": True})
+    name = name.removesuffix(".py").replace("\\", "/").rpartition("/")[2] if name.endswith(".py") else name
+    check_offered([name], server.plugins.plugins)
+    plugin = server.plugins.plugins[name]
+    told = _told(server, plugin, read)
+    if with_traceback and plugin.error is not None:
+        told["traceback"] = "".join(traceback.format_exception(plugin.error))
+    if as_json:
+        click.echo(json.dumps(told, indent=2))
+        return
+    for line in _lines(told):
+        click.echo(line)
+
+
+def _told(server: Server, plugin: Plugin, read: Config) -> dict[str, Any]:
+    cls, table = _class_of(server, plugin), read.plugins.get(plugin.name, {})
+    tools = [each.tool for each in server.tools.registry if each.owner == plugin.name]
+    resources = (server.resources.registry, server.resources.templates)
+    return {
+        **plugin.snapshot(),
+        "isolated": plugin.policy.isolate,
+        "settings": [asdict(each) for each in shown_settings(plugin, cls, table, read.where)],
+        "tools": [
+            {
+                "name": tool.name,
+                "title": tool.title,
+                "description": tool.description,
+                "hints": {
+                    hint: value
+                    for hint in _HINTS
+                    if (value := getattr(tool.annotations, f"{hint}_hint", None)) is not None
+                },
+                "tokens": estimated_tokens(tool),
+            }
+            for tool in tools
+        ],
+        "resources": {
+            each.key: each.listed.description
+            for registry in resources
+            for each in registry
+            if each.owner == plugin.name
+        },
+        "prompts": {each.key: each.prompt.description for each in server.prompts.registry if each.owner == plugin.name},
+        "hooks": server.plugins.hooks_of(plugin),
+    }
+
+
+def _class_of(server: Server, plugin: Plugin) -> type[Any] | None:
+    if plugin.object is None or plugin.state is State.DISABLED:
+        return None
+    before = (plugin.state, plugin.fault, plugin.error)
+    try:
+        classes = server.plugins.call(plugin, "configuration")
+    except PluginError:
+        plugin.state, plugin.fault, plugin.error = before
+        return None
+    return classes[0] if classes and isinstance(classes[0], type) else None
+
+
+def _lines(told: dict[str, Any]) -> Iterator[str]:
+    yield printable(told["name"])
+    seconds = told["import_seconds"]
+    for what, said in (
+        ("version", told["version"]),
+        ("distribution", told["distribution"]),
+        ("state", told["state"]),
+        ("import", f"{seconds * 1000:.0f} ms" if seconds is not None else None),
+        ("hooks", ", ".join(told["hooks"])),
+        ("fault", told["fault"]),
+    ):
+        if said:
+            yield printable(f"  {what + ':':<14}{said}")
+    for warning in told["warnings"]:
+        yield printable(f"  {'warning:':<14}{warning}")
+    if "traceback" in told:
+        yield ""
+        yield from (printable(line) for line in told["traceback"].rstrip("\n").split("\n"))
+    if told["settings"]:
+        yield "\nsettings"
+        width = max(len(each["name"]) for each in told["settings"])
+        for each in told["settings"]:
+            yield printable(f"  {each['name'].ljust(width)}  {each['value']}  [{each['origin']}]")
+    if told["tools"]:
+        tokens = sum(each["tokens"] for each in told["tools"])
+        yield f"\ntools: {len(told['tools'])}, about {tokens} tokens (estimate: bytes / 4)"
+        for tool in told["tools"]:
+            hints = [hint if value else f"not {hint}" for hint, value in tool["hints"].items()]
+            about = ", ".join([*(hint.replace("_", " ") for hint in hints), f"about {tool['tokens']} tokens"])
+            yield printable(f"  {tool['name']} ({about})")
+            yield from (printable(f"    {line}") for line in (tool["description"] or "no description").splitlines())
+    if told["withheld"]:
+        yield "\nwithheld"
+        yield from (printable(f"  {name}: {reason}") for name, reason in told["withheld"].items())
+    for kind in ("resources", "prompts"):
+        if told[kind]:
+            yield f"\n{kind}"
+            for name, description in told[kind].items():
+                first = (description or "no description").partition("\n")[0]
+                yield printable(f"  {name}: {first}")
+    others = {kind: names for kind, names in told["offers"].items() if kind not in ("tools", "resources", "prompts")}
+    if others:
+        yield ""
+    for kind, names in others.items():
+        yield printable(f"{kind}: {', '.join(names)}")

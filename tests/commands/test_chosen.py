@@ -1,0 +1,249 @@
+"""Which plugins and tools are served: profiles of the file, ``only``, policies by option; and a shell's completion."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcptrio.config_file import load_config
+from mcptrio.errors import ConfigError
+from tests.distributions import install, one_tool
+from tests.processes import environment, run
+
+__all__: list[str] = []
+
+TOOLS = '''
+from mcptrio import tool
+
+@tool(read_only=True)
+async def look() -> str:
+    """Look."""
+    return ""
+
+@tool
+async def push() -> str:
+    """Push."""
+    return ""
+
+@tool
+async def pull() -> str:
+    """Pull."""
+    return ""
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "own.py").write_text(TOOLS)
+    (tmp_path / "broken.py").write_text("raise RuntimeError('no such luck')\n")
+    return tmp_path
+
+
+def listed(folder: Path, *args: str) -> dict[str, Any]:
+    """The plugins that are not disabled."""
+    ended = run("plugins", "--json", *args, cwd=folder)
+    assert ended.returncode == 0, ended.stderr
+    return {each["name"]: each for each in json.loads(ended.stdout) if each["state"] != "disabled"}
+
+
+# Policies
+
+
+def test_policies_by_option_beside_those_of_the_file(folder: Path) -> None:
+    (folder / "mcptrio.toml").write_text("[server]\nenable = ['own.py']\nexclude = ['pull']\ninclude = ['l*']\n")
+
+    assert listed(folder)["own"]["offers"]["tools"] == ["look"]
+    own = listed(folder, "--include=p*", "--include=look", "--exclude=lo*")["own"]
+    assert own["offers"]["tools"] == ["push"]
+    assert own["withheld"] == {"look": "it is excluded", "pull": "it is excluded"}
+
+
+# Only
+
+
+def test_only_is_an_error_where_one_fails(folder: Path) -> None:
+    option = run("serve", "--stdio", "--only=broken.py", cwd=folder)
+    (folder / "mcptrio.toml").write_text("[server]\nonly = ['own.py', 'broken.py']\n")
+    of_file = run("serve", "--stdio", cwd=folder)
+
+    for ended in (option, of_file):
+        assert (ended.returncode, ended.stdout) == (1, "")
+        assert "plugin broken: import failed: RuntimeError: no such luck" in ended.stderr
+    assert list(listed(folder, "--plugin=own.py")) == ["own"]
+    assert listed(folder, "--plugin=broken.py")["broken"]["state"] == "quarantined"
+    assert list(listed(folder, "--only=own.py")) == ["own"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[server]\nonly = ['nots']\n", "mcptrio.toml:2: server.only: no plugin 'nots' is installed"),
+        ("[server]\nonly = ['gone.py']\n", "mcptrio.toml:2: server.only: no such file: "),
+        ("[server]\nenable = []\nonly = []\n", "mcptrio.toml:3: server.only: expected this or enable, got both"),
+        (
+            "[server]\ndisable = ['fs']\nonly = ['fs']\n",
+            "mcptrio.toml:3: server.only: expected plugins that are not in disable, got fs",
+        ),
+    ],
+)
+def test_what_only_may_not_be(folder: Path, text: str, said: str) -> None:
+    (folder / "mcptrio.toml").write_text(text)
+    ended = run("plugins", cwd=folder)
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert f"mcptrio: {said}" in ended.stderr
+
+
+def test_plugin_and_only_do_not_go_together(folder: Path) -> None:
+    ended = run("plugins", "--plugin=own.py", "--only=own.py", cwd=folder)
+
+    assert ended.returncode == 2
+    assert "expected --plugin or --only, got both" in ended.stderr
+
+
+# Profiles
+
+PROFILES = """\
+[server]
+name = "all"
+enable = ["own.py"]
+timeouts = { request = 600, idle = 60 }
+
+[plugins.own]
+exclude = ["push"]
+colour = { "$env" = "COLOUR", default = "blue" }
+shape = { edge = 1, side = 2 }
+
+[profiles.review.server]
+name = "review"
+read_only = true
+timeouts = { idle = 5 }
+
+[profiles.review.plugins.own]
+exclude = []
+colour = { "$file" = "colour" }
+shape = { side = 3 }
+
+[profiles.bare.server]
+only = ["own.py"]
+"""
+
+
+def loaded(folder: Path, text: str, profile: str | None) -> Any:
+    path = folder / "mcptrio.toml"
+    path.write_text(text)
+    return load_config(path, profile)
+
+
+def test_a_profile_is_merged_over_the_rest(tmp_path: Path) -> None:
+    without, review, bare = (loaded(tmp_path, PROFILES, name) for name in (None, "review", "bare"))
+
+    assert (without.name, without.read_only, without.timeouts) == ("all", False, {"request": 600, "idle": 60})
+    assert (review.name, review.read_only, review.timeouts) == ("review", True, {"request": 600, "idle": 5})
+    assert review.plugins["own"] == {"exclude": [], "colour": {"$file": "colour"}, "shape": {"edge": 1, "side": 3}}
+    assert (review.enable, review.only) == (("own.py",), None)
+    assert (bare.enable, bare.only) == (None, ("own.py",))
+
+
+def test_what_is_wrong_is_said_where_the_profile_says_it(tmp_path: Path) -> None:
+    review = loaded(tmp_path, PROFILES, "review")
+    file = tmp_path / "mcptrio.toml"
+
+    assert str(review.error(("plugins", "own", "shape", "side"), "x")).startswith(f"{file}:19: profiles.review.plugins")
+    assert str(review.error(("plugins", "own", "shape", "edge"), "x")).startswith(f"{file}:9: plugins.own.shape.edge")
+    assert review.where(("server", "name")) == f"{file}:12"
+    assert review.where(("server", "enable")) == f"{file}:3"
+
+
+@pytest.mark.parametrize(
+    ("text", "profile", "said"),
+    [
+        (PROFILES, "revue", ": there is no profile 'revue'; did you mean review?"),
+        ("", "x", ": there is no profile 'x'; there are: none"),
+        ("profiles = 1", None, ":1: profiles: expected a table, got 1"),
+        ("[profiles]\nx = 1", None, ":2: profiles.x: expected a table, got 1"),
+        ("[profiles.x.server]\nnam = 'x'", None, ":2: profiles.x.server.nam: expected one of name"),
+        (
+            "[profiles.x.http]\nport = 'x'",
+            None,
+            ":2: profiles.x.http.port: expected an integer from 0 to 65535, got 'x'",
+        ),
+        (
+            "[profiles.x.profiles.y]",
+            None,
+            ":1: profiles.x.profiles: expected one of server, http, stream, plugins, got",
+        ),
+    ],
+)
+def test_profiles_that_are_wrong(tmp_path: Path, text: str, profile: str | None, said: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        loaded(tmp_path, text, profile)
+    assert str(refused.value).startswith(f"{tmp_path / 'mcptrio.toml'}{said}")
+
+
+def test_a_profile_on_the_command_line_and_in_the_environment(folder: Path) -> None:
+    (folder / "mcptrio.toml").write_text(PROFILES)
+    (folder / "colour").write_text("red")
+
+    assert listed(folder)["own"]["offers"]["tools"] == ["look", "pull"]
+    assert listed(folder, "--profile=review")["own"]["offers"]["tools"] == ["look"]
+    ended = run("serve", "--stdio", cwd=folder, MCPTRIO_SERVE_PROFILE="revue")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "there is no profile 'revue'; did you mean review?" in ended.stderr
+
+
+def test_the_profile_of_the_page_is_a_valid_one(tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "deployment.md").read_text("utf-8")
+    [text] = re.findall(r"```ini\n(\[server\].*?)```", page, re.DOTALL)
+    review = loaded(tmp_path, text, "review")
+
+    assert (review.read_only, review.enable, review.http) == (True, ("fs", "git"), {"port": 9001})
+    assert review.plugins == {"fs": {"folders": ["/srv/checkouts"]}}
+
+
+def test_a_profile_without_a_file(tmp_path: Path) -> None:
+    ended = run("plugins", "--profile=x", cwd=tmp_path)
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "--profile: there is no mcptrio.toml that could have a profile 'x'" in ended.stderr
+
+
+# Completion
+
+
+def suggested(folder: Path, *words: str, site: str = "") -> list[str]:
+    """What bash is told for the last of these words."""
+    ended = run(
+        cwd=folder,
+        COMP_WORDS=" ".join(words),
+        COMP_CWORD=str(len(words) - 1),
+        _MCPTRIO_COMPLETE="bash_complete",
+        PYTHONPATH=site,
+    )
+    return [line.partition(",")[2] for line in ended.stdout.splitlines()]
+
+
+def test_commands_subcommands_and_plugins_complete(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    install(site, "chosen-tea", modules={"chosen_tea": one_tool("tea")}, tea="chosen_tea", teapot="chosen_tea")
+
+    assert suggested(tmp_path, "mcptrio", "pl") == ["plugins"]
+    assert {"list", "show", "doctor"} <= set(suggested(tmp_path, "mcptrio", "plugins", ""))
+    assert suggested(tmp_path, "mcptrio", "plugins", "show", "te", site=str(site)) == ["tea", "teapot"]
+    assert suggested(tmp_path, "mcptrio", "call", "--plugin", "teap", site=str(site)) == ["teapot"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_is_one_of_that_shell(tmp_path: Path, shell: str) -> None:
+    ended = run("completion", shell, cwd=tmp_path)
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert f"_MCPTRIO_COMPLETE={shell}_complete" in ended.stdout
+    if (program := shutil.which(shell)) is not None:
+        subprocess.run([program, "-n"], input=ended.stdout, text=True, check=True, timeout=20, env=environment())

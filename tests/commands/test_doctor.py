@@ -1,0 +1,148 @@
+"""``mcptrio plugins doctor``: whatever a plugin does when it is imported, it is a finding, and costs nobody else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.distributions import install, one_tool
+from tests.processes import run
+
+__all__: list[str] = []
+
+EXITS = "import os\nos.write(2, b'going\\n')\nos._exit(3)\n"
+HANGS = "import subprocess, sys, time\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+HANGS += "print('waiting', flush=True)\ntime.sleep(600)\n"
+CRASHES = "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n"
+RAISES = "raise SystemExit(5)\n"
+SETTINGS = """
+from attrs import frozen
+from mcptrio import hookimpl
+
+@frozen(kw_only=True)
+class Config:
+    size: int = 3
+
+@hookimpl
+def configuration():
+    return Config
+"""
+ODD = """
+from typing import Any
+from mcptrio import hookimpl, tool
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "a": {"type": ["string", "null"]},
+        "b": {"type": "number", "exclusiveMinimum": 0, "description": "b."},
+        "c": {"type": "string"},
+        "type": {"type": "array", "items": {"type": "integer", "exclusiveMaximum": 3}, "description": "d."},
+        "exclusiveMinimum": {"const": {"type": ["string"]}, "description": "e."},
+    },
+}
+
+@tool(input_schema=SCHEMA)
+async def odd(arguments: dict[str, Any]) -> None:
+    pass
+
+@hookimpl
+def prefix():
+    return "odd"
+
+@hookimpl
+def doctor(config):
+    yield "the well is dry"
+    yield f"the size is {config.get('size')}"
+"""
+ILL = """
+from mcptrio import hookimpl
+
+class Ill:
+    @hookimpl
+    def doctor(self):
+        return [3]
+
+@hookimpl
+def register_objects(register):
+    register(Ill())
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("site")
+    for name, source in {
+        "exits": EXITS,
+        "hangs": HANGS,
+        "crashes": CRASHES,
+        "raises": RAISES,
+        "settings": SETTINGS,
+        "odd": ODD,
+        "ill": ILL,
+        "well": one_tool("fine"),
+    }.items():
+        install(folder, f"doc-{name}", modules={f"doc_{name}": source}, **{name: f"doc_{name}"})
+    info = folder / "doc_well-1.0.dist-info" / "METADATA"
+    info.write_text(info.read_text() + "Requires-External: no-such-program (>=1)\nRequires-External: sh\n")
+    return str(folder)
+
+
+def examined(folder: Path, site: str, *names: str, code: int = 1) -> dict[str, Any]:
+    """What is found, by plugin; ``""`` for all of them together."""
+    args = [f"--plugin={name}" for name in names]
+    ended = run("plugins", "doctor", "--json", "--timeout=5", *args, cwd=folder, PYTHONPATH=site)
+    assert ended.returncode == code, ended.stderr
+    told = json.loads(ended.stdout)
+    return {each["name"]: each for each in told["plugins"]} | {"": told["together"]}
+
+
+def test_whatever_an_import_does_the_others_are_looked_at(tmp_path: Path, site: str) -> None:
+    found = examined(tmp_path, site, "exits", "crashes", "raises", "well")
+
+    assert found["exits"]["problems"] == ["importing it ended the process, with exit code 3"]
+    assert found["exits"]["warnings"] == ["it said last: going"]
+    assert found["crashes"]["problems"] == ["importing it ended the process: SIGSEGV"]
+    assert found["raises"]["problems"] == ["import failed: SystemExit: 5"]
+    assert found["well"]["problems"] == []
+    assert found["well"]["offers"] == {"tools": ["well_fine"]}
+    assert found["well"]["warnings"] == ["it needs no-such-program, and there is no such program in PATH"]
+
+
+def test_what_hangs_is_ended_with_all_that_it_has_started(tmp_path: Path, site: str) -> None:
+    ended = run("plugins", "doctor", "--timeout=1.5", "--plugin=hangs", cwd=tmp_path, PYTHONPATH=site)
+
+    assert ended.returncode == 1
+    assert "  broken: importing it did not end within 1.5 s" in ended.stdout
+    assert "  warning: it said last: waiting" in ended.stdout
+
+
+def test_settings_schemas_names_that_two_have_and_the_plugins_own_doctor(tmp_path: Path, site: str) -> None:
+    (tmp_path / "mcptrio.toml").write_text("[plugins.settings]\nsise = 2\n[plugins.odd]\nsize = 4\n[plugins.gone]\n")
+    (tmp_path / "twin.py").write_text(one_tool("odd"))
+    found = examined(tmp_path, site, "settings", "odd", "ill", "twin.py")
+
+    assert found["settings"]["problems"] == [
+        "mcptrio.toml:2: plugins.settings.sise: there is no setting sise; did you mean size?"
+    ]
+    assert found["odd"]["problems"] == ["the well is dry", "the size is 4"]
+    assert found["odd"]["warnings"] == [
+        "tool odd has no description: a model has to guess what it does",
+        "tool odd: without a description: a, c",
+        "tool odd: its input schema has a list of types, which some models' APIs refuse",
+        "tool odd: its input schema has exclusiveMinimum, which some models' APIs refuse",
+        "tool odd: its input schema has exclusiveMaximum, which some models' APIs refuse",
+    ]
+    assert found["ill"]["problems"] == ["doctor failed: expected sentences, got int"]
+    assert found[""]["problems"] == ["tool odd is offered by odd and twin; twin would be in quarantine"]
+    assert found[""]["warnings"] == ["mcptrio.toml:5: plugins.gone: no such plugin is installed"]
+
+
+def test_a_plugin_that_is_not_there_is_wrong_use(tmp_path: Path) -> None:
+    ended = run("plugins", "doctor", "--plugin=everythin", cwd=tmp_path)
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "no plugin 'everythin' is installed; did you mean everything?" in ended.stderr

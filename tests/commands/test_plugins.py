@@ -1,0 +1,263 @@
+"""``mcptrio plugins``: what is shown of plugins, and what of them never is; switching them on and off."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from mcptrio.cli import cli
+from tests.distributions import install, one_tool
+from tests.processes import run
+
+__all__: list[str] = []
+
+ROOT = Path(__file__).resolve().parents[2]
+
+KEEPER = '''
+from collections.abc import Mapping
+from pathlib import Path
+from attrs import field, frozen
+from mcptrio import Secret, hookimpl, prompt, resource, tool
+
+@frozen(kw_only=True)
+class Remote:
+    url: str = "https://example.com"
+    token: Secret | None = None
+
+@frozen(kw_only=True)
+class Config:
+    folder: Path = Path("here")
+    size: int = 3
+    label: str = "plain"
+    token: Secret | None = None
+    marked: str = field(default="", metadata={"secret": True})
+    referred: str = ""
+    remotes: Mapping[str, Remote] = field(factory=dict)
+
+@hookimpl
+def configuration():
+    return Config
+
+@hookimpl
+def register_redactions(register):
+    register(lambda text: text)
+
+@tool(read_only=True, open_world=False)
+async def look(what: str) -> str:
+    """Look at something.
+
+    Args:
+        what: at what.
+    """
+    return what
+
+@tool(destructive=True)
+async def drop_every_single_thing_that_was_ever_kept(what: str) -> str:
+    """Drop it."""
+    return what
+
+@resource("kept://{name}")
+async def kept(name: str) -> str:
+    """One thing."""
+    return name
+
+@prompt
+async def tidy() -> str:
+    """Ask for order."""
+    return "tidy up"
+'''
+BROKEN = "def reach():\n    raise RuntimeError('no such luck')\n\nreach()\n"
+CONFIG = """\
+# ours
+[server]
+enable = ["keeper", "broken"]  # for now
+
+[plugins.keeper]
+folder = "there"
+token = "hidden-1"
+marked = "hidden-2"
+referred = { "$env" = "KEEPER_REFERRED" }
+timeout = 7
+
+[plugins.keeper.remotes.main]
+token = "hidden-4"
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("site")
+    install(folder, "cmd-keeper", "1.2", modules={"cmd_keeper": KEEPER}, keeper="cmd_keeper")
+    install(folder, "cmd-broken", modules={"cmd_broken": BROKEN}, broken="cmd_broken")
+    install(folder, "cmd-plain", modules={"cmd_plain": one_tool("plain")}, plain="cmd_plain")
+    return str(folder)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "mcptrio.toml").write_text(CONFIG)
+    return tmp_path
+
+
+def test_the_list_tells_cost_warnings_and_what_is_withheld(folder: Path, site: str) -> None:
+    ended = run("plugins", "--read-only", cwd=folder, PYTHONPATH=site, KEEPER_REFERRED="hidden-3")
+    head, *_ = table = ended.stdout.partition("\n\n")[0].splitlines()
+    row = next(re.split(r"  +", line) for line in table if line.startswith("keeper"))
+
+    assert ended.returncode == 0
+    assert head.split() == ["NAME", "VERSION", "DISTRIBUTION", "STATE", "TOOLS", "TOKENS", "IMPORT", "CONTRIBUTES"]
+    assert row[:5] == ["keeper", "1.2", "cmd-keeper", "loaded", "1"]
+    assert 20 < int(row[5]) < 200
+    assert re.fullmatch(r"\d+ ms", row[6])
+    long = "keeper_drop_every_single_thing_that_was_ever_kept"
+    assert f"keeper: tool {long} has 49 characters: some hosts cut what is over 40" in ended.stdout
+    assert f"keeper: tool {long} is withheld: it is not marked read-only" in ended.stdout
+    assert "broken: import failed: RuntimeError: no such luck" in ended.stdout
+
+
+def test_list_is_what_is_meant_where_nothing_is_said(folder: Path, site: str) -> None:
+    env = {"PYTHONPATH": site, "KEEPER_REFERRED": "x", "MCPTRIO_PLUGINS_CONFIG": "mcptrio.toml"}
+    one, other = (
+        json.loads(run(*args, cwd=folder, **env).stdout)
+        for args in [("plugins", "--json"), ("plugins", "list", "--json")]
+    )
+
+    for each in (*one, *other):
+        each.pop("import_seconds")
+    assert one == other
+    assert [each["name"] for each in one if each["state"] == "loaded"] == ["keeper"]
+
+
+def test_show_tells_where_each_setting_is_from_and_no_secret(folder: Path, site: str) -> None:
+    env = {"PYTHONPATH": site, "KEEPER_REFERRED": "hidden-3", "MCPTRIO_KEEPER_SIZE": "5"}
+    told = json.loads((shown := run("plugins", "show", "keeper", "--json", cwd=folder, **env)).stdout)
+    text = run("plugins", "show", "keeper", cwd=folder, **env)
+    settings = {each["name"]: (each["value"], each["origin"]) for each in told["settings"]}
+
+    assert "hidden-" not in shown.stdout + shown.stderr + text.stdout + text.stderr
+    assert settings == {
+        "folder": ('"there"', "mcptrio.toml:6"),
+        "size": ("5", "MCPTRIO_KEEPER_SIZE"),
+        "label": ('"plain"', "default"),
+        "token": ("(not shown)", "mcptrio.toml:7"),
+        "marked": ("(not shown)", "mcptrio.toml:8"),
+        "referred": ("(not shown)", "mcptrio.toml:9"),
+        "remotes": ('{"main":{"url":"https://example.com","token":"(not shown)"}}', "mcptrio.toml:12"),
+        "timeout": ("7.0", "mcptrio.toml:10"),
+    }
+    assert told["hooks"] == ["configuration", "register_redactions"]
+    assert told["tools"][0]["hints"] == {"read_only": True, "open_world": False}
+    assert (told["resources"], told["prompts"]) == ({"kept://{name}": "One thing."}, {"tidy": "Ask for order."})
+    for line in (
+        "  distribution: cmd-keeper",
+        "  hooks:        configuration, register_redactions",
+        '  folder    "there"  [mcptrio.toml:6]',
+        "    Look at something.",
+        "  kept://{name}: One thing.",
+        "  tidy: Ask for order.",
+    ):
+        assert line in text.stdout.splitlines()
+    assert re.search(r"^  keeper_look \(read only, not open world, about \d+ tokens\)$", text.stdout, re.MULTILINE)
+
+
+def test_show_of_one_whose_settings_do_not_fit_shows_no_secret_either(folder: Path, site: str) -> None:
+    (folder / "mcptrio.toml").write_text("[plugins.keeper]\nsize = 'x'\ntoken = 'hidden-1'\ntokne = 'hidden-2'\n")
+    ended = run("plugins", "show", "keeper", cwd=folder, PYTHONPATH=site)
+
+    assert "plugins.keeper.tokne: there is no setting tokne; did you mean token?" in ended.stdout
+    assert '  size   "x"  [mcptrio.toml:2]' in ended.stdout
+    assert "  tokne  (not shown)  [mcptrio.toml:4]" in ended.stdout
+    assert "hidden-" not in ended.stdout + ended.stderr
+
+
+def test_show_has_the_fault_and_where_it_was(folder: Path, site: str) -> None:
+    without, with_ = (
+        run("plugins", "show", "broken", *more, cwd=folder, PYTHONPATH=site).stdout for more in ([], ["--traceback"])
+    )
+
+    assert "  state:        quarantined" in without
+    assert "  fault:        import failed: RuntimeError: no such luck" in without
+    assert "in reach" not in without
+    assert re.search(r"cmd_broken\.py\", line 2, in reach", with_)
+
+
+def test_show_of_a_disabled_plugin_and_of_none(folder: Path, site: str) -> None:
+    plain = run("plugins", "show", "plain", cwd=folder, PYTHONPATH=site)
+    none = run("plugins", "show", "plaim", cwd=folder, PYTHONPATH=site)
+
+    assert "  plain (about 26 tokens)" in plain.stdout
+    assert (none.returncode, none.stdout) == (2, "")
+    assert "no plugin 'plaim' is installed; did you mean plain?" in none.stderr
+
+
+# Switching
+
+
+def test_disable_and_enable_edit_the_lists_and_nothing_else(folder: Path, site: str) -> None:
+    file = folder / "mcptrio.toml"
+    file.chmod(0o640)
+    said = run("plugins", "disable", "broken", cwd=folder, PYTHONPATH=site)
+    assert said.stdout == "broken is disabled: taken off server.enable in mcptrio.toml\n"
+    assert file.read_text() == CONFIG.replace('"keeper", "broken"', '"keeper"')
+    again = run("plugins", "disable", "broken", cwd=folder, PYTHONPATH=site)
+    assert (again.returncode, again.stdout) == (0, "broken is disabled already\n")
+
+    said = run("plugins", "enable", "broken", cwd=folder, PYTHONPATH=site)
+    assert said.stdout == "broken is enabled: added to server.enable in mcptrio.toml\n"
+    assert file.read_text() == CONFIG
+    assert file.stat().st_mode & 0o777 == 0o640
+
+
+def test_disable_without_a_file_makes_one(tmp_path: Path, site: str) -> None:
+    said = run("plugins", "disable", "plain", cwd=tmp_path, PYTHONPATH=site)
+
+    assert said.stdout == "plain is disabled: added to server.disable in mcptrio.toml, which is new\n"
+    assert (tmp_path / "mcptrio.toml").read_text() == '[server]\ndisable = ["plain"]\n'
+    listed = json.loads(run("plugins", "--json", "--no-plugin=broken", cwd=tmp_path, PYTHONPATH=site).stdout)
+    assert [each["state"] for each in listed if each["name"] in ("keeper", "plain")] == ["loaded", "disabled"]
+
+
+@pytest.mark.parametrize(
+    ("args", "text", "said"),
+    [
+        (("disable", "plaim"), "", "no plugin 'plaim' is installed; did you mean plain?"),
+        (("enable", "gone.py"), "[server]\nenable = []\n", "no such file: gone.py"),
+        (("disable", "own.py"), "", "own.py: a file is served only where it is named"),
+        (
+            ("disable", "plain"),
+            "server = { name = 'x' }\n",
+            "mcptrio.toml: cannot be edited: server.disable is written",
+        ),
+        (("disable", "plain"), "[server]\nnam = 'x'\n", "mcptrio.toml:2: server.nam: expected one of"),
+    ],
+)
+def test_what_cannot_be_switched_changes_nothing(
+    tmp_path: Path, site: str, args: tuple[str, ...], text: str, said: str
+) -> None:
+    (tmp_path / "mcptrio.toml").write_text(text)
+    ended = run("plugins", *args, cwd=tmp_path, PYTHONPATH=site)
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert said in ended.stderr
+    assert (tmp_path / "mcptrio.toml").read_text() == text
+
+
+def test_every_option_of_every_subcommand_is_documented() -> None:
+    group = cli.commands["plugins"]
+    assert isinstance(group, click.Group)
+    pages = "".join((ROOT / "docs" / page).read_text("utf-8") for page in ("commands.md", "deployment.md"))
+    missing = [
+        f"{name} {option}"
+        for name, command in group.commands.items()
+        for parameter in command.params
+        if isinstance(parameter, click.Option)
+        for option in parameter.opts
+        if f"`{option}" not in pages
+    ]
+
+    assert missing == []
+    assert set(group.commands) == {"list", "show", "enable", "disable", "install", "uninstall", "doctor"}
