@@ -17,6 +17,7 @@ import trio
 
 from mcptrio.capabilities.context import Context
 from mcptrio.capabilities.schemas import Arguments
+from mcptrio.runtime.nesting import well_nested
 
 __all__ = ["Function"]
 
@@ -53,7 +54,7 @@ class Function:
         if self.context is not None:
             values[self.context] = context
         if self._is_async:
-            return await self.function(**values)
+            return await well_nested(self.function, values)
         if self._is_async_stream:
             return await _collect(self.function(**values))
         work = functools.partial(_drain if self._is_stream else _call, self.function, values)

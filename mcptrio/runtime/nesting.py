@@ -1,0 +1,64 @@
+"""Whoever leaves a nursery or a cancel scope open that they entered by hand, and goes on.
+
+Used around every async function of an author. Trio's state belongs to the task, and tasks serve one request after
+another: what one function leaves open would cancel the next ones at its deadline, and end the server with itself.
+The one rule: after a function has returned, its task stands where it stood before.
+
+Source: Trio 0.31 to 0.35, ``trio._core._run``, "Cancel scope misnesting", whose own recovery ends the nursery around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+import trio
+
+__all__ = ["well_nested"]
+
+T = TypeVar("T")
+
+_GOODBYE: Final = 1.0
+"""Seconds for tasks that were left behind to end, once they are cancelled."""
+_LOOK: Final = 0.001
+"""Seconds between two looks at whether they have."""
+
+
+async def well_nested(work: Callable[..., Awaitable[T]], values: dict[str, Any]) -> T:
+    """Call a function, and close what it has left open.
+
+    Raises:
+        RuntimeError: it has left something open; its tasks are cancelled, and the error says what it was.
+    """
+    task = trio.lowlevel.current_task()
+    status, nurseries = task._cancel_status, len(task.child_nurseries)
+    returned = False
+    try:
+        result = await work(**values)
+        returned = True
+    finally:
+        what = None
+        if task._cancel_status is not status or len(task.child_nurseries) != nurseries:
+            what = await _close(task, status, nurseries)
+        if returned and what is not None:
+            raise RuntimeError(f"it has left {what} open that it had entered by hand: use `with` or `async with`")
+    return result
+
+
+async def _close(task: trio.lowlevel.Task, status: Any, nurseries: int) -> str:
+    """Close what is open, and say what that was."""
+    left = task.child_nurseries[nurseries:]
+    for nursery in left:
+        nursery.cancel_scope.cancel()
+    with trio.move_on_after(_GOODBYE, shield=True):
+        while any(nursery.child_tasks for nursery in left):  # noqa: ASYNC110 - there is no event for it
+            await trio.sleep(_LOOK)
+    for nursery in left:
+        task._child_nurseries.remove(nursery)
+    inner = task._cancel_status
+    task._activate_cancel_status(status)
+    while inner is not None and inner is not status:
+        outer = inner.parent
+        inner.close()
+        inner = outer
+    return "a nursery" if left else "a cancel scope"
