@@ -81,7 +81,7 @@ def decode(data: bytes | bytearray | memoryview, limits: Limits = DEFAULT) -> In
         return Malformed(ErrorResponse(None, _PARSE_ERROR, f"not JSON: {error}"))
     # Two cheap tests come first: a level takes two bytes at least, and an opening bracket.
     if size > 2 * limits.depth and _brackets(data) > limits.depth and _is_deeper(value, limits.depth):
-        return _too_deep(limits)
+        return _too_deep(limits, value)
     if type(value) is list:
         return _decode_batch(value, limits)
     return _decode_object(value)
@@ -194,8 +194,14 @@ def _malformed(message: str, id: RequestId | None = None, *, answers: RequestId 
     return Malformed(ErrorResponse(id, _INVALID, message), answers)
 
 
-def _too_deep(limits: Limits) -> Malformed:
-    return _malformed(f"message nested more than {limits.depth} levels deep: the limit is {limits.depth}")
+def _too_deep(limits: Limits, value: Any = None) -> Malformed:
+    text = f"message nested more than {limits.depth} levels deep: the limit is {limits.depth}"
+    if type(value) is not dict:
+        return _malformed(text)
+    id = value.get("id")
+    is_answer = "method" not in value and ("result" in value or "error" in value)
+    known = id if is_answer and (type(id) is str or type(id) is int) else None
+    return _malformed(text, _readable_id(value), answers=known)
 
 
 def _brackets(data: bytes | bytearray | memoryview) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import trio
 
 from mcptrio.errors import ConnectionClosed
-from mcptrio.protocol.jsonrpc import DEFAULT, Limits, decode, encode
+from mcptrio.protocol.jsonrpc import CLIENT_DEFAULT, DEFAULT, Limits, decode, encode
 from mcptrio.protocol.messages import Incoming, Message
 
 __all__ = ["MemoryChannel", "memory_channel_pair"]
@@ -76,8 +76,15 @@ class MemoryChannel:
         await trio.lowlevel.checkpoint()
 
 
-def memory_channel_pair(limits: Limits = DEFAULT) -> tuple[MemoryChannel, MemoryChannel]:
-    """Two ends: what is sent on one is received on the other."""
+def memory_channel_pair(
+    limits: Limits = DEFAULT, *, client: Limits = CLIENT_DEFAULT
+) -> tuple[MemoryChannel, MemoryChannel]:
+    """Two ends, for a client and a server: what is sent on one is received on the other.
+
+    Args:
+        limits: of what the server's end, the second one, receives.
+        client: of what the client's end receives. More: results are larger than what is asked.
+    """
     to_second, from_first = trio.open_memory_channel[list[bytes]](_SENDS)
     to_first, from_second = trio.open_memory_channel[list[bytes]](_SENDS)
-    return MemoryChannel(to_second, from_second, limits=limits), MemoryChannel(to_first, from_first, limits=limits)
+    return MemoryChannel(to_second, from_second, limits=client), MemoryChannel(to_first, from_first, limits=limits)

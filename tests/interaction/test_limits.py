@@ -6,7 +6,7 @@ import pytest
 import trio
 from attrs import asdict, define, field
 
-from mcptrio import Limits, Overloaded, memory_channel_pair, tool
+from mcptrio import CallToolResult, Limits, Overloaded, RequestFailed, Server, connect, memory_channel_pair, tool
 from tests.interaction.applies import HANDSHAKE, only
 from tests.interaction.client import INFO, Call
 from tests.interaction.serving import Serve
@@ -106,3 +106,22 @@ def test_every_bound_has_a_default() -> None:
 
     assert len(bounds) >= 10
     assert all(value > 0 for value in bounds.values())
+
+
+async def test_result_that_is_nested_too_deeply_fails_its_call_alone() -> None:
+    class Deep:
+        @tool
+        async def nest(self, levels: int) -> CallToolResult:
+            value: dict[str, object] = {}
+            for _ in range(levels):
+                value = {"in": value}
+            return CallToolResult(content=(), structured_content=value)
+
+    async with Server(plugins=[Deep()]).open() as server, connect(server) as client:
+        with trio.fail_after(5):
+            # More than a server takes, and a client does.
+            result = await client.call_tool("nest", {"levels": 100})
+            assert "in" in str(result.structured_content)
+            with pytest.raises(RequestFailed, match="nested more than 128 levels deep"):
+                await client.call_tool("nest", {"levels": 200})
+            await client.call_tool("nest", {"levels": 1})
