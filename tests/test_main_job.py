@@ -40,7 +40,7 @@ async def main(where, path):
         transport = StdioServerParameters(command=where["command"], args=where["args"], env=where["env"])
     async with Client(transport, read_timeout_seconds=20) as client:
         tools = await client.list_tools()
-        read = await client.call_tool("read_text_file", {"path": path})
+        read = await client.call_tool("fs_read_text_file", {"path": path})
         print(json.dumps({
             "server": client.server_info.name,
             "tools": [tool.name for tool in tools.tools],
@@ -132,7 +132,7 @@ def test_a_client_reads_a_file_over_http(tree: Path, served: Served) -> None:
     seen = look(f"http://127.0.0.1:{served.port}/mcp", tree / "LICENSE")
 
     assert seen["server"] == "mcptrio"
-    assert {"read_text_file", "list_directory", "search_files"} <= set(seen["tools"])
+    assert {"fs_read_text_file", "fs_list_directory", "fs_search_files"} <= set(seen["tools"])
     assert not seen["error"]
     assert seen["text"] == (ROOT / "LICENSE").read_text()
 
@@ -151,7 +151,7 @@ def test_the_same_installation_serves_a_client_over_stdio(tree: Path, served: Se
     server["env"] = {name: value.replace("/path/to/folder", str(tree)) for name, value in server["env"].items()}
     seen = look(server, tree / "plugins" / "mcptrio-fs" / "pyproject.toml")
 
-    assert "read_text_file" in seen["tools"]
+    assert "fs_read_text_file" in seen["tools"]
     assert seen["text"] == (ROOT / "plugins" / "mcptrio-fs" / "pyproject.toml").read_text()
 
 

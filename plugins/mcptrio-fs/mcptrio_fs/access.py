@@ -14,7 +14,6 @@ from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
 import trio
-from attrs import define, field
 
 from mcptrio import Context, ToolError
 
@@ -42,14 +41,14 @@ _UNRESERVED = "/-._~!$&'()*+,;=:@"
 """What RFC 3986 lets stand in a path as it is."""
 
 
-@define
 class Access:
     """The file system as the configuration and one client's roots leave it."""
 
-    config: Config
-    _limiters: dict[str, trio.CapacityLimiter] = field(init=False, factory=dict)
-    _known_roots: dict[str, tuple[float, tuple[str, ...]]] = field(init=False, factory=dict)
-    _editing: dict[str, tuple[trio.Lock, int]] = field(init=False, factory=dict)
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self._limiters: dict[str, trio.CapacityLimiter] = {}
+        self._known_roots: dict[str, tuple[float, tuple[str, ...]]] = {}
+        self._editing: dict[str, tuple[trio.Lock, int]] = {}
 
     async def sandbox(self, ctx: Context) -> Sandbox:
         """The folders that this call may touch.
@@ -67,7 +66,7 @@ class Access:
                 if not narrowed.folders:
                     raise ToolError(
                         "no directory is allowed: the client's roots and the server's folders have nothing in common; "
-                        f"roots: {', '.join(roots[:10])}; folders: {', '.join(config.folders[:10])}"
+                        f"roots: {', '.join(roots[:10])}; folders: {', '.join(map(str, config.folders[:10]))}"
                     )
                 return narrowed
             if roots:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, TypedDict
 
-from attrs import frozen
 from msgspec import Meta
 from trio.from_thread import check_cancelled
 
@@ -37,11 +36,11 @@ class EditOperation(TypedDict):
     newText: Annotated[str, "Text to replace it with."]
 
 
-@frozen
 class Changes:
     """The changing tools over one file system."""
 
-    access: Access
+    def __init__(self, access: Access) -> None:
+        self.access = access
 
     @tool(title="Write File", read_only=False, idempotent=True, destructive=True, open_world=False, output_schema=TEXT)
     async def write_file(

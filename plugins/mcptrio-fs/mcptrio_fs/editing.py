@@ -16,7 +16,7 @@ import difflib
 import re
 from collections.abc import Iterator, Sequence
 
-from attrs import define, frozen
+from msgspec import Struct
 
 from mcptrio.errors import ToolError
 
@@ -38,16 +38,14 @@ _COMPARED = 400
 _SEPARATOR = re.compile(r"\r\n|\n")
 
 
-@frozen
-class Edit:
+class Edit(Struct, frozen=True):
     """Replace one piece of text by another."""
 
     old: str
     new: str
 
 
-@frozen(kw_only=True)
-class Edited:
+class Edited(Struct, kw_only=True, frozen=True):
     """What came out."""
 
     text: str
@@ -58,8 +56,7 @@ class Edited:
     """What the reader should know about the edits, such as a second place that matched too."""
 
 
-@define
-class _Line:
+class _Line(Struct):
     text: str
     separator: str
     """The line end; empty for what follows the last one."""

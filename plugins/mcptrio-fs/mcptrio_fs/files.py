@@ -19,7 +19,6 @@ from functools import partial
 from typing import Annotated, Literal
 from urllib.parse import quote, unquote_to_bytes
 
-from attrs import frozen
 from msgspec import Meta
 from trio.from_thread import check_cancelled
 
@@ -64,11 +63,11 @@ _Limit = Annotated[Annotated[int, Meta(ge=1, le=_LARGEST)] | None, "Return at mo
 _Exclude = Annotated[list[str], Meta(max_length=100, description="Glob patterns of what to leave out.")]
 
 
-@frozen
 class Files:
     """The reading tools over one file system."""
 
-    access: Access
+    def __init__(self, access: Access) -> None:
+        self.access = access
 
     @tool(title="Read File (Deprecated)", read_only=True, open_world=False, output_schema=TEXT)
     async def read_file(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import stat
 
-from attrs import frozen
+from msgspec import Struct
 
 from mcptrio.errors import ToolError
 
@@ -39,8 +39,7 @@ EVERY = 256
 """Entries between two looks at whether somebody still waits."""
 
 
-@frozen
-class Entry:
+class Entry(Struct, frozen=True):
     """One name in a directory."""
 
     name: str
@@ -50,8 +49,7 @@ class Entry:
     """Bytes; 0 unless sizes were asked for, and for directories."""
 
 
-@frozen(kw_only=True)
-class Listing:
+class Listing(Struct, kw_only=True, frozen=True):
     """A page of a directory."""
 
     entries: tuple[Entry, ...]

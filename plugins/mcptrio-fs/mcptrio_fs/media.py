@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import mimetypes
 import os
+from functools import cache
 
 __all__ = ["DIRECTORY", "SNIFFED", "is_text", "media_type"]
 
@@ -53,7 +54,6 @@ _BY_SIGNATURE = (
     (b"PK\x03\x04", "application/zip"),
     (b"\x1f\x8b\x08", "application/gzip"),
 )
-_BUILT_IN = mimetypes.MimeTypes(filenames=())
 
 
 def media_type(name: str, head: bytes) -> str:
@@ -66,7 +66,7 @@ def media_type(name: str, head: bytes) -> str:
     suffix = os.path.splitext(name)[1].lower()
     if suffix in _BY_SUFFIX:
         return _BY_SUFFIX[suffix]
-    guessed, encoding = _BUILT_IN.guess_type("file" + suffix)
+    guessed, encoding = _built_in().guess_type("file" + suffix)
     if guessed and not encoding:
         return guessed
     if is_text(head):
@@ -85,3 +85,9 @@ def is_text(data: bytes) -> bool:
     except UnicodeDecodeError as error:
         return error.reason == "unexpected end of data" and len(data) - error.start < 4
     return True
+
+
+@cache
+def _built_in() -> mimetypes.MimeTypes:
+    """The standard library's table; made when it is first asked for, since it reads the machine's files meanwhile."""
+    return mimetypes.MimeTypes(filenames=())

@@ -15,7 +15,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from attrs import frozen
+from msgspec import Struct
 
 from mcptrio.errors import ToolError
 
@@ -28,8 +28,7 @@ MAX_ALTERNATIVES = 128
 """Patterns that the braces of one pattern may expand to."""
 
 
-@frozen
-class Pattern:
+class Pattern(Struct, frozen=True):
     """One compiled glob."""
 
     text: str

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from attrs import frozen
+from msgspec import Struct
 
 from mcptrio.errors import ToolError
 
@@ -28,8 +28,7 @@ Checkpoint = Callable[[], None]
 _SLICE = 256 * 1024
 
 
-@frozen(kw_only=True)
-class Text:
+class Text(Struct, kw_only=True, frozen=True):
     """A piece of a text file."""
 
     text: str
@@ -49,8 +48,7 @@ class Text:
     """Some bytes are not UTF-8; U+FFFD stands for them."""
 
 
-@frozen(kw_only=True)
-class Bytes:
+class Bytes(Struct, kw_only=True, frozen=True):
     """A whole file."""
 
     data: bytes

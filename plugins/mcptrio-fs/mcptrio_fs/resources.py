@@ -15,7 +15,6 @@ from contextlib import suppress
 from functools import partial
 
 import trio
-from attrs import frozen
 from trio.from_thread import check_cancelled
 
 from mcptrio import (
@@ -47,11 +46,11 @@ _PATIENCE = 5.0
 """Seconds that one round of watching waits for a folder."""
 
 
-@frozen
 class FileResources:
     """The resources over one file system."""
 
-    access: Access
+    def __init__(self, access: Access) -> None:
+        self.access = access
 
     @resource(TEMPLATE, name="files")
     async def file(self, ctx: Context, path: str) -> TextResourceContents | BlobResourceContents:
@@ -67,7 +66,7 @@ class FileResources:
     @hookimpl
     def register_resources(self, register: Callable[..., object]) -> None:
         """List the configured folders; a client's roots are its own affair."""
-        for path in self.access.config.folders:
+        for path in map(str, self.access.config.folders):
             name = printable(os.path.basename(path) or path)
             description = f"The allowed directory {printable(path)}: the URIs of what is in it, one a line."
             folder = partial(self._folder, path)

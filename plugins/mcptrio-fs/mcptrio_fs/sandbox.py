@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
-from attrs import field, frozen
+from msgspec import Struct
 
 from .errors import AccessDenied, explain, printable
 from .opening import Swapped, components, descend, look_at, open_listing, open_regular, resolve, step
@@ -40,8 +40,7 @@ _T = TypeVar("_T")
 _DRIVE = re.compile(r"[A-Za-z]:([\\/]|$)")
 
 
-@frozen
-class Folder:
+class Folder(Struct, frozen=True):
     """One allowed folder, as somebody typed it: absolute and normalised."""
 
     path: str
@@ -62,8 +61,7 @@ class Folder:
         return components(os.path.relpath(real, resolve(self.anchor or self.path)))
 
 
-@frozen(kw_only=True)
-class Place:
+class Place(Struct, kw_only=True, frozen=True):
     """A path that was found to be allowed."""
 
     typed: str
@@ -76,8 +74,7 @@ class Place:
     """It is an allowed folder itself, so what is around it is not ours."""
 
 
-@frozen(kw_only=True)
-class Spot:
+class Spot(Struct, kw_only=True, frozen=True):
     """An opened directory and a name in it."""
 
     directory: int
@@ -87,12 +84,11 @@ class Spot:
     place: Place
 
 
-@frozen
-class Sandbox:
+class Sandbox(Struct, frozen=True):
     """Allowed folders and denied names. Every method blocks; run it in a thread."""
 
     folders: tuple[Folder, ...]
-    denied: tuple[Pattern, ...] = field(default=(), kw_only=True)
+    denied: tuple[Pattern, ...] = ()
 
     def narrow(self, roots: tuple[str, ...]) -> Sandbox:
         """The part of the folders that the client's roots cover too; symbolic links are resolved before comparing."""

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from math import inf
 
 import trio
-from attrs import define
+from msgspec import Struct
 
 __all__ = ["Fingerprint", "Subscriptions", "Watcher"]
 
@@ -24,8 +24,7 @@ Fingerprint = tuple[int, ...] | None
 """What tells one state of a file from the next; None where there is no file, or it may not be seen."""
 
 
-@define
-class Subscriptions:
+class Subscriptions(Struct, frozen=True):
     """What is watched for, as the server knows it."""
 
     watched: Callable[[], frozenset[str]]
@@ -38,8 +37,7 @@ class Subscriptions:
     """Tells the subscribers of a URI."""
 
 
-@define
-class Watcher:
+class Watcher(Struct, kw_only=True, frozen=True):
     """Looks at the subscribed files and tells of changes."""
 
     subscriptions: Subscriptions

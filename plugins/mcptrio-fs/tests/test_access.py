@@ -4,6 +4,7 @@ import os
 import threading
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -38,8 +39,8 @@ class Root:
     uri: str
 
 
-def access(*folders: Path, **settings: object) -> Access:
-    return Access(Config.load({"folders": [str(folder) for folder in folders], **settings}, {}))
+def access(*folders: Path, **settings: Any) -> Access:
+    return Access(Config(folders=folders, **settings))
 
 
 async def folders_of(door: Access, *roots: Path, supported: bool = True) -> list[str]:

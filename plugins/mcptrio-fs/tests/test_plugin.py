@@ -220,7 +220,7 @@ async def test_a_search_is_cancelled_in_the_middle(inside: Path) -> None:
 async def test_a_setting_that_does_not_fit_is_a_fault_of_the_plugin() -> None:
     server = Server(plugins=[mcptrio_fs], config={"mcptrio_fs": {"folder": []}})
 
-    assert "did you mean 'folders'" in (server.plugins.plugins["mcptrio_fs"].fault or "")
+    assert "did you mean folders?" in (server.plugins.plugins["mcptrio_fs"].fault or "")
     assert server.snapshot()["plugins"][0]["state"] == "quarantined"
 
 
@@ -240,4 +240,4 @@ def test_the_plugin_is_imported_without_an_http_stack() -> None:
 
 @pytest.mark.parametrize("name", [*READING, *CHANGING])
 async def test_every_tool_is_in_the_readme(name: str) -> None:
-    assert f"`{name}`" in (Path(mcptrio_fs.__file__).parent.parent / "README.md").read_text()
+    assert f"`fs_{name}`" in (Path(mcptrio_fs.__file__).parent.parent / "README.md").read_text()

@@ -35,7 +35,7 @@ class Call:
 
 
 def objects(folder: Path, **settings: Any) -> tuple[Files, Changes, FileResources]:
-    access = Access(Config.load({"folders": [str(folder)], **settings}, {}))
+    access = Access(Config(folders=(folder,), **settings))
     return Files(access), Changes(access), FileResources(access)
 
 

@@ -1,0 +1,130 @@
+"""The plugins that ship: each is in docs/plugins.md, and its README says what is in the code.
+
+Settings with their defaults, tools under the names that clients see, and examples that load.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from mcptrio import Server
+from mcptrio.config_file import load_config
+from mcptrio.plugins.manager import PluginManager
+from mcptrio.plugins.plugin import Plugin
+from mcptrio.plugins.settings import PluginTables
+
+__all__: list[str] = []
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = (ROOT / "docs" / "plugins.md").read_text("utf-8")
+SHIPPED = sorted(path.parent.name.removeprefix("mcptrio-") for path in ROOT.glob("plugins/mcptrio-*/pyproject.toml"))
+EVERYTHING_ON: dict[str, dict[str, Any]] = {
+    "git": {"repositories": ["."], "allow_network": True, "clone_folder": "."},
+    "sqlite": {"databases": {"shop": "shop.db"}, "writable": ["*"]},
+}
+"""Settings with which a plugin offers all its tools, where that is not the default."""
+
+UNITS = {"": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
+NOTHING: tuple[object, ...] = (None, (), "", {})
+
+
+def readme(name: str) -> str:
+    return (ROOT / "plugins" / f"mcptrio-{name}" / "README.md").read_text("utf-8")
+
+
+def loaded(name: str, tables: PluginTables) -> Plugin:
+    manager = PluginManager(strict=True)
+    manager.load_installed(only=[name])
+    Server(plugins=manager, config=tables, strict=True)
+    return manager.plugins[name]
+
+
+def documented(name: str) -> dict[str, str]:
+    """The keys of the plugin in its README, and their defaults; those of tables inside it left out."""
+    section = readme(name).partition("## Configuration\n")[2].partition("\n## ")[0]
+    found: dict[str, str] = {}
+    for table in re.findall(r"^\| key(?: of the plugin)? \|.*\n(?:\|.*\n)+", section, re.MULTILINE):
+        for keys, defaults in re.findall(r"^\| (`.*?) \| (.*?) \|", table, re.MULTILINE):
+            names = re.findall(r"`([\w.]+)`", keys)
+            each = defaults.split(", ") if len(names) > 1 else [defaults]
+            found.update(zip(names, each, strict=True))
+    return found
+
+
+def settings(cls: type[Any], rows: Collection[str]) -> Iterator[tuple[str, Any]]:
+    """The fields of a class and their defaults, of a class inside it with a dot unless it has a row itself."""
+    made = cls()
+    for field in attrs.fields(cls):
+        if not field.init:
+            continue
+        value = getattr(made, field.name)
+        if attrs.has(type(value)) and field.name not in rows:
+            yield from ((f"{field.name}.{inner}", default) for inner, default in settings(type(value), ()))
+        else:
+            yield field.name, value
+
+
+def differs(said: str, default: Any) -> bool:
+    """Whether a default is another than what a table says; a description in words may say anything."""
+    if number := re.fullmatch(r"([\d.]+)(?: (\wiB))?", said):
+        return bool(float(number[1]) * UNITS[number[2] or ""] != default)
+    if said in ("`true`", "`false`"):
+        return default is not (said == "`true`")
+    return said in ("none", "unset") and default not in NOTHING and not attrs.has(type(default))
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_page_has_a_row(name: str) -> None:
+    assert re.search(rf"^\| \[{name}\]\(\.\./plugins/mcptrio-{name}/README\.md\) \|", PAGE, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_setting_is_in_the_readme(name: str) -> None:
+    cls = type(loaded(name, PluginTables()).config)
+    if not attrs.has(cls):
+        assert documented(name) == {}
+        return
+    wrong, rows = {}, documented(name)
+    there = dict(settings(cls, rows))
+    # A mapping of tables has a table of its own in the README.
+    for key in [key for key, value in there.items() if value == {} and key not in rows]:
+        assert f"[plugins.{name}.{key}." in readme(name)
+        del there[key]
+
+    assert set(rows) == set(there)
+    for key, default in there.items():
+        if differs(rows[key], default):
+            wrong[key] = (rows[key], default)
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_tool_is_in_the_readme_as_clients_see_it(name: str, tmp_path: Path) -> None:
+    plugin = loaded(name, PluginTables(tables={name: EVERYTHING_ON.get(name, {})}, folder=tmp_path))
+    text = readme(name)
+    missing = [tool for tool in plugin.offers.get("tools", ()) if f"`{tool}`" not in text]
+
+    # Those of the conformance suite are documented there.
+    assert [tool for tool in missing if not (name == "everything" and tool.startswith(("test_", "json_schema_")))] == []
+
+
+@pytest.mark.parametrize("name", [name for name in SHIPPED if "```toml" in readme(name)])
+def test_the_example_is_a_file_that_loads(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for text in re.findall(r"```toml\n(.*?)```", readme(name), re.DOTALL):
+        for variable in re.findall(r'"\$env" = "(\w+)"', text):
+            monkeypatch.setenv(variable, "a secret")
+        file = tmp_path / "mcptrio.toml"
+        file.write_text(text)
+        assert name in tomllib.loads(text)["plugins"]
+        read = load_config(file)
+        plugin = loaded(name, PluginTables(tables=read.plugins, folder=tmp_path, error=read.error))
+
+        assert plugin.fault is None
