@@ -31,7 +31,10 @@ LISTING = 8 * 1024 * 1024
 """Bytes of a list that are read to make an answer of it; a list that is longer is cut there, and says so."""
 
 _ID = r"[0-9a-f]{40}|[0-9a-f]{64}"
-_SURVEYED = r"^(core\.worktree|filter\..*\.(clean|smudge|process)|merge\..*\.driver)$"
+_SURVEYED = (
+    r"^(core\.(worktree|sshcommand|gitproxy|alternaterefscommand)|filter\..*\.(clean|smudge|process)|merge\..*\.driver"
+    r"|gpg\.(.*\.)?(program|defaultkeycommand)|credential\.(.*\.)?helper)$"
+)
 _OWN = ("local", "worktree")
 """Scopes of configuration that belong to the repository."""
 _LONGEST_SAID = 2000

@@ -90,7 +90,8 @@ class Cloning:
                 await trio.to_thread.run_sync(_settle, partial, target)
             finally:
                 with trio.CancelScope(shield=True), trio.move_on_after(_REMOVAL):
-                    await trio.to_thread.run_sync(_remove, partial)
+                    # Left behind where a disk hangs, or the bound would be none.
+                    await trio.to_thread.run_sync(_remove, partial, abandon_on_cancel=True)
         async with self.access.open(ctx, target) as cloned:
             head, commit = await cloned.head()
         return Cloned(name=called, path=target, branch=head, commit=commit)

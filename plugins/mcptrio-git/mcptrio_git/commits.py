@@ -60,9 +60,12 @@ class Log(Struct, frozen=True, kw_only=True):
 
 
 def parse_log(output: bytes) -> list[Commit]:
-    """The commits of an output of ``LOG``; one that was cut off in the middle is left out."""
-    fields = output.split(b"\0")[:-1]
+    """The commits of an output of ``LOG``; one that was cut off in the middle is left out, unless it is the first: a
+    message may be longer than all that is read, and whoever goes on behind it has to have seen it."""
+    *fields, rest = output.split(b"\0")
     width = len(_FIELDS)
+    if 0 < len(fields) < width:
+        fields = [*fields, rest, *[b""] * width][:width]
     return [_commit(fields[start : start + width]) for start in range(0, len(fields) - width + 1, width)]
 
 

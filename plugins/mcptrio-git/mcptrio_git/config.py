@@ -47,8 +47,8 @@ class Config:
     """Offer the tools that talk to remotes: fetch and push, with ``allow_write`` also pull and clone."""
 
     hooks: bool = True
-    """Run the hooks of a repository, and the filters and merge drivers its own configuration names, when something is
-    changed. Reading never runs them."""
+    """Run the hooks of a repository, and the programs its own configuration names (filters, merge drivers, those that
+    sign, ssh, credential helpers), when something is changed or a remote is asked. Reading never runs them."""
 
     protocols: tuple[str, ...] = field(default=("https", "ssh"), validator=_check_protocols)
     """The protocols remotes may be reached by: ``https``, ``ssh``, ``http``, ``git``, ``file``."""

@@ -76,6 +76,17 @@ _SETTINGS = {
 }
 
 
+_USUAL = {
+    "core.sshcommand": "ssh",
+    "core.alternaterefscommand": "true",
+    "gpg.program": "gpg",
+    "gpg.openpgp.program": "gpg",
+    "gpg.x509.program": "gpgsm",
+    "gpg.ssh.program": "ssh-keygen",
+}
+"""What git runs where no configuration says otherwise."""
+
+
 def environment(
     config: Config, kind: Kind, *, root: str, is_bare: bool, programs: Iterable[str] = ()
 ) -> Mapping[str, str]:
@@ -85,8 +96,8 @@ def environment(
         root: where it runs; it looks for a repository nowhere above.
         is_bare: ``root`` is a bare repository. Anywhere else git is told to take none for one, since a tree may hold
             files that look like a bare repository, with a configuration that runs programs.
-        programs: keys of the repository's own configuration that name filters and merge drivers; they are switched
-            off unless the command changes something and ``Config.hooks`` is on.
+        programs: keys of the repository's own configuration that name programs, such as filters and merge drivers;
+            they are switched off unless the command changes something and ``Config.hooks`` is on.
     """
     variables = {
         name: value
@@ -108,6 +119,8 @@ def environment(
         settings["core.hooksPath"] = os.devnull
         for key in programs:
             settings.update(_without(key))
+            if key == "core.gitproxy":  # of this one the first setting counts
+                variables["GIT_PROXY_COMMAND"] = ""
     # By the environment and not by -c: there a key may hold "=".
     variables["GIT_CONFIG_COUNT"] = str(len(settings))
     for number, (key, value) in enumerate(settings.items()):
@@ -117,8 +130,12 @@ def environment(
 
 
 def _without(key: str) -> Mapping[str, str]:
-    """Settings that switch a filter or merge driver off."""
+    """Settings that switch a program off, or put git's own in its place."""
     section, _, rest = key.partition(".")
+    if section in ("core", "gpg"):
+        return {key: _USUAL.get(key, "false")}
+    if section == "credential":
+        return {"credential.helper": ""}  # which forgets all those before, of whatever URL
     name = rest.rpartition(".")[0]
     if section == "merge":
         return {key: "false"}  # it fails, so the file is left as a conflict; an empty one would succeed

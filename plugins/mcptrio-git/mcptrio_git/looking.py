@@ -166,6 +166,8 @@ class Looking:
                 return Blame(path=checked, items=(), truncated=False, next_cursor=None)
             raise ToolError(f"git blame failed: {reason_of(output)}")
         hunks = parse_blame(output.stdout, count)
+        if output.cut and not hunks:  # one line is longer than all that is read
+            hunks = parse_blame(output.stdout + b"\n", count)
         lines = sum(len(hunk.lines) for hunk in hunks)
         more = output.cut or output.stdout.count(b"\n\t") > count
         return Blame(path=checked, items=tuple(hunks), truncated=more, next_cursor=str(start + lines) if more else None)

@@ -99,7 +99,7 @@ class Fetching:
         async with self.access.open(ctx, repo_path, Kind.NETWORK) as work:
             await _check_remote(work, remote)
             before = await _references(work)
-            output = await work.git("fetch", "--progress", "--no-recurse-submodules", "--", remote)
+            output = await work.git("fetch", "--progress", "--no-recurse-submodules", *_fetched_by(work), "--", remote)
             after = await _references(work)
         changed = [
             Reference(name=name, old=before.get(name), new=after.get(name))
@@ -134,6 +134,8 @@ class Fetching:
             if not await work.text("rev-parse", "--verify", "--quiet", reference, codes=(0, 1, 128)):
                 raise ToolError(f"no such branch @ branch: {printable(branch, 200)!r}")
             options = [*(["--set-upstream"] if set_upstream else []), *(["--dry-run"] if dry_run else [])]
+            if not work.config.hooks:
+                options.append("--receive-pack=git-receive-pack")  # see _fetched_by
             output = await work.git(
                 *("push", "--porcelain", "--progress", "--recurse-submodules=no", "--no-follow-tags", *options),
                 *("--", remote, f"{reference}:{reference}"),
@@ -177,13 +179,18 @@ class Pulling:
             reference = await work.check_name("refs/heads/", branch, "branch")
             output = await work.git(
                 *("pull", "--progress", "--ff-only", "--no-rebase", "--no-autostash", "--no-recurse-submodules"),
-                *("--", remote, reference),
+                *(*_fetched_by(work), "--", remote, reference),
             )
             _, new = await work.head()
         return Pulled(branch=current, old=old, new=new, output=_without_progress(said_by(output)))
 
 
 _PUSHED: dict[str, Literal["updated", "created", "up_to_date"]] = {" ": "updated", "*": "created", "=": "up_to_date"}
+
+
+def _fetched_by(work: Work) -> tuple[str, ...]:
+    """Git's own program at the other end, which for ``file`` is this machine, whatever the repository names for it."""
+    return () if work.config.hooks else ("--upload-pack=git-upload-pack",)
 
 
 async def _check_remote(work: Work, remote: str) -> None:

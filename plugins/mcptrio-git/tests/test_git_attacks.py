@@ -283,6 +283,30 @@ async def test_without_hooks_writing_runs_no_program_either(repo: Repo, serve: A
     assert not marker.exists()
 
 
+async def test_without_hooks_no_program_signs_or_talks_for_the_repository(
+    repo: Repo, serve: Any, tmp_path: Path
+) -> None:
+    marker = tmp_path / "marker"
+    program = str(repo.program("program", marker, body="exit 1"))
+    for key, value in (
+        *(("commit.gpgSign", "true"), ("tag.gpgSign", "true"), ("gpg.program", program)),
+        *(("core.sshCommand", program), ("credential.helper", f"!{program}"), ("core.alternateRefsCommand", program)),
+        *(("remote.ssh.url", "ssh://localhost.invalid/x"), ("remote.file.url", f"file://{repo.path}")),
+        *(("remote.file.uploadpack", program), ("remote.file.receivepack", program)),
+    ):
+        repo.git("config", key, value)
+    async with serve(repo.path, hooks=False, allow_network=True, protocols=["ssh", "file"]) as call:
+        repo.write("a.txt", "gamma\n")
+        await call.ok("git_add", files=["a.txt"])
+        await call.refused("git_commit", message="Nobody here has a key")
+        await call.refused("git_create_tag", tag_name="v1", message="Nor now")
+        await call.refused("git_fetch", remote="ssh")
+        await call.refused("git_push", remote="ssh")
+        await call.ok("git_fetch", remote="file")
+        assert (await call.ok("git_push", remote="file"))["result"] == "up_to_date"
+    assert not marker.exists()
+
+
 async def test_the_environment_of_the_server_points_nowhere(
     repo: Repo, outside: Repo, call: Caller, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

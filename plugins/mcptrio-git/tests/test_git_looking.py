@@ -103,6 +103,15 @@ async def test_blame_in_pages(repo: Repo, call: Caller) -> None:
     assert "has only 3 lines" in await call.refused("git_blame", path="a.txt", start_line=100)
 
 
+async def test_blame_of_a_line_longer_than_all_that_is_read_goes_on(repo: Repo, call: Caller) -> None:
+    repo.commit("Long", long_txt="x" * (9 * 2**20) + "\nshort\n")
+    first = await call.ok("git_blame", path="long.txt")
+    assert [(hunk["start_line"], hunk["lines"][0][:3]) for hunk in first["items"]] == [(1, "xxx")]
+    second = await call.ok("git_blame", path="long.txt", cursor=first["next_cursor"])
+    assert [hunk["lines"] for hunk in second["items"]] == [["short"]]
+    assert second["next_cursor"] is None
+
+
 async def test_grep_in_pages(repo: Repo, call: Caller) -> None:
     repo.commit("Words", w_txt="".join(f"word {number}\n" for number in range(25)), src__w_py="a.c\nabc Word\n")
 

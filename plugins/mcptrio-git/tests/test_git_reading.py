@@ -107,6 +107,17 @@ async def test_log_in_pages_which_new_commits_do_not_shift(repo: Repo, call: Cal
     assert page["items"][-1]["parents"] == []
 
 
+async def test_a_message_longer_than_all_that_is_read_does_not_hold_up_the_pages(repo: Repo, call: Caller) -> None:
+    file = repo.write("../message", "Large\n\n" + "x" * (9 * 2**20))
+    repo.git("commit", "-q", "--allow-empty", "-F", str(file))
+    first = await call.ok("git_log", max_count=2)
+    assert [commit["subject"] for commit in first["items"]] == ["Large"]
+    assert first["items"][0]["body"].startswith("xxx")
+    second = await call.ok("git_log", max_count=2, cursor=first["next_cursor"])
+    assert [commit["subject"] for commit in second["items"]] == ["Two", "One"]
+    assert second["next_cursor"] is None
+
+
 async def test_log_is_narrowed(repo: Repo, call: Caller) -> None:
     async def subjects(**arguments: Any) -> list[str]:
         return [commit["subject"] for commit in (await call.ok("git_log", **arguments))["items"]]

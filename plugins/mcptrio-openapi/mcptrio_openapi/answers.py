@@ -31,6 +31,8 @@ _TOLD = frozenset({"location", "link", "retry-after", "content-range", "x-total-
 """Headers that are told even if the document does not speak of them."""
 _NEVER_TOLD = frozenset({"set-cookie", "authorization", "proxy-authenticate", "www-authenticate"})
 _MOST_HEADERS = 30
+_DEEPEST = 48
+"""Levels of an answer. A whole message may have 64 by default, and one that has more is dropped by who gets it."""
 _TEXTUAL = re.compile(
     r"text/.*|application/(?:.*\+)?(?:xml|yaml|x-yaml|javascript|ecmascript|graphql|x-ndjson|ndjson|jsonl|sql|toml"
     r"|x-www-form-urlencoded|csv|x-sh)|image/svg\+xml|.*\+(?:xml|yaml)"
@@ -95,7 +97,8 @@ def result_of(operation: Operation, answer: Answer, hide: Callable[[str], str]) 
         if answer.is_cut:
             return _cut(operation, answer, hide(text), note)
         value = _parsed(text) if _JSON.fullmatch(kind) or not kind else _NOT_JSON
-        return _fitting(operation, *_hidden(value, text, hide), note)
+        value, text = _hidden(value, text, hide)
+        return _fitting(operation, _NOT_JSON if _is_deep(value, text) else value, text, note)
     if answer.is_cut:
         raise ToolError(
             f"{operation.label}: {answer.phrase}, but its {kind or 'binary'} answer has more than {len(answer.body)} "
@@ -202,6 +205,23 @@ def _parsed(text: str) -> Any:
     except (orjson.JSONDecodeError, TypeError):
         return _NOT_JSON
     return value
+
+
+def _is_deep(value: Any, text: str) -> bool:
+    """Whether a JSON value is nested deeper than a message may be; as a text it is not nested at all."""
+    if text.count("[") + text.count("{") <= _DEEPEST:
+        return False
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [
+            item
+            for each in level
+            if isinstance(each, dict | list)
+            for item in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return False
+    return any(isinstance(each, dict | list) for each in level)
 
 
 def _hidden(value: Any, text: str, hide: Callable[[str], str]) -> tuple[Any, str]:

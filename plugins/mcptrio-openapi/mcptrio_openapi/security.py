@@ -23,6 +23,10 @@ from .problems import Misfit, join, name_kind
 
 __all__ = ["Scheme", "schemes_of"]
 
+_CONNECTION = frozenset(
+    {"host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "expect"}
+)
+"""Headers with which a key would go where nobody keeps it secret, or split a request in two."""
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 
@@ -103,6 +107,10 @@ def _api_key(given: Mapping[str, Any], credential: Credential, key: str, pointer
         raise Misfit(join(pointer, "in"), f"expected header, query or cookie, got {name_kind(place)}")
     if not isinstance(name, str) or not name or (place == "header" and not _TOKEN.fullmatch(name)):
         raise Misfit(join(pointer, "name"), f"expected a name, got {name_kind(name)}")
+    if place == "header" and name.lower() in _CONNECTION:
+        raise Misfit(
+            join(pointer, "name"), f"expected a header that is no affair of the connection, got {name_kind(name)}"
+        )
     if credential.token is None:
         raise Misfit(pointer, f"expected a token in auth.{key}, got something else")
     return Scheme(kind=place, key=key, name=name)

@@ -13,6 +13,7 @@ import pytest
 import trio
 from mcptrio_openapi import Api
 
+from mcptrio import Secret
 from mcptrio.protocol.model.fields import ABSENT
 
 PREFIX = "one_"
@@ -219,3 +220,14 @@ async def test_accept_says_what_the_document_does(connected: Any, site: Any, doc
         await client.call_tool(f"{PREFIX}it")
 
     assert site.last.header("Accept") == "text/csv, application/pdf, */*;q=0.1"
+
+
+@pytest.mark.parametrize("levels", [47, 49, 200])
+async def test_json_that_is_nested_deeper_than_a_message_may_be_is_text(call: Call, reply: Any, levels: int) -> None:
+    body = '{"a":' * levels + '"s3cret"' + "}" * levels
+    undocumented = await call(reply(body), headers={"X-Key": Secret("s3cret")})
+    documented = await call(reply(body), documented=responses(ITEM | {"required": []}))
+
+    assert undocumented.content[0].text == body.replace("s3cret", "[secret]")
+    assert (undocumented.structured_content is ABSENT) == (levels > 48)
+    assert documented.is_error == (levels > 48)

@@ -383,3 +383,14 @@ async def test_secrets_are_seen_by_nobody(
     for secret in (WORD, encoded, basic, "s3cr3t"):
         assert not [text for text in shown if secret in text], secret
     assert "[secret]" in shown[1]
+
+
+@pytest.mark.parametrize("name", ["Host", "transfer-encoding"])
+def test_a_key_is_never_a_header_of_the_connection(document: Make, name: str) -> None:
+    file = document(PATHS, **schemes(key=KEY | {"name": name}))
+    api = Api(file=file, base_url="https://api.example.com", auth={"key": Credential(token=Secret(WORD))})
+    reading = read_operations(read_document(file.read_bytes()), "one", Config(apis={"one": api}))
+
+    assert reading.operations == ()
+    assert "no affair of the connection" in reading.problems[0].text
+    assert WORD not in str(reading.problems)

@@ -26,8 +26,9 @@ _MIB = 1024 * _KIB
 _GIB = 1024 * _MIB
 
 LAUNCHERS = re.compile(
-    "ash|bash|busybox|chroot|csh|dash|doas|env|fish|ksh|mksh|nice|nohup|nsenter|parallel|pkexec|pwsh|rbash|runuser|"
-    "script|setarch|setpriv|setsid|sh|ssh|stdbuf|su|sudo|tcsh|time|timeout|toybox|unshare|watch|xargs|zsh"
+    "ash|[gmn]?awk|bash|busybox|chroot|chrt|csh|dash|doas|env|fish|flock|ionice|ksh|ltrace|mksh|nice|nohup|nsenter|"
+    "original-awk|parallel|pkexec|prlimit|pwsh|rbash|runuser|script|setarch|setpriv|setsid|sg|sh|ssh|"
+    "start-stop-daemon|stdbuf|strace|su|sudo|systemd-run|taskset|tcsh|time|timeout|toybox|unshare|watch|xargs|zsh"
 )
 """Programs whose business is to run what their arguments say; a rule for one of them says ``shell = true``."""
 

@@ -71,6 +71,7 @@ class Pattern:
 
 
 def _is_path(text: str) -> bool:
-    """Whether programs take it for a path: ``host:file`` and ``ext::command`` are something else to many."""
+    """Whether programs take it for a path: ``host:file``, ``ext::command``, ``of=file`` and ``@file`` are something
+    else to many. A file that is called so is written ``./of=file``."""
     first = text.partition("/")[0]
-    return bool(text) and (first in ("", ".", "..") or ":" not in first)
+    return bool(text) and not first.startswith("@") and ":" not in first and "=" not in first

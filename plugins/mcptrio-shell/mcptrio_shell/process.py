@@ -135,6 +135,9 @@ class Process:
                 if self._is_ordered and not self._gone:
                     self.tell_to_stop()
                     await self._attend()  # a program that cannot get rid of what it has to say would not end
+            self._kill()
+            # On its own: whatever has become of the command, its descriptors and its place are given back.
+            with trio.move_on_after(KILLED, shield=True):
                 await self._close()
 
     def tell_to_stop(self, why: Status = "stopped") -> None:
@@ -142,6 +145,7 @@ class Process:
         if self.status == "running":
             self.status = why
         self._tell_warden(b"T")
+        self._wake_warden()
 
     async def stop(self) -> None:
         """Have it ended and wait until nothing of it is left; bounded by the grace and :data:`KILLED`."""
@@ -351,6 +355,20 @@ class Process:
         if self._control is not None and not self._gone:
             with suppress(OSError):
                 self._control.send(said)
+
+    def _wake_warden(self) -> None:
+        """A command may have stopped its warden, which then hears nothing."""
+        if self._warden is not None and not self._gone:
+            with suppress(ProcessLookupError, PermissionError):
+                self._warden.send_signal(signal.SIGCONT)
+
+    def _kill(self) -> None:
+        """What a warden that was kept from its work has not ended in time."""
+        # While the warden has not taken leave of the command, its number is nobody else's.
+        if self._is_ordered and not self._gone and self._pid and self.cpu_seconds is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._pid, signal.SIGKILL)
+            self._wake_warden()
 
     def _close_input(self) -> None:
         stream, self._input = self._input, None

@@ -84,14 +84,14 @@ class Processes:
         """
         self._forget()
         process = self._known.get(id)
-        if process is None or process.owner != asker:
+        if process is None or not _is_same(process.owner, asker):
             raise ToolError(f"expected the id of a process that runs, or ended not long ago, got {id[:40]!r}")
         return process
 
     def of(self, asker: Principal | None) -> list[Process]:
         """Everything of one user, the newest first."""
         self._forget()
-        return [process for process in reversed(self._known.values()) if process.owner == asker]
+        return [process for process in reversed(self._known.values()) if _is_same(process.owner, asker)]
 
     async def tell(self, notify: Callable[[str], None]) -> None:
         """Tell subscribers of output that has grown, until cancelled."""
@@ -127,3 +127,10 @@ async def open_processes(config: Config, notify: Callable[[str], None]) -> Async
             yield processes
         finally:
             nursery.cancel_scope.cancel()
+
+
+def _is_same(one: Principal | None, other: Principal | None) -> bool:
+    """Whether they are one user, whose next token may have other scopes, or be another client's."""
+    if one is None or other is None:
+        return one is other
+    return (one.issuer, one.subject) == (other.issuer, other.subject)

@@ -149,7 +149,7 @@ class Shell:
             raise
         return info_of(process)
 
-    @tool(title="Read Output", read_only=True, idempotent=True, open_world=False)
+    @tool(title="Read Output", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def read_output(
         self,
         ctx: Context,
@@ -212,13 +212,13 @@ class Shell:
         await process.stop()
         return result_of(process, self.config)
 
-    @tool(title="List Processes", read_only=True, idempotent=True, open_world=False)
+    @tool(title="List Processes", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def list_processes(self, ctx: Context) -> ProcessList:
         """List the commands that run, and those that have ended and whose output is kept, the newest first."""
         found = _processes(ctx).of(ctx.principal)
         return ProcessList(items=[info_of(process) for process in found[:_LIST]], truncated=len(found) > _LIST)
 
-    @tool(title="List Allowed Commands", read_only=True, idempotent=True, open_world=False)
+    @tool(title="List Allowed Commands", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def list_allowed_commands(self) -> AllowedCommands:
         """Show which commands may be run, in which folders, with which variables and for how long. In patterns, * is
         any text, {path} a path inside the folders, {integer} digits; an argument that begins with a dash is matched

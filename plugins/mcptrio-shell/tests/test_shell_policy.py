@@ -261,3 +261,18 @@ def test_settings_have_ranges() -> None:
     with pytest.raises(ValueError, match="cpu_seconds"):
         Limits(cpu_seconds=0)
     assert Config(folders=(Path("~"),)).folders == (Path(os.path.expanduser("~")),)
+
+
+@pytest.mark.parametrize("argument", ["of=/etc/passwd", "of=x", "@/etc/passwd", "@x"])
+def test_a_path_is_nothing_that_a_program_takes_apart(inside: Path, argument: str) -> None:
+    rule = Rule(argv=("dd",), rest=("{path}", "of={path}"))
+
+    with pytest.raises(ToolError, match="not allowed"):
+        decide(inside, Rule(argv=("dd",), rest=("{path}",)), argv=["dd", argument])
+    assert decide(inside, rule, argv=["dd", "of=x", "./of=x"]).argv == ("dd", "of=x", "./of=x")
+
+
+@pytest.mark.parametrize("program", ["awk", "gawk", "/usr/bin/mawk", "flock", "strace", "systemd-run"])
+def test_what_runs_its_arguments_wants_a_shell(program: str) -> None:
+    with pytest.raises(ValueError, match="expected shell = true"):
+        Rule(argv=(program,), rest=("*",))

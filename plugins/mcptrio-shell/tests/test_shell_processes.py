@@ -11,6 +11,7 @@ from typing import Any
 import mcptrio_shell
 import pytest
 import trio
+from attrs import evolve
 from mcptrio_shell import Config, Shell
 from mcptrio_shell.policy import Command
 from mcptrio_shell.process import Process
@@ -206,11 +207,11 @@ async def test_the_names_and_hints_are_what_the_readme_says() -> None:
     reading = {"read_output", "list_processes", "list_allowed_commands"}
     assert set(tools) == {"run_command", "start_process", "send_input", "stop_process", *reading}
     for name, tool in tools.items():
-        assert f"`{name}`" in readme
+        assert f"`shell_{name}`" in readme
         hints = tool.annotations
         assert hints is not None
         assert hints.read_only_hint is (name in reading)
-        assert hints.destructive_hint is (None if name in reading else True)
+        assert hints.destructive_hint is (name not in reading)
         assert None not in (hints.idempotent_hint, hints.open_world_hint)
         assert tool.title
         assert tool.output_schema is not None
@@ -240,3 +241,18 @@ async def test_without_configuration_the_tools_say_what_to_configure() -> None:
             assert "[[plugins.shell.allow]]" in await failure(client, tool, argv=["ls"])
         allowed = await call(client, "list_allowed_commands")
         assert allowed["items"] == []
+
+
+async def test_a_process_belongs_to_a_user_and_not_to_a_token(inside: Path) -> None:
+    config = Config(folders=(inside,))
+    command = Command(argv=("true",), executable="/bin/true", cwd=str(inside), environment={})
+    ada = Principal(subject="ada", issuer="https://a", scopes=frozenset({"run"}), client_id="one")
+    async with open_processes(config, lambda uri: None) as processes:
+        id = processes.admit(command, ada, merged=False).id
+        for same in (ada, evolve(ada, scopes=frozenset({"run", "more"})), evolve(ada, client_id="two")):
+            assert processes.get(id, same).id == id
+            assert len(processes.of(same)) == 1
+        for other in (None, evolve(ada, subject="bob"), evolve(ada, issuer="https://b")):
+            assert processes.of(other) == []
+            with pytest.raises(ToolError, match="expected the id of a process"):
+                processes.get(id, other)

@@ -317,3 +317,17 @@ async def test_a_server_that_is_killed_takes_its_commands_along(inside: Path) ->
                 os.kill(server, 9)
                 for pid in (shell, daemon, warden):
                     await gone(pid)
+
+
+async def test_a_command_that_stops_its_warden_is_ended_all_the_same(
+    connected: Connect, run: Run, inside: Path
+) -> None:
+    async with connected(grace=0.2, max_running=1) as client:
+        done = await run(client, "sleep 0.3; echo $$ > pid; kill -STOP $PPID; exec sleep 1000", timeout=1)
+        assert done["process"]["status"] == "timed_out"
+        await gone(int((inside / "pid").read_text()))
+        # One that keeps it from its work; and its place is free again.
+        done = await run(client, "sleep 0.3; echo $$ > pid; while :; do kill -STOP $PPID; done", timeout=1)
+        assert done["process"]["status"] == "timed_out"
+        await gone(int((inside / "pid").read_text()))
+        assert (await run(client, "echo next"))["stdout"]["text"] == "next\n"

@@ -64,6 +64,9 @@ _SCHEMA: Final = {
     sqlite3.SQLITE_REINDEX: "REINDEX",
     sqlite3.SQLITE_ANALYZE: "ANALYZE",
 }
+_OVER_COLUMNS: Final = frozenset({sqlite3.SQLITE_ALTER_TABLE, sqlite3.SQLITE_CREATE_INDEX})
+"""What renames tables and columns, or computes with a column (generated columns, indexes over expressions) without
+SQLite asking whether it may be read."""
 _NEVER: Final = {
     sqlite3.SQLITE_ATTACH: "ATTACH or VACUUM",
     sqlite3.SQLITE_DETACH: "DETACH",
@@ -165,6 +168,10 @@ class Policy:
             for by_table, by_column in self._patterns
         )
 
+    def _hides_part(self, table: str) -> bool:
+        """Whether the configuration denies a column of this table."""
+        return any(by_table.match(table) for by_table, _ in self._patterns)
+
     @cached_property
     def _patterns(self) -> list[tuple[re.Pattern[str], re.Pattern[str] | None]]:
         found: list[tuple[re.Pattern[str], re.Pattern[str] | None]] = []
@@ -210,6 +217,8 @@ class Policy:
             name = table  # what comes first is the database
         what = f"{_SCHEMA[action]} {name}"
         if self.hides(name) or self.hides(table):  # the second is the table of an index or a trigger
+            return what
+        if action in _OVER_COLUMNS and self._hides_part(table):
             return what
         if self.access in (Access.SCHEMA, Access.EXPLAIN):
             self.altered.add(table or name)

@@ -163,3 +163,21 @@ async def test_denied_tables_and_columns_are_neither_read_nor_written(
         assert "orders" not in await refusal(client, "read_query", query="SELECT * FROM nothing")
 
     assert rows_in("SELECT count(*) FROM orders") == [(3,)]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "ALTER TABLE customers RENAME COLUMN password TO p",
+        "ALTER TABLE customers RENAME TO people",
+        "ALTER TABLE customers ADD COLUMN leak TEXT GENERATED ALWAYS AS (password) VIRTUAL",
+        "CREATE INDEX leak ON customers(CASE WHEN password LIKE 'x%' THEN abs(-9223372036854775808) END)",
+    ],
+)
+async def test_a_denied_column_does_not_get_another_name(sqlite_client: Any, refusal: Any, query: str) -> None:
+    async with sqlite_client(writable=("shop",), schema_changes=True, deny=("customers.password",)) as client:
+        assert "not allowed" in await refusal(client, "write_query", query=query)
+        assert "not allowed" in await refusal(client, "read_query", query="SELECT password FROM customers")
+        # What has nothing to do with it may be changed.
+        result = await client.call_tool("write_query", {"query": "ALTER TABLE orders RENAME COLUMN sum TO total"})
+        assert not result.is_error

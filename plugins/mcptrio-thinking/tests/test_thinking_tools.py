@@ -267,3 +267,11 @@ async def test_an_unused_sequence_is_forgotten(autojump_clock: trio.testing.Mock
         await trio.sleep(200)
         assert len(thinking.sequences) == 0  # nobody called
         assert "no such sequence" in await refusal(client, "get_sequence", sequence_id="s")
+
+
+async def test_a_number_of_very_many_digits_is_refused_as_such() -> None:
+    async with connected() as client:
+        for number in ("0" * 5000 + "1", "0"):
+            message = await refusal(client, "sequentialthinking", **{**FIRST, "totalThoughts": number})
+            assert "invalid arguments" in message
+        assert (await think(client, {**FIRST, "totalThoughts": "007"}))["totalThoughts"] == 7

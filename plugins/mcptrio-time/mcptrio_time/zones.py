@@ -22,7 +22,7 @@ from mcptrio.errors import ToolError
 
 __all__ = ["Zone", "Zones", "fixed_zone"]
 
-_OFFSET: Final = re.compile(r"(?:(?:UTC|GMT)\s*)?([+-\u2212])(\d{1,2})(?::?([0-5]\d))?", re.IGNORECASE)
+_OFFSET: Final = re.compile(r"(?:(?:UTC|GMT)\s*)?([+\-\u2212])(\d{1,2})(?::?([0-5]\d))?", re.IGNORECASE)
 _MOST: Final = 5
 """Suggestions in a message."""
 _LONGEST: Final = 100

@@ -338,3 +338,15 @@ async def test_add_duration_says_what_was_wrong(refusal, duration: str, told: st
 async def test_the_clock_is_read_at_each_call(call, installed) -> None:
     installed.seconds = datetime.fromisoformat("2027-01-01T00:00:00Z").timestamp()
     assert (await call("get_current_time"))["datetime"] == "2027-01-01T01:00:00+01:00"
+
+
+@pytest.mark.parametrize("timezone", ["A05", "x05:30", "505", "UTC505", "UTC,05"])
+async def test_an_offset_has_a_sign(client, timezone: str) -> None:
+    result = await client.call_tool("get_current_time", {"timezone": timezone})
+
+    assert result.is_error
+    assert "unknown time zone" in result.content[0].text
+
+
+async def test_a_sign_may_be_a_minus_as_it_is_printed(call) -> None:
+    assert (await call("get_current_time", timezone="UTC\u221205"))["utc_offset"] == "-05:00"

@@ -1,0 +1,142 @@
+"""Servers of ``mcpServers`` behind one: their names, what is left out, what is told of them, and beginning anew."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import mcptrio_proxy
+import pytest
+import trio
+
+from mcptrio import Client, Server, connect
+
+NOTES = """
+import os
+from mcptrio import prompt, resource, tool
+
+@tool
+async def read_note(name: str) -> str:
+    return f"{os.environ.get('WHOSE', 'nobody')}'s {name}"
+
+@tool
+async def drop_notes() -> str:
+    return "dropped"
+
+@tool
+async def pid() -> int:
+    return os.getpid()
+
+@resource("note://first")
+async def first() -> str:
+    return "first"
+
+@prompt
+async def sum_up(name: str) -> str:
+    return f"Sum up {name}"
+"""
+
+
+@pytest.fixture
+def entry(tmp_path: Path) -> dict[str, Any]:
+    """A server as hosts write it."""
+    (tmp_path / "notes.py").write_text(NOTES)
+    return {
+        "type": "stdio",
+        "command": sys.executable,
+        "args": ["-m", "mcptrio", "serve", "--stdio", "--plugin", "notes.py"],
+        "env": {"WHOSE": "anna"},
+        "cwd": str(tmp_path),
+        "alwaysAllow": ["read_note"],
+    }
+
+
+@asynccontextmanager
+async def proxied(**config: Any) -> AsyncIterator[Client]:
+    server = Server(plugins=[mcptrio_proxy], config={"mcptrio_proxy": config}, strict=True)
+    with trio.fail_after(20):
+        async with server.open(), connect(server) as client:
+            yield client
+
+
+async def text(client: Client, tool: str, /, **arguments: Any) -> str:
+    block = (await client.call_tool(tool, arguments)).content[0]
+    return block.text  # type: ignore[union-attr]
+
+
+async def listed(client: Client) -> dict[str, Mapping[str, Any]]:
+    result = (await client.call_tool("list_upstreams")).structured_content
+    return {each["name"]: each for each in result["upstreams"]}
+
+
+async def test_two_servers_and_one_that_is_wrong(entry: dict[str, Any], tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"filed": entry, "off": {**entry, "disabled": True}, "odd": {}}}))
+    settings = {"notes": {"include": ["*_note*"], "exclude": ["drop_*"]}, "filed": {"prefix": "f"}}
+    servers = {"notes": entry, "wrong": {"command": 3}, "gone": {"command": "/no/such/program"}}
+    async with proxied(servers=servers, files=[str(file)], upstreams=settings) as client:
+        names = {tool.name for tool in await client.tools().all()}
+        prompts = [prompt.name for prompt in await client.prompts().all()]
+        told = await listed(client)
+
+        assert names == {"list_upstreams", "restart_upstream", "notes_read_note"} | {
+            "f_read_note",
+            "f_drop_notes",
+            "f_pid",
+        }
+        assert sorted(prompts) == ["f_sum_up", "notes_sum_up"]
+        assert await text(client, "notes_read_note", name="list") == "anna's list"
+        assert (await client.read_resource("note://first")).contents[0].text == "first"  # type: ignore[union-attr]
+        assert {name: each["state"] for name, each in told.items()} == {
+            "notes": "ready",
+            "wrong": "broken",
+            "gone": "away",
+            "filed": "ready",
+            "odd": "broken",
+        }
+        assert told["notes"]["offers"]["tools"] == 1
+        assert told["notes"]["server"].startswith("mcptrio ")
+        assert "anna" not in json.dumps(told)
+        assert "command" in told["wrong"]["reason"]
+
+
+async def test_restart(entry: dict[str, Any]) -> None:
+    async with proxied(servers={"notes": entry}) as client:
+        before = await text(client, "notes_pid")
+        result = (await client.call_tool("restart_upstream", {"name": "notes"})).structured_content
+        after = await text(client, "notes_pid")
+        unknown = await client.call_tool("restart_upstream", {"name": "nothing"})
+
+    assert before != after
+    assert (result["state"], result["starts"]) == ("ready", 2)
+    assert unknown.is_error
+    assert "expected one of notes, got 'nothing'" in unknown.content[0].text  # type: ignore[union-attr]
+
+
+async def test_lazy_one_sleeps_until_it_is_called(entry: dict[str, Any]) -> None:
+    async with proxied(servers={"notes": entry}, defaults={"lazy": True, "prefix": ""}) as client:
+        while (await listed(client))["notes"]["state"] != "asleep":  # noqa: ASYNC110 - nothing tells of it
+            await trio.sleep(0.02)
+        assert await text(client, "read_note", name="list") == "anna's list"
+        assert (await listed(client))["notes"]["state"] == "ready"
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        ({"upstreams": {"notes": {}}}, "expected names of servers"),
+        ({"upstreams": {"notes": {"idle_stop": 0.5}}}, "idle_stop"),
+        ({"files": ["/no/such/mcp.json"]}, "mcp.json"),
+    ],
+    ids=["unknown", "idle", "file"],
+)
+def test_settings_that_make_no_sense(config: dict[str, Any], problem: str) -> None:
+    server = Server(plugins=[mcptrio_proxy], config={"mcptrio_proxy": config})
+    [plugin] = server.snapshot()["plugins"]
+
+    assert plugin["state"] == "quarantined"
+    assert problem in plugin["fault"]
