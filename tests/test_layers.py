@@ -20,7 +20,7 @@ __all__: list[str] = []
 PACKAGE = Path(__file__).resolve().parent.parent / "mcptrio"
 
 LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
-    (frozenset({"errors"}), frozenset({"secret"})),
+    (frozenset({"errors"}), frozenset({"secret"}), frozenset({"lines_file"})),
     (frozenset({"protocol"}),),
     (frozenset({"abc"}), frozenset({"outbox"}), frozenset({"contexts"}), frozenset({"nurseries"})),
     (frozenset({"runtime"}), frozenset({"transports"}), frozenset({"auth"}), frozenset({"stores"})),
@@ -29,7 +29,8 @@ LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
     (frozenset({"server", "plugins"}), frozenset({"client"}), frozenset({"extensions"})),
     (
         frozenset({"", "__main__", "serve", "cli", "config", "config_file", "commands"})
-        | frozenset({"connecting", "targets", "mcp_json", "host", "installing", "testing"}),
+        | frozenset({"connecting", "targets", "mcp_json", "host", "mounting", "middleware", "testing"})
+        | frozenset({"installing", "publishing", "reloading", "scaffolding"}),
     ),
 )
 """From the ground up. Each layer is made of rooms; a room imports from itself and from the layers below."""
@@ -54,10 +55,16 @@ EDGES = (
     "mcptrio.connecting",
     "mcptrio.commands.serving",
     "mcptrio.commands.plugin_server",
+    "mcptrio.commands.developing",
 )
 """What a command or a transport needs is imported when it runs: stdio loads no HTTP stack."""
 
-DATED = ("mcptrio.protocol.model", "mcptrio.protocol.revisions", "mcptrio.extensions")
+DATED = (
+    "mcptrio.protocol.model",
+    "mcptrio.protocol.revisions",
+    "mcptrio.extensions",
+    "mcptrio.publishing.server_json",  # that of the registry's schema
+)
 """Where the date of a revision may stand in a string."""
 
 CATCHES_ALL = (

@@ -1,0 +1,171 @@
+"""What a client and its server have agreed on, kept so that another worker can go on with it.
+
+Kept by the relay of ``mcptrio dev``; no tasks, no clock, no I/O.
+The one rule: whatever the client has been told stays true. It has introduced itself once, asked for a log level and for
+news once, and every worker to come is told all of that as if it had been there.
+
+Source: MCP 2025-11-25, basic/lifecycle, server/resources "Subscriptions", server/utilities/logging; MCP 2026-07-28,
+basic/patterns/subscriptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any, Final, Generic, TypeVar
+
+from mcptrio.protocol.envelope import SUBSCRIPTION_ID
+from mcptrio.protocol.messages import ErrorResponse, Message, Notification, Request, RequestId, Response
+from mcptrio.protocol.revisions.registry import REVISIONS
+
+__all__ = ["OWN", "Conversation"]
+
+OWN: Final = "mcptrio-dev-"
+"""The beginning of ids of requests that are the relay's own."""
+
+_INITIALIZE: Final = "initialize"
+_INITIALIZED: Final = "notifications/initialized"
+_ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+_SET_LEVEL: Final = "logging/setLevel"
+_SUBSCRIBE: Final = "resources/subscribe"
+_UNSUBSCRIBE: Final = "resources/unsubscribe"
+_LISTEN: Final = "subscriptions/listen"
+_LISTS: Final = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resources": "resourcesListChanged"}
+"""To what a listener asks for them with."""
+
+_W = TypeVar("_W")
+"""A worker."""
+
+
+class Conversation(Generic[_W]):
+    """One client's. The workers come and go."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[RequestId, tuple[Request, _W]] = {}
+        """What the client waits for, and who is to answer."""
+        self.batches = False
+        """Whether the revision agreed on has batches."""
+        self._introduction: Request | None = None
+        """The ``initialize`` that was answered."""
+        self._initialized = False
+        self._level: Request | None = None
+        self._subscribed: dict[object, Request] = {}
+        self._acknowledged: set[RequestId] = set()
+        self._numbers = count(1)
+
+    # What the client says
+
+    def asked(self, request: Request, worker: _W) -> None:
+        """The client asks, and this worker is to answer."""
+        self.waiting[request.id] = (request, worker)
+
+    def cancelled(self, id: object) -> _W | None:
+        """The client wants no answer any more. Returns who is to hear of it, if anybody is."""
+        if not isinstance(id, str | int) or id not in self.waiting:
+            return None
+        self._acknowledged.discard(id)
+        return self.waiting.pop(id)[1]
+
+    def notified(self, notification: Notification) -> None:
+        if notification.method == _INITIALIZED:
+            self._initialized = True
+
+    # What the workers say
+
+    def answered(self, answer: Response | ErrorResponse, worker: _W) -> bool:
+        """Whether the client waits for this, from this worker. If so, it does no longer."""
+        if answer.id is None or answer.id not in self.waiting or self.waiting[answer.id][1] is not worker:
+            return False
+        request, _ = self.waiting.pop(answer.id)
+        self._acknowledged.discard(answer.id)
+        if isinstance(answer, Response):
+            self._settled(request, answer.result)
+        return True
+
+    def is_repeated(self, notification: Notification) -> bool:
+        """Whether the client has heard this before: that somebody listens for it."""
+        if notification.method != _ACKNOWLEDGED:
+            return False
+        id = _meta(notification.params).get(SUBSCRIPTION_ID)
+        if not isinstance(id, str | int) or id in self._acknowledged:
+            return True
+        self._acknowledged.add(id)
+        return False
+
+    # Another worker
+
+    def replay(self, worker: _W) -> list[Message]:
+        """What a new worker has to hear first, in order. What stands without end, it answers from now on."""
+        said: list[Message] = []
+        if self._introduction is not None:
+            said.append(self._again(self._introduction))
+        # One that was not answered yet is answered by the new worker.
+        said += self._moved(_INITIALIZE, worker)
+        if self._initialized and said:
+            said.append(Notification(_INITIALIZED))
+        said += [self._again(each) for each in (self._level, *self._subscribed.values()) if each is not None]
+        said += self._moved(_LISTEN, worker)
+        return said
+
+    def news(self) -> list[Notification]:
+        """What tells the client that every list may have changed, in the words of its revision."""
+        told: list[Notification] = []
+        if self._introduction is not None and self._initialized:
+            told += [Notification(_changed(what)) for what in _LISTS]
+        for request, _ in self.waiting.values():
+            if request.method == _LISTEN:
+                wanted = (request.params or {}).get("notifications")
+                told += [
+                    Notification(_changed(what), {"_meta": {SUBSCRIPTION_ID: request.id}})
+                    for what, member in _LISTS.items()
+                    if isinstance(wanted, dict) and wanted.get(member) is True
+                ]
+        return told
+
+    def unanswered(self, worker: _W | None = None) -> list[RequestId]:
+        """Of what an end is to be expected: ids of requests that this worker, or any, has not answered."""
+        return [
+            id
+            for id, (request, owner) in self.waiting.items()
+            if request.method != _LISTEN and (worker is None or owner is worker)
+        ]
+
+    def abandon(self, worker: _W) -> list[RequestId]:
+        """What this worker will not answer any more. Who listens is left: another worker goes on with that."""
+        lost = self.unanswered(worker)
+        for id in lost:
+            del self.waiting[id]
+        return lost
+
+    # Private
+
+    def _settled(self, request: Request, result: dict[str, Any]) -> None:
+        params = request.params or {}
+        if request.method == _INITIALIZE:
+            self._introduction = request
+            revision = REVISIONS.get(str(result.get("protocolVersion")))
+            self.batches = revision is not None and revision.batches
+        elif request.method == _SET_LEVEL:
+            self._level = request
+        elif request.method == _SUBSCRIBE:
+            self._subscribed[params.get("uri")] = request
+        elif request.method == _UNSUBSCRIBE:
+            self._subscribed.pop(params.get("uri"), None)
+
+    def _again(self, request: Request) -> Request:
+        return Request(f"{OWN}{next(self._numbers)}", request.method, request.params)
+
+    def _moved(self, method: str, worker: _W) -> Iterator[Request]:
+        for id, (request, _) in tuple(self.waiting.items()):
+            if request.method == method:
+                self.waiting[id] = (request, worker)
+                yield request
+
+
+def _changed(what: str) -> str:
+    return f"notifications/{what}/list_changed"
+
+
+def _meta(params: dict[str, Any] | None) -> dict[str, Any]:
+    meta = (params or {}).get("_meta")
+    return meta if isinstance(meta, dict) else {}

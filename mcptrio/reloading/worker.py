@@ -1,0 +1,144 @@
+"""One worker of ``mcptrio dev``: a child process that serves its standard input and output.
+
+Started by the relay, which owns its task.
+The one rule: it is ready when it has answered, not when it runs. By then its plugins are imported and registered and
+their lifespans are open; whatever was wrong with them has ended it instead.
+
+Source: MCP 2026-07-28, server/discover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+import trio
+from attrs import frozen
+
+from mcptrio.errors import ConnectionClosed
+from mcptrio.outbox import Outbox
+from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, PROTOCOL_VERSION
+from mcptrio.protocol.messages import Incoming, Request
+from mcptrio.protocol.revisions.registry import MODERN_VERSIONS
+from mcptrio.reloading.conversation import OWN
+from mcptrio.transports.child import ChildChannel, ChildTimeouts, open_child
+
+__all__ = ["Launch", "Worker"]
+
+_QUEUED: Final = 1000
+"""Messages that wait for the worker to read; the client waits with the next one."""
+_PROBE: Final = f"{OWN}0"
+_LAST: Final = 1.0
+"""Seconds for what is queued at its end."""
+_LINES: Final = 5
+"""Of a fault that are told."""
+_LONGEST: Final = 600
+"""Characters of it."""
+_SAYS: Final = "mcptrio: "
+"""How the line begins with which a command says why it ends."""
+
+
+@frozen(kw_only=True)
+class Launch:
+    """How a worker is started.
+
+    Args:
+        command: the program and its arguments.
+        env: its environment, the whole of it.
+        ended: seconds it has to end in when it is not needed any more; then it is killed.
+    """
+
+    command: Sequence[str]
+    env: Mapping[str, str]
+    ended: float = 5.0
+
+
+class Worker:
+    """
+    Args:
+        take: is given everything the worker says.
+    """
+
+    def __init__(self, launch: Launch, take: Callable[[Worker, Incoming], Awaitable[None]]) -> None:
+        self._launch = launch
+        self._take = take
+        self.outbox = Outbox(_QUEUED)
+        self.settled = trio.Event()
+        """It is ready, or has ended."""
+        self.ended = trio.Event()
+        self.ready_since: float | None = None
+        self.fault = ""
+        """Why it has ended, in a few lines."""
+        self._leaving = trio.Event()
+
+    async def run(self) -> None:
+        """Run the process until it ends, or is to leave; nothing of it is left then."""
+        launch = self._launch
+        try:
+            async with open_child(
+                launch.command,
+                env=launch.env,
+                stderr="forward",
+                timeouts=ChildTimeouts(exit=launch.ended),
+            ) as channel:
+                await self.outbox.send(_probe())
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._write, channel)
+                    nursery.start_soon(self._read, channel)
+                    await self._leaving.wait()
+                    nursery.cancel_scope.cancel()
+            self.fault = _fault(channel)
+        except ConnectionClosed as error:
+            self.fault = str(error)
+        finally:
+            self.outbox.abort()
+            self.settled.set()
+            self.ended.set()
+
+    async def finish(self) -> None:
+        """End it when it has been told what is queued, or does not listen."""
+        self.outbox.close()
+        with trio.move_on_after(_LAST):
+            await self._leaving.wait()
+        self.leave()
+
+    def leave(self) -> None:
+        """End it."""
+        self._leaving.set()
+
+    def hears(self, id: object) -> bool:
+        """Whether this is the answer to a question of ours, which is nobody else's business."""
+        if id == _PROBE and self.ready_since is None:
+            self.ready_since = trio.current_time()
+            self.settled.set()
+        return isinstance(id, str) and id.startswith(OWN)
+
+    # Private
+
+    async def _read(self, channel: ChildChannel) -> None:
+        try:
+            while True:
+                for incoming in await channel.receive():
+                    await self._take(self, incoming)
+        except (trio.EndOfChannel, ConnectionClosed):
+            self.leave()
+
+    async def _write(self, channel: ChildChannel) -> None:
+        try:
+            while True:
+                await channel.send(await self.outbox.take())
+        except (trio.EndOfChannel, ConnectionClosed):
+            self.leave()
+
+
+def _probe() -> Request:
+    meta = {PROTOCOL_VERSION: MODERN_VERSIONS[-1], CLIENT_CAPABILITIES: {}}
+    return Request(_PROBE, "server/discover", {"_meta": meta})
+
+
+def _fault(channel: ChildChannel) -> str:
+    words = channel.last_words
+    last = max((number for number, line in enumerate(words) if line.startswith(_SAYS)), default=None)
+    told = words[last:][:_LINES] if last is not None else words[-_LINES:]
+    text = "\n".join(told).removeprefix(_SAYS)[:_LONGEST]
+    return text or f"the server ended with {channel.returncode} and said nothing"

@@ -1,0 +1,143 @@
+"""What another worker has to be told, and what the client must not notice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcptrio.protocol.messages import ErrorResponse, Message, Notification, Request, RequestId, Response
+from mcptrio.protocol.revisions.registry import HANDSHAKE_VERSIONS, REVISIONS
+from mcptrio.reloading.conversation import OWN, Conversation
+
+__all__: list[str] = []
+
+SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+LISTS = ["tools", "prompts", "resources"]
+
+
+def exchange(talk: Conversation[str], worker: str, id: RequestId, method: str, **params: Any) -> None:
+    talk.asked(Request(id, method, params), worker)
+    result = {"protocolVersion": params["protocolVersion"]} if method == "initialize" else {}
+    assert talk.answered(Response(id, result), worker)
+
+
+def introduced(revision: str = "2025-11-25") -> Conversation[str]:
+    talk: Conversation[str] = Conversation()
+    exchange(talk, "old", 0, "initialize", protocolVersion=revision)
+    talk.notified(Notification("notifications/initialized"))
+    return talk
+
+
+def told(messages: list[Message]) -> list[str]:
+    return [message.method for message in messages if isinstance(message, Request | Notification)]
+
+
+def acknowledged(id: RequestId) -> Notification:
+    return Notification("notifications/subscriptions/acknowledged", {"_meta": {SUBSCRIPTION: id}})
+
+
+def test_who_has_said_nothing_has_nothing_to_repeat() -> None:
+    talk: Conversation[str] = Conversation()
+
+    assert talk.replay("new") == []
+    assert talk.news() == []
+
+
+def test_what_was_agreed_on_is_said_again_under_other_ids() -> None:
+    talk = introduced()
+    exchange(talk, "old", 1, "logging/setLevel", level="info")
+    exchange(talk, "old", 2, "logging/setLevel", level="debug")
+    for id, uri in enumerate(("a:1", "a:2", "a:3"), 3):
+        exchange(talk, "old", id, "resources/subscribe", uri=uri)
+    exchange(talk, "old", 6, "resources/unsubscribe", uri="a:2")
+    said = talk.replay("new")
+
+    assert told(said) == [
+        "initialize",
+        "notifications/initialized",
+        "logging/setLevel",
+        "resources/subscribe",
+        "resources/subscribe",
+    ]
+    requests = [message for message in said if isinstance(message, Request)]
+    assert [request.params for request in requests[1:]] == [{"level": "debug"}, {"uri": "a:1"}, {"uri": "a:3"}]
+    ids = [request.id for request in (*requests, *(each for each in talk.replay("newer") if isinstance(each, Request)))]
+    assert len(set(ids)) == 8
+    assert all(str(id).startswith(OWN) for id in ids)
+
+
+def test_what_was_refused_is_not_said_again() -> None:
+    talk = introduced()
+    talk.asked(Request(1, "resources/subscribe", {"uri": "a:1"}), "old")
+    assert talk.answered(ErrorResponse(1, -32002, "no"), "old")
+
+    assert told(talk.replay("new")) == ["initialize", "notifications/initialized"]
+
+
+def test_an_introduction_that_is_not_answered_goes_to_the_new_one() -> None:
+    talk: Conversation[str] = Conversation()
+    talk.asked(Request(0, "initialize", {"protocolVersion": "2025-11-25"}), "old")
+    [moved] = talk.replay("new")
+
+    assert isinstance(moved, Request)
+    assert moved.id == 0
+    assert not talk.answered(Response(0, {}), "old")
+    assert talk.answered(Response(0, {}), "new")
+
+
+@pytest.mark.parametrize("revision", HANDSHAKE_VERSIONS)
+def test_every_list_is_told_of_in_a_session(revision: str) -> None:
+    talk = introduced(revision)
+
+    assert told([*talk.news()]) == [f"notifications/{each}/list_changed" for each in LISTS]
+    assert talk.batches == REVISIONS[revision].batches
+
+
+def test_nothing_is_told_before_the_client_is_ready() -> None:
+    talk: Conversation[str] = Conversation()
+    exchange(talk, "old", 0, "initialize", protocolVersion="2025-11-25")
+
+    assert talk.news() == []
+    assert told(talk.replay("new")) == ["initialize"]
+
+
+def test_who_listens_goes_on_listening_and_is_told_what_it_wants() -> None:
+    talk: Conversation[str] = Conversation()
+    listen = Request("L", "subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+    talk.asked(listen, "old")
+    assert not talk.is_repeated(acknowledged("L"))
+
+    assert talk.replay("new") == [listen]
+    assert talk.is_repeated(acknowledged("L"))
+    assert talk.news() == [Notification("notifications/tools/list_changed", {"_meta": {SUBSCRIPTION: "L"}})]
+    assert talk.unanswered() == []
+    assert talk.abandon("new") == []
+    assert not talk.answered(Response("L", {}), "old")
+    assert talk.answered(Response("L", {}), "new")
+    assert talk.news() == []
+
+
+def test_who_was_not_told_that_it_listens_is_told_by_the_new_one() -> None:
+    talk: Conversation[str] = Conversation()
+    talk.asked(Request("L", "subscriptions/listen", {"notifications": {}}), "old")
+    talk.replay("new")
+
+    assert not talk.is_repeated(acknowledged("L"))
+
+
+def test_each_request_is_answered_once_and_by_its_worker() -> None:
+    talk = introduced()
+    for id in (1, "1", 2):
+        talk.asked(Request(id, "tools/call", {}), "old")
+    talk.replay("new")
+
+    assert not talk.answered(Response(1, {}), "new")
+    assert talk.answered(Response(1, {}), "old")
+    assert not talk.answered(Response(1, {}), "old")
+    assert not talk.answered(ErrorResponse(None, -32700, "?"), "old")
+    assert talk.cancelled(2) == "old"
+    assert talk.cancelled(2) is None
+    assert talk.cancelled(["2"]) is None
+    assert talk.abandon("old") == ["1"]
+    assert talk.unanswered("old") == []

@@ -1,0 +1,379 @@
+"""``mcptrio dev``: real processes, real files, and a client that stays."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from click.testing import CliRunner
+
+from mcptrio import Client, Command, Handlers, MCPError, connect
+from mcptrio.cli import cli
+from mcptrio.protocol.revisions.registry import REVISIONS
+from tests.distributions import install, one_tool
+from tests.processes import HELLO, Served, environment, serving
+
+__all__: list[str] = []
+
+DEV = [sys.executable, "-m", "mcptrio", "dev"]
+
+GARDEN = '''
+import os
+import time
+from dataclasses import dataclass
+
+import trio
+from mcptrio import Context, resource, tool
+
+ANSWER = "beans"
+
+
+@dataclass
+class Plant:
+    name: str
+
+
+@tool
+async def grow() -> str:
+    """Answers."""
+    return ANSWER
+
+
+@tool
+async def wait(seconds: float) -> str:
+    """Takes so long."""
+    await trio.sleep(seconds)
+    return ANSWER
+
+
+@tool
+async def ask(ctx: Context) -> str:
+    """Asks the user."""
+    answer = await ctx.elicit("Which?", Plant)
+    return f"{ANSWER} and {answer.unwrap().name}"
+
+
+@tool
+async def tell(ctx: Context) -> str:
+    """Tells what has changed."""
+    await ctx.debug("told")
+    ctx.notify_resource_updated("garden://bed")
+    return ANSWER
+
+
+@tool
+async def fall() -> str:
+    """Ends the process."""
+    os._exit(7)
+
+
+@resource("garden://bed")
+async def bed() -> str:
+    return ANSWER
+'''
+
+
+@pytest.fixture
+def garden(tmp_path: Path) -> Path:
+    file = tmp_path / "garden.py"
+    file.write_text(GARDEN)
+    return file
+
+
+def write(garden: Path, text: str) -> None:
+    garden.write_text(text)
+
+
+def plant(garden: Path, answer: str) -> None:
+    write(garden, GARDEN.replace("beans", answer))
+
+
+class Log:
+    """The lines of a server's log."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._more = trio.Event()
+
+    def __call__(self, line: str) -> None:
+        self.lines.append(line)
+        self._more.set()
+        self._more = trio.Event()
+
+    async def until(self, text: str) -> str:
+        """Wait for a line with this in it."""
+        while not (found := [line for line in self.lines if text in line]):
+            await self._more.wait()
+        return found[-1]
+
+
+@asynccontextmanager
+async def developing(
+    garden: Path, revision: str | None = None, *, log: Log | None = None, **options: Any
+) -> AsyncIterator[tuple[Client, Log]]:
+    """A client of ``mcptrio dev --stdio``, and its log."""
+    log = log or Log()
+    target = Command(args=[*DEV, "--stdio", "--plugin", garden.name], env=environment(), cwd=garden.parent, stderr=log)
+    with trio.fail_after(30):
+        async with connect(target, revision=revision, **options) as client:
+            yield client, log
+
+
+@contextmanager
+def raw(garden: Path) -> Iterator[Served]:
+    with serving(cwd=garden.parent, command=[*DEV, "--stdio", "--plugin", garden.name]) as served:
+        yield served
+
+
+async def text_of(client: Client, tool: str, **arguments: Any) -> str:
+    return str(getattr((await client.call_tool(tool, arguments)).content[0], "text", ""))
+
+
+@pytest.mark.parametrize("revision", list(REVISIONS)[::2])
+async def test_what_is_saved_is_served_and_the_client_is_told(garden: Path, revision: str) -> None:
+    async with (
+        developing(garden, revision) as (client, log),
+        client.subscribe(tools=True, prompts=True, resources=True) as changes,
+    ):
+        assert await text_of(client, "grow") == "beans"
+        plant(garden, "peas")
+        told = set()
+        async for change in changes:
+            told.add(change.kind)
+            if len(told) == 3:
+                break
+
+        assert told == {"tools", "prompts", "resources"}
+        assert await text_of(client, "grow") == "peas"
+        assert "ms: garden.py" in await log.until("reloaded in ")
+
+
+async def test_a_list_that_was_empty_is_told_of(garden: Path) -> None:
+    """There was no prompt when the client asked what there is."""
+    async with developing(garden) as (client, log):
+        assert [each.name async for each in client.prompts()] == []
+        write(garden, f"{GARDEN}\n\nfrom mcptrio import prompt\n\n@prompt\ndef plan() -> str:\n    return ''\n")
+        await log.until("reloaded in ")
+
+        assert [each.name async for each in client.prompts()] == ["plan"]
+
+
+async def test_a_call_in_flight_ends_in_time_or_is_told_why_not(garden: Path) -> None:
+    answers: dict[str, str] = {}
+    async with developing(garden) as (client, log):
+
+        async def call(name: str, seconds: float) -> None:
+            try:
+                answers[name] = await text_of(client, "wait", seconds=seconds)
+            except MCPError as error:
+                answers[name] = str(error)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(call, "short", 1.5)
+            nursery.start_soon(call, "long", 600.0)
+            await text_of(client, "grow")
+            plant(garden, "peas")
+            await log.until("reloaded in ")
+            assert await text_of(client, "grow") == "peas"
+
+    assert answers["short"] == "beans"
+    assert answers["long"] == "the server was reloaded since garden.py changed; send the request again"
+
+
+async def test_what_cannot_be_imported_leaves_what_was(garden: Path) -> None:
+    async with developing(garden) as (client, log):
+        assert await text_of(client, "grow") == "beans"
+        write(garden, "def broken(:\n")
+        assert "SyntaxError" in await log.until("not reloaded, what was served before still is: ")
+        assert await text_of(client, "grow") == "beans"
+        plant(garden, "peas")
+        await log.until("reloaded in ")
+        assert await text_of(client, "grow") == "peas"
+
+
+def test_a_first_start_that_fails_is_told_and_tried_again(garden: Path) -> None:
+    garden.write_text("def broken(:\n")
+    with raw(garden) as served:
+        served.send(HELLO)
+        refused = served.receive()["error"]["message"]
+        assert "the server could not be started, and will be tried again when a file changes" in refused
+        assert "SyntaxError" in refused
+        assert "garden.py, line 1" in refused
+
+        served.send({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+        assert served.receive()["result"] == {}
+
+        garden.write_text(GARDEN)
+        served.until("reloaded in ")
+        served.greet()
+        assert served.call("grow") == "beans"
+
+
+def test_an_import_that_hangs_is_given_up_when_the_file_changes(garden: Path) -> None:
+    garden.write_text("import sys, time\nsys.stderr.write('hanging\\n')\nsys.stderr.flush()\ntime.sleep(600)\n")
+    with raw(garden) as served:
+        served.until("hanging")
+        served.send(HELLO)
+        garden.write_text(GARDEN)
+
+        assert served.receive()["result"]["serverInfo"]["name"] == "mcptrio"
+
+
+async def test_log_level_subscriptions_and_questions_go_on(garden: Path) -> None:
+    heard: list[Any] = []
+    asked: list[str] = []
+
+    async def answer(form: Any) -> Any:
+        asked.append(form.message)
+        return form.accept({"name": "kale"})
+
+    handlers = Handlers(elicit=answer, log=lambda message: heard.append(message.data))
+    async with (
+        developing(garden, "2025-11-25", handlers=handlers, log_level="debug") as (client, log),
+        client.subscribe(["garden://bed"]) as changes,
+    ):
+        assert await text_of(client, "ask") == "beans and kale"
+        plant(garden, "peas")
+        await log.until("reloaded in ")
+
+        # The new worker counts its questions from the beginning, and the client must not see that.
+        assert await text_of(client, "ask") == "peas and kale"
+        assert await text_of(client, "tell") == "peas"
+        async for change in changes:
+            assert change.uri == "garden://bed"
+            break
+        assert heard == ["told"]
+        assert asked == ["Which?", "Which?"]
+
+
+async def test_what_was_sealed_before_is_opened_after(garden: Path) -> None:
+    """A question in round trips: the answer comes to a worker that has not asked."""
+    log, reloaded = Log(), trio.Event()
+
+    async def answer(form: Any) -> Any:
+        plant(garden, "peas")
+        await log.until("reloaded in ")
+        reloaded.set()
+        return form.accept({"name": "kale"})
+
+    async with developing(garden, "2026-07-28", log=log, handlers=Handlers(elicit=answer)) as (client, _):
+        assert await text_of(client, "ask") == "peas and kale"
+        assert reloaded.is_set()
+
+
+def test_a_server_that_falls_is_told_of(garden: Path) -> None:
+    with raw(garden) as served:
+        served.greet()
+        fallen = served.start_call("fall")
+        answer = served.receive()
+        assert answer["id"] == fallen
+        assert answer["error"]["message"].startswith("the server ended before it answered")
+        served.start_call("grow")
+        assert "could not be started" in served.receive()["error"]["message"]
+
+        plant(garden, "peas")
+        assert {served.receive()["method"] for _ in range(3)} == {
+            f"notifications/{what}/list_changed" for what in ("tools", "prompts", "resources")
+        }
+        assert served.call("grow") == "peas"
+
+
+def test_the_folder_of_a_package_and_the_configuration_are_watched(tmp_path: Path) -> None:
+    package = tmp_path / "lib" / "hothouse_watched"
+    lib = install(tmp_path / "lib", "mcptrio-hothouse", modules={}, hothouse="hothouse_watched")
+    package.mkdir()
+    (package / "__init__.py").write_text("from .deep.tools import *\n")
+    (package / "deep").mkdir()
+    (package / "deep" / "tools.py").write_text(one_tool("grow", "beans"))
+    command = [*DEV, "--stdio", "--plugin", "hothouse"]
+    with serving(cwd=tmp_path, command=command, env={"PYTHONPATH": str(lib)}) as served:
+        served.greet()
+        assert served.call("hothouse_grow") == "beans"
+        # Twice within a second and of one size: what was compiled must not be taken for it.
+        for answer in ("kales", "leeks"):
+            (package / "deep" / "tools.py").write_text(one_tool("grow", answer))
+            served.until(f"reloaded in .*: tools.py(?s:.*){'reloaded' if answer == 'leeks' else ''}")
+        assert served.call("hothouse_grow") == "leeks"
+
+        (tmp_path / "mcptrio.toml").write_text("[plugins.hothouse]\nprefix = 'warm'\n")
+        served.until("reloaded in .*: mcptrio.toml")
+        assert served.call("warm_grow") == "leeks"
+
+
+@pytest.mark.parametrize("revision", ["2025-03-26", "2025-11-25"])
+def test_what_is_odd_is_answered_as_ever(garden: Path, revision: str) -> None:
+    with raw(garden) as served:
+        served.send({**HELLO, "params": {**HELLO["params"], "protocolVersion": revision}})
+        assert served.receive()["result"]["protocolVersion"] == revision
+        served.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+        assert served.process.stdin is not None
+        served.process.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method":\n')
+        served.process.stdin.flush()
+        assert served.receive()["error"]["code"] == -32700
+
+        calls = [{"jsonrpc": "2.0", "id": id, "method": "ping"} for id in ("a", "b")]
+        served.process.stdin.write(json.dumps(calls).encode() + b"\n")
+        served.process.stdin.flush()
+        if revision == "2025-03-26":
+            assert {served.receive()["id"] for _ in calls} == {"a", "b"}
+        else:
+            assert served.receive()["error"]["code"] == -32600
+
+        waiting = served.start_call("wait", seconds=600)
+        served.send({"jsonrpc": "2.0", "id": waiting, "method": "ping"})
+        refused = served.receive()
+        assert (refused["id"], refused["error"]["code"]) == (waiting, -32600)
+        served.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": waiting}})
+        assert served.call("grow") == "beans"
+
+
+def test_it_ends_with_its_client_and_answers_first(garden: Path) -> None:
+    with raw(garden) as served:
+        served.greet()
+        id = served.start_call("wait", seconds=0.5)
+        served.close_input()
+
+        assert [message["id"] for message in served.rest()] == [id]
+        assert served.end()[0] == 0
+
+
+def test_what_does_not_go_with_it_is_refused(garden: Path) -> None:
+    for arguments in ([], ["--tcp", "0"], ["--transport", "stream"]):
+        done = CliRunner().invoke(cli, ["dev", *arguments])
+        assert done.exit_code == 2
+        assert "expected --stdio or --http" in done.output
+
+    with serving(cwd=garden.parent, command=[*DEV, "--http", "--workers", "2"]) as served:
+        assert served.end()[0] == 2
+        assert "--workers: expected nothing with dev" in served.stderr
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_over_http_the_session_stays(garden: Path, revision: str) -> None:
+    with serving(cwd=garden.parent, command=[*DEV, "--http", "--port", "0", "--plugin", garden.name]) as served:
+        url = f"http://127.0.0.1:{await trio.to_thread.run_sync(lambda: served.port)}/mcp"
+        with trio.fail_after(30):
+            async with connect(url, revision=revision) as client, client.subscribe(tools=True) as changes:
+                assert await text_of(client, "grow") == "beans"
+                write(garden, GARDEN.replace("beans", "peas").replace("def wait", "def pause"))
+                async for change in changes:
+                    assert change.kind == "tools"
+                    break
+
+                assert await text_of(client, "grow") == "peas"
+                assert "pause" in [each.name async for each in client.tools()]
+
+
+def test_the_worker_is_told_what_was_said(garden: Path) -> None:
+    """In the environment as on the command line."""
+    command = [*DEV, "--stdio", "--no-plugin", "nobody"]
+    with serving(cwd=garden.parent, command=command, env={"MCPTRIO_DEV_PLUGINS": "garden.py"}) as served:
+        served.send(HELLO)
+        assert json.dumps(served.receive()).count("no plugin 'nobody' is installed") == 1

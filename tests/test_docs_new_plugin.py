@@ -1,0 +1,57 @@
+"""docs/plugins.md: what it shows of ``mcptrio new`` and ``mcptrio dev`` is run as it stands.
+
+The convention is that of docs/commands.md: ``$`` begins a command, its output follows, ``…`` stands for anything.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.processes import environment
+from tests.test_readme import Block, blocks_of
+
+__all__: list[str] = []
+
+TEXT = (Path(__file__).resolve().parents[1] / "docs" / "plugins.md").read_text("utf-8")
+EXAMPLES = [block for block in blocks_of(TEXT, "docs/plugins.md") if block.language == "console"]
+
+
+@pytest.mark.parametrize("block", EXAMPLES, ids=str)
+def test_examples_say_what_the_page_says(block: Block, tmp_path: Path) -> None:
+    commands = re.findall(r"^\$ (.*)$", block.text, re.MULTILINE)
+    scripts = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", "exec 2>&1\n" + "\n".join(commands)],
+        cwd=tmp_path,
+        env=environment(PATH=scripts, PYTEST_ADDOPTS="-p no:cacheprovider"),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    expected = "\n".join(line for line in block.text.splitlines() if not line.startswith("$ "))
+
+    assert re.fullmatch(re.escape(expected).replace("…", r"[\s\S]*"), done.stdout.rstrip("\n")), done.stdout
+
+
+def test_there_are_examples_of_both() -> None:
+    shown = " ".join(block.text for block in EXAMPLES)
+
+    assert "$ mcptrio new " in shown
+    assert "mcptrio dev " in shown
+
+
+def test_the_tables_name_every_file_that_is_written() -> None:
+    templates = Path(__file__).resolve().parents[1] / "mcptrio" / "templates" / "plugin"
+    part = TEXT.split("## Start with a package")[1].split("\n## ")[0]
+    for file in templates.rglob("*.in"):
+        name = file.name.removesuffix(".in").replace("dot-", ".")
+        if name not in (".gitignore", "README.md", "py.typed") and "tests" not in file.parts:
+            assert name in part, name

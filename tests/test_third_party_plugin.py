@@ -1,0 +1,158 @@
+"""Somebody else's plugin, from ``mcptrio new`` to a host that calls it, with nothing of this tree but its wheel.
+
+The environment is a fresh one. mcptrio is installed there from a wheel and so is the plugin; what they depend on is
+lent by the environment of this test, without anything whose name begins with mcptrio.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import sysconfig
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import trio
+from attrs import field, frozen
+
+from mcptrio import Command, connect
+from tests.processes import environment
+
+__all__: list[str] = []
+
+ROOT = Path(__file__).resolve().parent.parent
+TEMPLATES = ROOT / "mcptrio" / "templates"
+LEFT_OUT = ("mcptrio", "__editable__", "_mcptrio", "_editable")
+
+
+@frozen
+class Elsewhere:
+    """An environment in which mcptrio is installed, and a folder to work in."""
+
+    folder: Path
+    python: Path = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "python", self.folder / "venv" / "bin" / "python")
+
+    def run(self, *command: str | Path, cwd: Path | None = None, python: Path | None = None) -> str:
+        """Run a module there to its end. Returns its output."""
+        done = subprocess.run(
+            [python or self.python, "-P", "-m", *command],
+            cwd=cwd or self.folder,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def install(self, project: Path) -> None:
+        """Build a wheel and install that."""
+        ours, wheels = Path(sys.executable), self.folder / f"wheels-{project.name}"
+        quiet = ("-q", "--disable-pip-version-check", "--no-deps", "--no-index")
+        self.run("pip", "wheel", *quiet, "--no-build-isolation", "-w", wheels, project, python=ours)
+        self.run("pip", "--python", self.python, "install", *quiet, *wheels.iterdir(), python=ours)
+
+
+def lend(folder: Path, venv: Path) -> None:
+    """Make everything that is installed here importable there, but for mcptrio and its plugins."""
+    folder.mkdir()
+    for site in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
+        for each in Path(site).iterdir():
+            if not each.name.startswith(LEFT_OUT) and not (folder / each.name).exists():
+                (folder / each.name).symlink_to(each)
+    [packages] = venv.glob("lib/python*/site-packages")
+    (packages / "lent.pth").write_text(f"{folder}\n")
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Elsewhere:
+    there = Elsewhere(tmp_path_factory.mktemp("elsewhere"))
+    there.run("venv", "--without-pip", there.folder / "venv", python=Path(sys.executable))
+    lend(there.folder / "lent", there.folder / "venv")
+    there.install(ROOT)
+    return there
+
+
+@pytest.fixture(scope="module")
+def project(elsewhere: Elsewhere) -> Path:
+    """A new plugin package, as its author has it."""
+    elsewhere.run("mcptrio", "new", "notes-2", "--author", "Ada Lovelace <ada@example.com>")
+    return elsewhere.folder / "mcptrio-notes-2"
+
+
+@pytest.fixture(scope="module")
+def installed(elsewhere: Elsewhere, project: Path) -> Elsewhere:
+    """The environment with the plugin."""
+    elsewhere.install(project)
+    return elsewhere
+
+
+def test_it_is_the_wheel_that_is_used(elsewhere: Elsewhere) -> None:
+    code = "import mcptrio, sys; sys.stdout.write(mcptrio.__file__)"
+    done = subprocess.run([elsewhere.python, "-P", "-c", code], capture_output=True, text=True, timeout=60, check=True)
+
+    assert Path(done.stdout).is_relative_to(elsewhere.folder / "venv")
+
+
+def test_its_own_tests_pass_before_it_is_installed(elsewhere: Elsewhere, project: Path) -> None:
+    said = elsewhere.run("pytest", "-q", "-p", "no:cacheprovider", cwd=project)
+
+    assert " passed" in said
+    assert "failed" not in said
+    assert "skipped" not in said
+
+
+def test_it_is_listed_with_what_it_has(installed: Elsewhere) -> None:
+    [plugin] = json.loads(installed.run("mcptrio", "plugins", "--json", "--strict"))
+
+    assert (plugin["name"], plugin["distribution"], plugin["version"]) == ("notes-2", "mcptrio-notes-2", "0.1.0")
+    assert plugin["fault"] is None
+    assert plugin["warnings"] == []
+    assert plugin["offers"] == {
+        "tools": ["notes-2_greet"],
+        "resources": ["notes-2://greeted"],
+        "prompts": ["notes-2_welcome"],
+    }
+
+
+def test_it_is_called_from_the_command_line(installed: Elsewhere) -> None:
+    said = installed.run(
+        "mcptrio", "call", "--plugin", "notes-2", "notes-2_greet", "names=Ada", "names=Grace", "--json"
+    )
+
+    assert json.loads(said)["structuredContent"] == ["Hello, Ada!", "Hello, Grace!"]
+
+
+async def test_a_host_starts_a_server_of_it(installed: Elsewhere, tmp_path: Path) -> None:
+    (tmp_path / "mcptrio.toml").write_text('[plugins.notes-2]\ngreeting = "Moin"\n')
+    command: Sequence[str] = [str(installed.python), "-P", "-m", "mcptrio", "serve", "--stdio"]
+
+    with trio.fail_after(30):
+        async with connect(Command(args=command, cwd=tmp_path)) as client:
+            result = await client.call_tool("notes-2_greet", {"names": ["Ada"]})
+            read = await client.read_resource("notes-2://greeted")
+
+    assert result.structured_content == ["Moin, Ada!"]
+    assert getattr(read.contents[0], "text", None) == "1"
+
+
+def test_the_templates_are_in_both_distributions(elsewhere: Elsewhere) -> None:
+    """In the wheel they are: ``mcptrio new`` has just used them. The sdist is what distributors build from."""
+    elsewhere.run(
+        "hatchling", "build", "-t", "sdist", "-d", elsewhere.folder / "sdist", cwd=ROOT, python=Path(sys.executable)
+    )
+    [archive] = (elsewhere.folder / "sdist").glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        held = {name.partition("/")[2] for name in opened.getnames()}
+    stored = {str(file.relative_to(ROOT)) for file in TEMPLATES.rglob("*") if file.is_file()}
+
+    assert len(stored) >= 11
+    assert stored <= held
