@@ -117,9 +117,10 @@ class PluginTables:
         try:
             return cls(**settings)
         except (ValueError, TypeError) as error:
-            # A validator of attrs names its field; which one it was is told by the sentence otherwise.
-            named = next((name for name in settings if f"'{name}'" in str(error)), None)
-            raise self.error((*where, named) if named else where, _sentence(error)) from error
+            # A validator of attrs names its field; others may begin with it.
+            said = _sentence(error)
+            named = next((name for name in settings if f"'{name}'" in said or re.match(rf"{name}[.:\[]", said)), None)
+            raise self.error((*where, named) if named else where, said) from error
 
     def _resolved(self, value: Any, where: Key) -> Any:
         """The value with its references to variables and files replaced."""
