@@ -55,7 +55,7 @@ async def _close(task: trio.lowlevel.Task, status: Any, nurseries: int) -> str:
             await trio.sleep(_LOOK)
     for nursery in left:
         task._child_nurseries.remove(nursery)
-    inner = task._cancel_status
+    inner: Any = task._cancel_status
     task._activate_cancel_status(status)
     while inner is not None and inner is not status:
         outer = inner.parent
