@@ -1,0 +1,94 @@
+"""Plugins that run in processes of their own: each a server of that one plugin, mounted under its name.
+
+Used by the command line where the operator said ``isolate = true``.
+The one rule: the process is our own code, with the configuration, the environment and the folder we have; it only does
+not isolate again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from attrs import field, frozen
+
+from mcptrio.commands.log_output import LEVELS
+from mcptrio.mounting.mount import Mount
+from mcptrio.mounting.options import MountOptions
+from mcptrio.protocol.revisions.registry import LATEST
+from mcptrio.targets import Command
+
+__all__ = ["Isolation"]
+
+_log = logging.getLogger("mcptrio.isolated")
+
+WAIT = 30.0
+"""Seconds that the start of the server waits for the plugin: as long as that takes, were it imported here."""
+
+
+@frozen(kw_only=True)
+class Isolation:
+    """How the processes are started.
+
+    Args:
+        config: the file that the configuration was read from; ``None`` where there is none.
+        options: more options of ``serve`` for each process.
+    """
+
+    config: Path | None = None
+    options: Sequence[str] = field(default=())
+
+    def mount(self, name: str, path: Path | None = None) -> Mount:
+        """What is taken in the place of the plugin.
+
+        Args:
+            path: of a plugin that is a file.
+        """
+        # What its options are is said on its command line alone.
+        unset = {variable: "" for variable in os.environ if variable.startswith("MCPTRIO_SERVE_")}
+        command = Command(args=self.command(name, path), env=unset, inherit_env=True, stderr=_Said(name).say)
+        # Its tools have the prefix already that they would have here; and what it speaks is known.
+        options = MountOptions(prefix="", wait=WAIT, required=True, revision=LATEST.version)
+        return Mount(command, name=name, options=options)
+
+    def command(self, name: str, path: Path | None = None) -> list[str]:
+        """What is started.
+
+        With ``-P`` unless the folder we are in counts here too: ``-m`` alone would import what happens to lie there.
+        """
+        from_here = {"", os.getcwd()} & set(sys.path[:1])
+        interpreter = [sys.executable, *([] if from_here else ["-P"])]
+        plugin = name if path is None else str(path.absolute())
+        config = ["--config", str(self.config.absolute())] if self.config is not None else []
+        level = logging.getLevelName(logging.getLogger().getEffectiveLevel()).lower()
+        log = ["--log-level", level if level in LEVELS else "info"]
+        own = ["--plugin", plugin, *config, "--strict", "--isolated", *log]
+        return [*interpreter, "-m", "mcptrio", "serve", "--stdio", *own, *self.options]
+
+
+class _Said:
+    """What the process writes to its standard error, into our log: its own records as what they are.
+
+    Args:
+        name: of the plugin.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._level = logging.INFO
+        self._logger = _log
+
+    def say(self, line: str) -> None:
+        found = _RECORD.fullmatch(line)
+        if found is not None:
+            self._level, self._logger = getattr(logging, found[1]), logging.getLogger(found[2])
+        # What follows a record without being one belongs to it: a traceback.
+        self._logger.log(self._level, "%s: %s", self._name, line if found is None else found[3])
+
+
+_RECORD = re.compile(r"\d{4}-\d\d-\d\d [\d:,]+ (DEBUG|INFO|WARNING|ERROR|CRITICAL) +([\w.-]+): (.*)", re.DOTALL)
+"""As :mod:`mcptrio.commands.log_output` writes it."""

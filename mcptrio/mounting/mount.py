@@ -1,0 +1,185 @@
+"""A plugin that is another MCP server: its tools, resources, prompts and completions, offered here.
+
+Made by plugins, embedders and the command line.
+The one rule: what clients see of it is what they would see of the other server, but for names; and what happens to the
+other server costs the calls that are in flight there, nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Literal, TypeAlias
+
+import trio
+from attrs import field, frozen
+
+from mcptrio.capabilities.host import Host
+from mcptrio.client.client import Client
+from mcptrio.connecting import openers
+from mcptrio.errors import ConfigError, ConnectionClosed
+from mcptrio.hookspecs import hookimpl
+from mcptrio.host.gathering import ListKind, list_one
+from mcptrio.host.member import Member
+from mcptrio.host.options import HostOptions
+from mcptrio.mounting.calls import Calls
+from mcptrio.mounting.offers import Offers
+from mcptrio.mounting.options import MountOptions
+from mcptrio.mounting.questions import RelayingHandlers
+from mcptrio.mounting.relay import Relay
+from mcptrio.mounting.upstream import Upstream
+from mcptrio.mounting.watching import Watching
+from mcptrio.protocol.model.lifecycle import Implementation
+from mcptrio.targets import Target
+
+__all__ = ["Mount", "MountState", "MountStatus"]
+
+_log = logging.getLogger("mcptrio.mounting")
+
+MountState: TypeAlias = Literal["closed", "starting", "ready", "away", "asleep"]
+
+
+@frozen(kw_only=True)
+class MountStatus:
+    """How a mounted server fares.
+
+    Args:
+        state: ``closed``: ours is not open; ``starting``; ``ready``; ``away``: it could not be reached or was lost, and
+            is tried again; ``asleep``: it was let go of until the next call.
+        where: the program or the URL it is reached by, without what may be secret.
+        reason: what went wrong last; ``None`` where nothing has since it was last ready.
+        revision: that is spoken with it, or was last.
+        info: its own name and version, as it says.
+        starts: how often it was begun with; after an end of its own it is connected again without counting here.
+        offers: how many ``tools``, ``prompts``, ``resources`` and ``templates`` of it are offered.
+    """
+
+    state: MountState
+    where: str
+    reason: str | None = None
+    revision: str | None = None
+    info: Implementation | None = None
+    starts: int = 0
+    offers: dict[str, int] = field(factory=dict)
+
+
+class Mount:
+    """Another MCP server as a plugin: ``Server(plugins=[Mount("npx some-server", name="some")])``.
+
+    Args:
+        target: what :func:`mcptrio.connect` takes.
+        name: of the mount, in names, logs and errors; by default that of the target.
+        options: how it is mounted.
+
+    Raises:
+        ConfigError: the target makes no sense, or can be connected to once only.
+    """
+
+    def __init__(self, target: Target, *, name: str | None = None, options: MountOptions | None = None) -> None:
+        _, self._where, can_restart = openers(target)
+        if not can_restart:
+            raise ConfigError("target: expected one that can be connected to again, got an open channel")
+        self.__name__ = name or self._where
+        self._target = target
+        self._options = options or MountOptions()
+        self._open: tuple[Upstream, Offers] | None = None
+
+    @property
+    def name(self) -> str:
+        """Of the mount."""
+        return self.__name__
+
+    @property
+    def status(self) -> MountStatus:
+        """How the server fares."""
+        if self._open is None:
+            return MountStatus(state="closed", where=self._where)
+        upstream, offers = self._open
+        starts, counts = upstream.starts, offers.counts()
+        if upstream.is_asleep or upstream.member is None:
+            state: MountState = "asleep" if upstream.is_asleep else "starting"
+            return MountStatus(state=state, where=self._where, starts=starts, offers=counts)
+        status = upstream.member.status
+        states: dict[str, MountState] = {"ready": "ready", "connecting": "starting"}
+        return MountStatus(
+            state=states.get(status.state, "away"),
+            where=self._where,
+            reason=status.reason,
+            revision=status.revision,
+            info=status.info,
+            starts=starts,
+            offers=counts,
+        )
+
+    async def until_listed(self) -> None:
+        """Wait until what the server has is offered, or it is known that it cannot be reached at once.
+
+        Raises:
+            ConnectionClosed: our server is not open.
+        """
+        if self._open is None:
+            raise ConnectionClosed(f"{self.name} is mounted in a server that is not open")
+        await self._open[0].until_settled()
+
+    def restart(self) -> None:
+        """End the server, and begin with it anew at once. Its calls in flight fail.
+
+        Raises:
+            ConnectionClosed: our server is not open.
+        """
+        if self._open is None:
+            raise ConnectionClosed(f"{self.name} is mounted in a server that is not open")
+        self._open[0].restart()
+
+    @hookimpl
+    def lifespan(self, server: Host) -> AbstractAsyncContextManager[None]:
+        return self._opened(server)
+
+    # Private
+
+    @asynccontextmanager
+    async def _opened(self, server: Host) -> AsyncIterator[None]:
+        """
+        Raises:
+            ConnectionClosed: it cannot be reached, and has to be.
+        """
+        calls = Calls(self.name)
+        offers: Offers
+
+        async def take(member: Member, hosting: HostOptions, kind: ListKind) -> None:
+            listed, is_whole = await list_one(member, kind, hosting)
+            if not is_whole:
+                _log.warning("%s: only the first %d of its %s are offered", self.name, hosting.listed, kind)
+            completes = await member.ask(_completes, patience=0.0)
+            offers.take(kind, [each.item for each in listed], completes=completes)
+
+        handlers = RelayingHandlers(relay=calls.ask, heard=calls.hear, visited=calls.page_done)
+        upstream = Upstream(self.name, self._target, self._options, handlers=handlers, take=take)
+        offers = Offers(server, self.name, self._options, Relay(self.name, upstream, calls), upstream)
+        watching = Watching(self.name, server, upstream, offers.has)
+        self._open = upstream, offers
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(upstream.run)
+                nursery.start_soon(watching.run)
+                with trio.move_on_after(self._options.wait):
+                    await upstream.until_settled()
+                if not upstream.listed.is_set():
+                    self._come_later(server, upstream)
+                yield
+                nursery.cancel_scope.cancel()
+        finally:
+            self._open = None
+
+    def _come_later(self, server: Host, upstream: Upstream) -> None:
+        reason = upstream.member.status.reason if upstream.member is not None else None
+        if self._options.required and upstream.has_failed:
+            raise ConnectionClosed(f"{self.name} cannot be reached: {reason}")
+        if self._options.wait:
+            _log.warning("%s is not there yet, and comes later: %s", self.name, reason or "it is being started")
+        server.announce_lists()
+
+
+async def _completes(client: Client) -> bool:
+    return client.capabilities.completions is not None

@@ -1,0 +1,56 @@
+"""How a server is mounted, stated once.
+
+Given to :class:`mcptrio.Mount`; read by everything in it.
+The one rule: nothing waits for ever for the other server.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from attrs import field, frozen
+from attrs.validators import ge, gt, in_, optional
+
+from mcptrio.client.timeouts import ClientTimeouts
+from mcptrio.protocol.revisions.registry import REVISIONS
+
+__all__ = ["MountOptions"]
+
+
+@frozen(kw_only=True)
+class MountOptions:
+    """
+    Args:
+        prefix: what the names of its tools and prompts begin with here, before an underscore; by default the mount's
+            name; empty for nothing.
+        include: globs (``read_*``) of the tools to offer, by their own names; ``None`` for all.
+        exclude: globs of those not to; wins over ``include``.
+        timeout: seconds for one call, whatever is reported; ``None``: what the server it is mounted in allows.
+        wait: seconds that the opening of our server waits for the other one to be there; after that it comes later, and
+            clients are told that the lists have changed.
+        patience: seconds that a call waits for the other server where that is away; then it fails, and says so.
+        idle: seconds without a call after which the other server is let go of, until the next call; its tools stay.
+            ``None``: it is kept.
+        revision: the one to speak, as a date, with a server that speaks several; by default the newest that both do.
+        lazy: whether it is let go of as soon as it has said what it has, until the first call.
+        required: whether our plugin fails, and is quarantined, where the other server cannot be reached at first.
+        timeouts: of the connection, and of the requests for lists.
+    """
+
+    prefix: str | None = None
+    include: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] = ()
+    timeout: float | None = field(default=None, validator=optional(gt(0)))
+    wait: float = field(default=5.0, validator=ge(0))
+    patience: float = field(default=10.0, validator=gt(0))
+    idle: float | None = field(default=None, validator=optional(gt(0)))
+    revision: str | None = field(default=None, validator=optional(in_(tuple(REVISIONS))))
+    lazy: bool = False
+    required: bool = False
+    timeouts: ClientTimeouts = field(factory=ClientTimeouts)
+
+    def offers(self, tool: str) -> bool:
+        """Whether a tool of this name, its own, is offered."""
+        if any(fnmatchcase(tool, glob) for glob in self.exclude):
+            return False
+        return self.include is None or any(fnmatchcase(tool, glob) for glob in self.include)

@@ -1,0 +1,136 @@
+"""A question of a mounted server on its way to the client whose call caused it, and the answer on its way back.
+
+Made for what a result asks, and for what a server asks in a request of its own.
+The one rule: nothing is read into it: the question goes on as it came, in the words of the other revision, and so does
+the answer.
+
+Source: MCP 2025-11-25 and 2026-07-28, client/elicitation, client/sampling, client/roots.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from attrs import frozen
+
+from mcptrio.client.handlers import Handlers
+from mcptrio.errors import MethodNotFound
+from mcptrio.protocol.model.base import Result
+from mcptrio.protocol.model.elicitation import ElicitFormParams, ElicitResult, ElicitURLParams
+from mcptrio.protocol.model.fields import evolve
+from mcptrio.protocol.model.input_required import CreateMessageRequest, ElicitRequest, InputRequest, ListRootsRequest
+from mcptrio.protocol.model.lifecycle import (
+    ClientCapabilities,
+    ElicitationCapability,
+    RootsCapability,
+    SamplingCapability,
+)
+from mcptrio.protocol.model.logging import LoggingMessageParams
+from mcptrio.protocol.model.roots import ListRootsParams, ListRootsResult
+from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult
+
+__all__ = ["RelayedQuestion", "RelayingHandlers", "url_questions"]
+
+
+@frozen
+class RelayedQuestion:
+    """See :class:`mcptrio.runtime.inputs.Question`; the answer is read as the result it is.
+
+    Args:
+        asked: as the mounted server asked it.
+        key: the server's own for it, where it has one.
+    """
+
+    asked: InputRequest
+    key: str | None = None
+
+    @classmethod
+    def of(cls, asked: InputRequest, key: str | None = None) -> RelayedQuestion:
+        params = asked.params
+        if isinstance(params, ElicitURLParams) and params.elicitation_id is None:
+            # Revisions that tell when the user is done with a page need a name for it.
+            asked = ElicitRequest(params=evolve(params, elicitation_id=secrets.token_urlsafe(12)))
+        return cls(asked, key)
+
+    @classmethod
+    def of_request(cls, method: str, params: Any) -> RelayedQuestion:
+        """
+        Raises:
+            MethodNotFound: it is none of the questions there are.
+        """
+        if isinstance(params, ElicitFormParams | ElicitURLParams):
+            return cls.of(ElicitRequest(params=params))
+        if isinstance(params, CreateMessageParams):
+            return cls(CreateMessageRequest(params=params))
+        if isinstance(params, ListRootsParams) or (params is None and method == "roots/list"):
+            return cls(ListRootsRequest(params=params))
+        raise MethodNotFound(f"no such method: {method}")
+
+    @property
+    def capability(self) -> str:
+        params = self.asked.params
+        if isinstance(params, ElicitURLParams):
+            return "elicitation.url"
+        if isinstance(params, ElicitFormParams):
+            return "elicitation.form"
+        if isinstance(params, CreateMessageParams):
+            with_tools = params.tools is not None or params.tool_choice is not None
+            return "sampling.tools" if with_tools else "sampling"
+        return "roots"
+
+    def request(self) -> InputRequest:
+        return self.asked
+
+    def result_type(self) -> type[Result]:
+        if isinstance(self.asked, ElicitRequest):
+            return ElicitResult
+        return CreateMessageResult if isinstance(self.asked, CreateMessageRequest) else ListRootsResult
+
+    def read(self, result: Result) -> Result:
+        return result
+
+
+def url_questions(elicitations: list[dict[str, Any]]) -> list[RelayedQuestion]:
+    """What a server says with the error that a page has to be visited first, as questions."""
+    return [
+        RelayedQuestion.of(
+            ElicitRequest(
+                params=ElicitURLParams(message=str(each.get("message", "")), url=str(each.get("url", ""))),
+            ),
+            str(each["elicitationId"]) if "elicitationId" in each else None,
+        )
+        for each in elicitations
+    ]
+
+
+@frozen(kw_only=True)
+class RelayingHandlers(Handlers):
+    """What our client declares to a server that asks in requests of its own: everything, for its callers differ.
+
+    Args:
+        relay: asks the client that the question is for; raises MCPError where it cannot be asked.
+        heard: told of each log message.
+        visited: told of each page that the user is done with.
+    """
+
+    relay: Callable[[str, Any], Awaitable[Result]]
+    heard: Callable[[LoggingMessageParams], None]
+    visited: Callable[[str], None]
+
+    def capabilities(self) -> ClientCapabilities:
+        return ClientCapabilities(
+            roots=RootsCapability(list_changed=True),
+            sampling=SamplingCapability(tools={}, context={}),
+            elicitation=ElicitationCapability(form={}, url={}),
+        )
+
+    async def answer(self, method: str, params: Any, *, server: str, timeout: float) -> Result:
+        return await self.relay(method, params)
+
+    def hear(self, message: LoggingMessageParams) -> None:
+        self.heard(message)
+
+    def page_done(self, elicitation_id: str) -> None:
+        self.visited(elicitation_id)

@@ -1,0 +1,224 @@
+"""Carries one request on to the mounted server, and what comes of it back.
+
+Called by the functions that are offered as tools, resources and prompts.
+The one rule: however often the client's answers make our handler run again, each request to the mounted server is made
+once. What it answered in between is kept with the request; where the handler that waited in the middle of one is gone,
+the call fails and says so.
+
+Source: MCP 2026-07-28, basic/patterns/mrtr, basic/patterns/progress, basic/patterns/cancellation.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import partial
+from math import inf
+from typing import Any
+
+from mcptrio.capabilities.context import Context
+from mcptrio.client.calls import Progress
+from mcptrio.client.client import Client
+from mcptrio.errors import (
+    Code,
+    InternalError,
+    InvalidParams,
+    MCPError,
+    MCPTrioError,
+    RemoteProtocolError,
+    ToolError,
+    URLElicitationRequired,
+)
+from mcptrio.mounting.calls import CLIENT, Call, Calls
+from mcptrio.mounting.questions import RelayedQuestion, url_questions
+from mcptrio.mounting.upstream import Upstream
+from mcptrio.nurseries import open_hidden_nursery
+from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, LOG_LEVEL
+from mcptrio.protocol.model.base import Result
+from mcptrio.protocol.model.fields import evolve
+from mcptrio.protocol.model.input_required import InputRequiredResult
+from mcptrio.protocol.model.logging import LEVELS
+from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
+from mcptrio.protocol.revisions.revision import Inputs, Lifecycle, LogLevel, Revision
+
+__all__ = ["Relay"]
+
+_log = logging.getLogger("mcptrio.mounting.relay")
+
+MAX_ROUNDS = 10
+"""Times the mounted server may ask in one call."""
+_PROTOCOL = "io.modelcontextprotocol/"
+"""Members of ``_meta`` that say something about one conversation only."""
+_NOT_OURS = ("progressToken",)
+_SEVERITY: dict[str, int] = {level: severity for severity, level in enumerate(LEVELS)}
+
+
+class Relay:
+    """
+    Args:
+        name: of the mount, for errors.
+        calls: where each call is known while it is in flight.
+    """
+
+    def __init__(self, name: str, upstream: Upstream, calls: Calls) -> None:
+        self._name = name
+        self._upstream = upstream
+        self._calls = calls
+        self._level: tuple[Client, int] | None = None
+        """The least severe level a client was told to have sent, where that is said once for all calls."""
+
+    async def carry(self, context: Context, method: str, params: Mapping[str, Any]) -> Any:
+        """A request and its result, whatever is asked in between.
+
+        Raises:
+            MCPError: the mounted server answered with it, or a client did not answer.
+            ConnectionClosed, RequestFailed, RequestTimeout, RemoteProtocolError: there is no answer.
+        """
+        wire = dict(params)
+        for number in range(MAX_ROUNDS + 1):
+            done, recorded = await self._once(context, number, method, wire)
+            if done is not None:
+                return done
+            if "urls" in recorded:
+                # The request was refused until the pages are visited: it is made anew.
+                await context.ask(*url_questions(recorded["urls"]))
+                continue
+            asked: InputRequiredResult = LATEST.structure(recorded, InputRequiredResult)
+            wire = {**params, "inputResponses": await self._answers(context, number, asked)}
+            if asked.request_state is not None:
+                wire["requestState"] = asked.request_state
+        raise RemoteProtocolError(f"{self._name} asked {MAX_ROUNDS + 1} times and was still not satisfied")
+
+    async def call_tool(self, context: Context, name: str, arguments: Mapping[str, Any]) -> Any:
+        """As :meth:`carry`; that the server is away, or went away meanwhile, a model may read."""
+        try:
+            return await self.carry(context, "tools/call", {"name": name, "arguments": dict(arguments)})
+        except MCPError:
+            raise
+        except MCPTrioError as error:
+            raise ToolError(self._told(error)) from error
+
+    async def read(self, context: Context, method: str, params: Mapping[str, Any]) -> Any:
+        """As :meth:`carry`, for what has no other way to say so than an error."""
+        try:
+            return await self.carry(context, method, params)
+        except MCPError:
+            raise
+        except MCPTrioError as error:
+            raise InternalError(self._told(error)) from error
+
+    # Private
+
+    def _told(self, error: MCPTrioError) -> str:
+        text = str(error)
+        return text if text.startswith(self._name) else f"{self._name}: {text}"
+
+    async def _once(
+        self, context: Context, number: int, method: str, wire: dict[str, Any]
+    ) -> tuple[Any, dict[str, Any]]:
+        """One request: its result, or else what it asks, which is recorded for whoever runs this again.
+
+        Raises:
+            InvalidParams: it was made before, and nobody waits for its answer any more.
+        """
+        done: list[Any] = []
+        is_new = False
+
+        async def begin() -> bool:
+            nonlocal is_new
+            is_new = True
+            return True
+
+        async def exchange() -> dict[str, Any]:
+            try:
+                result = await self._upstream.ask(partial(self._send, context, method, wire))
+            except URLElicitationRequired as required:
+                if context.inputs.scope.request.peer.revision.inputs is Inputs.BACK_CHANNEL:
+                    for each in required.data["elicitations"]:
+                        self._calls.page_asked(str(each.get("elicitationId")), context)
+                    raise
+                return {"urls": required.data["elicitations"]}
+            if isinstance(result, InputRequiredResult):
+                return LATEST.unstructure(result)
+            done.append(result)
+            return {}
+
+        async def missing() -> dict[str, Any]:
+            raise InvalidParams(
+                f"the call of {self._name} that asked is gone, and is not made a second time: send the request anew"
+            )
+
+        await context.once(begin, key=f"request {number}")
+        recorded = await context.once(exchange if is_new else missing, key=f"answer {number}")
+        return (done[0] if done else None), recorded
+
+    async def _answers(self, context: Context, number: int, asked: InputRequiredResult) -> dict[str, Any]:
+        """The client's answers, in the words of the mounted server's revision."""
+        questions = asked.input_requests or {}
+        if not questions and asked.request_state is None:
+            raise RemoteProtocolError(f"{self._name}: expected inputRequests or requestState in an unfinished result")
+        relayed = [RelayedQuestion.of(question, f"{number}:{key}") for key, question in questions.items()]
+        answers = await context.ask(*relayed) if relayed else ()
+        return {key: LATEST.unstructure(answer) for key, answer in zip(questions, answers, strict=True)}
+
+    async def _send(self, context: Context, method: str, wire: dict[str, Any], client: Client) -> Any:
+        revision = REVISIONS[client.revision]
+        await self._choose_level(context, client, revision)
+        if revision.inputs is not Inputs.BACK_CHANNEL:
+            # What is asked stands in the result.
+            return await self._send_as(Call(context, None), method, wire, client, revision)
+        async with open_hidden_nursery() as nursery:
+            return await self._send_as(Call(context, nursery), method, wire, client, revision)
+
+    async def _send_as(self, call: Call, method: str, wire: dict[str, Any], client: Client, revision: Revision) -> Any:
+        context = call.context
+        request = {**wire, "_meta": {**self._meta(context, revision), CLIENT: call.client}}
+
+        async def report(progress: Progress) -> None:
+            await context.report_progress(progress.progress, progress.total, progress.message)
+
+        with self._calls.entered(call):
+            try:
+                result = await client.request(method, request, timeout=inf, progress=report)
+            except MCPError as error:
+                if error.code != Code.HEADER_MISMATCH:
+                    raise
+                # The tool's schema has changed: "SHOULD fetch the tools again and retry" (streamable-http).
+                await client.tools().all()
+                result = await client.request(method, request, timeout=inf, progress=report)
+            await call.until_answered()
+        return _without_protocol(result)
+
+    def _meta(self, context: Context, revision: Revision) -> dict[str, Any]:
+        """What the caller said beside the request; where each request says so, what the caller can do."""
+        meta = {
+            key: value for key, value in context.meta.items() if not key.startswith(_PROTOCOL) and key not in _NOT_OURS
+        }
+        if revision.lifecycle is Lifecycle.PER_REQUEST:
+            meta[CLIENT_CAPABILITIES] = revision.unstructure(context.client_capabilities)
+            level = context.inputs.scope.log_level
+            if level is not None:
+                meta[LOG_LEVEL] = level
+        return meta
+
+    async def _choose_level(self, context: Context, client: Client, revision: Revision) -> None:
+        """Have the server send what the most curious caller so far wants; the others are not sent it from here."""
+        level = context.inputs.scope.log_level
+        if level is None or revision.log_level is not LogLevel.SESSION or client.capabilities.logging is None:
+            return
+        wanted = _SEVERITY[level]
+        if self._level is not None and self._level[0] is client and self._level[1] <= wanted:
+            return
+        self._level = client, wanted
+        try:
+            await client.set_log_level(LEVELS[wanted])
+        except MCPError as error:
+            _log.info("%s does not take a log level: %s", self._name, error)
+
+
+def _without_protocol(result: Any) -> Any:
+    """The result without what one conversation's protocol put into its ``_meta``."""
+    if not isinstance(result, Result) or not result.meta:
+        return result
+    kept = {key: value for key, value in result.meta.items() if not key.startswith(_PROTOCOL)}
+    return result if len(kept) == len(result.meta) else evolve(result, meta=kept or None)

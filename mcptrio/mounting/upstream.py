@@ -1,0 +1,254 @@
+"""The mounted server: started when it is wanted, kept connected, followed, let go of when nobody needs it.
+
+Run by the mount in the nursery of our plugin's lifespan; asked by the relay.
+The one rule: a connection is made by a task of its own, never by that of a call, so no call's end is felt by another.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from math import inf
+from typing import TypeVar
+
+import trio
+
+from mcptrio.client.client import Client
+from mcptrio.client.handlers import Handlers
+from mcptrio.client.subscriptions import Changes
+from mcptrio.connecting import openers
+from mcptrio.errors import ConnectionClosed, MCPError
+from mcptrio.host.gathering import ListKind
+from mcptrio.host.member import Member
+from mcptrio.host.options import HostOptions
+from mcptrio.mounting.options import MountOptions
+from mcptrio.runtime.dispatch import Failure, contain
+from mcptrio.targets import Target
+
+__all__ = ["KINDS", "Upstream"]
+
+_log = logging.getLogger("mcptrio.mounting.upstream")
+
+T = TypeVar("T")
+
+KINDS: tuple[ListKind, ...] = ("tools", "prompts", "resources", "templates")
+
+FIRST = 0.5
+LONGEST = 30.0
+"""Seconds before lists that could not be read are asked for again: doubled from the first to the longest."""
+
+
+class Upstream:
+    """
+    Args:
+        name: of the mount.
+        handlers: what our client does for the server.
+        take: reads one kind of list from the member and offers it; called again when it has changed.
+
+    Raises:
+        ConfigError: the target makes no sense.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        target: Target,
+        options: MountOptions,
+        *,
+        handlers: Handlers,
+        take: Callable[[Member, HostOptions, ListKind], Awaitable[None]],
+    ) -> None:
+        self._name = name
+        self._ways, self.where, self._can_restart = openers(target)
+        self._options = options
+        self._hosting = HostOptions(timeouts=options.timeouts, patience=options.timeouts.connect, restart=True)
+        self._handlers = handlers
+        self._take = take
+        self.member: Member | None = None
+        """The connection there is, or was last; ``None`` before the first one."""
+        self.is_asleep = False
+        """Whether it was let go of, until the next call."""
+        self.listed = trio.Event()
+        """Set when its lists have been offered for the first time."""
+        self._users = 0
+        self._was_used = False
+        self._used = trio.current_time()
+        self._moved = trio.Event()
+        self._again = trio.Event()
+        self._known: str | None = None
+        self.starts = 0
+        """How often a connection was begun with."""
+
+    async def run(self) -> None:
+        """Be connected while that is wanted. Runs until cancelled."""
+        while True:
+            self._again = trio.Event()
+            self.is_asleep = False
+            self.starts += 1
+            member = self.member = self._new_member()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(member.keep)
+                nursery.start_soon(self._follow, member)
+                self._move()
+                is_idle = await self._until_let_go(member)
+                # Before it is let go of: a call that comes now waits for the next one.
+                self.is_asleep = is_idle
+                await member.remove()
+                nursery.cancel_scope.cancel()
+            self._move()
+            if is_idle:
+                _log.info("%s is let go of until somebody calls it", self._name)
+                await self._until(lambda: self._users > 0 or self._again.is_set())
+
+    async def ask(self, work: Callable[[Client], Awaitable[T]]) -> T:
+        """Have something done with the server's client.
+
+        Raises:
+            ConnectionClosed: it is not there within ``options.patience`` seconds, or went away meanwhile.
+        """
+        give_up = trio.current_time() + self._options.patience
+        with self.used():
+            with trio.move_on_at(give_up):
+                await self._until(lambda: self.member is not None and not self.is_asleep)
+            member = self.member
+            if member is None or self.is_asleep:
+                raise ConnectionClosed(f"{self._name} is not connected: it is being started")
+
+            async def reached(client: Client) -> T:
+                # That a connection has ended is known there first.
+                await client.until_connected(max(give_up - trio.current_time(), 0.0))
+                return await work(client)
+
+            return await member.ask(reached, patience=max(give_up - trio.current_time(), 0.0))
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """While inside, it is not let go of."""
+        self._users += 1
+        self._was_used = True
+        self._move()
+        try:
+            yield
+        finally:
+            self._users -= 1
+            self._used = trio.current_time()
+            self._move()
+
+    def restart(self) -> None:
+        """End it, and begin anew at once. Who waits for it gets ConnectionClosed."""
+        self._again.set()
+        self.member = None
+        self.listed = trio.Event()
+        self._move()
+
+    async def until_settled(self) -> None:
+        """Wait until its lists were offered, or it is known that this takes longer: it could not be reached at once."""
+        await self._until(lambda: self.listed.is_set() or self.has_failed)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it could not be reached, and was never there."""
+        member = self.member
+        return member is not None and member.connections == 0 and member.status.state == "failed"
+
+    # Private
+
+    def _new_member(self) -> Member:
+        return Member(
+            self._name,
+            prefix="",
+            openers=list(self._ways),
+            where=self.where,
+            can_restart=self._can_restart,
+            handlers=self._handlers,
+            options=self._hosting,
+            moved=lambda _: self._move(),
+            known=self._options.revision or self._known,
+            learned=self._learn,
+        )
+
+    def _learn(self, version: str | None) -> None:
+        self._known = version
+
+    def _move(self) -> None:
+        self._moved.set()
+        self._moved = trio.Event()
+
+    async def _until(self, is_so: Callable[[], bool]) -> None:
+        while not is_so():
+            await self._moved.wait()
+
+    async def _until_let_go(self, member: Member) -> bool:
+        """Wait until it is to begin anew, or nobody has needed it for long enough; whether it was the latter."""
+        while not self._again.is_set():
+            idle = 0.0 if self._options.lazy and not self._was_used else self._options.idle
+            if idle is None or self._users or not self.listed.is_set():
+                await self._moved.wait()
+            elif trio.current_time() >= self._used + idle:
+                return True
+            else:
+                with trio.move_on_at(self._used + idle):
+                    await self._moved.wait()
+        return False
+
+    # Following it
+
+    async def _follow(self, member: Member) -> None:
+        """Offer what it lists, at each connection and whenever that has changed."""
+        pause = FIRST
+        while not member.is_over:
+            outcome = await contain(partial(member.ask, partial(self._listen, member), patience=inf))
+            if not isinstance(outcome, Failure):
+                pause = FIRST
+                continue
+            if member.is_over:
+                return
+            if not isinstance(outcome.error, ConnectionClosed):
+                _log.warning("%s: its lists cannot be read: %s", self._name, outcome.error)
+            await member.until(lambda: member.is_over, timeout=pause)
+            pause = min(pause * 2, LONGEST)
+
+    async def _listen(self, member: Member, client: Client) -> None:
+        """Until it is connected anew.
+
+        Raises:
+            MCPTrioError: a list cannot be read.
+        """
+        can = client.capabilities
+        async with trio.open_nursery() as nursery:
+
+            async def watch() -> None:
+                await member.until_connected_again()
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(watch)
+            try:
+                async with client.subscribe(
+                    tools=can.tools is not None and bool(can.tools.list_changed),
+                    prompts=can.prompts is not None and bool(can.prompts.list_changed),
+                    resources=can.resources is not None and bool(can.resources.list_changed),
+                ) as changes:
+                    await self._take_all(member)
+                    await self._take_changes(member, changes)
+            except MCPError as error:
+                _log.info("%s does not tell of changes: %s", self._name, error)
+                await self._take_all(member)
+                await trio.sleep_forever()
+
+    async def _take_all(self, member: Member) -> None:
+        for kind in KINDS:
+            await self._take(member, self._hosting, kind)
+        if not self.listed.is_set():
+            self._used = trio.current_time()
+            self.listed.set()
+            self._move()
+
+    async def _take_changes(self, member: Member, changes: Changes) -> None:
+        async for change in changes:
+            if change.kind == "resources":
+                await self._take(member, self._hosting, "resources")
+                await self._take(member, self._hosting, "templates")
+            elif change.kind != "resource":
+                await self._take(member, self._hosting, change.kind)

@@ -1,0 +1,78 @@
+"""Changes of a mounted server's resources, for who subscribes to these here.
+
+Run by the mount beside the mounted server.
+The one rule: the server is subscribed to for a resource while somebody here is, and no longer.
+
+Source: MCP 2025-11-25, server/resources, "Subscriptions"; MCP 2026-07-28, basic/patterns/subscriptions.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+import trio
+
+from mcptrio.capabilities.host import Host
+from mcptrio.client.client import Client
+from mcptrio.errors import ConnectionClosed, MCPTrioError
+from mcptrio.mounting.upstream import Upstream
+from mcptrio.runtime.dispatch import Failure, contain
+
+__all__ = ["Watching"]
+
+_log = logging.getLogger("mcptrio.mounting.watching")
+
+MOST = 256
+"""Resources of one mount that are watched at the same time; of more, nothing is told."""
+_PAUSE = 5.0
+"""Seconds before what could not be subscribed to is tried again."""
+
+
+class Watching:
+    """
+    Args:
+        name: of the mount.
+        server: whose clients subscribe.
+        has: whether a resource is the mounted server's.
+    """
+
+    def __init__(self, name: str, server: Host, upstream: Upstream, has: Callable[[str], bool]) -> None:
+        self._name = name
+        self._server = server
+        self._upstream = upstream
+        self._has = has
+        self._watched: dict[str, trio.CancelScope] = {}
+
+    async def run(self) -> None:
+        """Watch what is wanted. Runs until cancelled."""
+        await self._upstream.listed.wait()
+        subscriptions = self._server.subscriptions
+        async with trio.open_nursery() as nursery:
+            while True:
+                wanted = {uri for uri in subscriptions.watched() if self._has(uri)}
+                for uri in self._watched.keys() - wanted:
+                    self._watched.pop(uri).cancel()
+                for uri in sorted(wanted - self._watched.keys())[: MOST - len(self._watched)]:
+                    scope = self._watched[uri] = trio.CancelScope()
+                    nursery.start_soon(self._watch, uri, scope)
+                await subscriptions.wait_changed()
+
+    # Private
+
+    async def _watch(self, uri: str, scope: trio.CancelScope) -> None:
+        with scope:
+            while True:
+                outcome = await contain(partial(self._upstream.ask, partial(self._follow, uri)))
+                if isinstance(outcome, Failure) and not isinstance(outcome.error, MCPTrioError):
+                    raise outcome.error
+                if isinstance(outcome, Failure) and not isinstance(outcome.error, ConnectionClosed):
+                    _log.info("%s: changes of %s are not told: %s", self._name, uri, outcome.error)
+                await trio.sleep(_PAUSE)
+
+    async def _follow(self, uri: str, client: Client) -> None:
+        async with client.subscribe([uri]) as changes:
+            async for change in changes:
+                if change.uri is not None:
+                    self._server.notify_resource_updated(change.uri)

@@ -1,0 +1,119 @@
+"""A server with another one mounted, and a client of it that answers whatever is asked."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import trio
+from attrs import define, evolve, field
+
+from mcptrio import (
+    Client,
+    Command,
+    CreateMessageParams,
+    CreateMessageResult,
+    Form,
+    Handlers,
+    Limits,
+    LoggingMessageParams,
+    Mount,
+    MountOptions,
+    Page,
+    Server,
+    TextContent,
+    connect,
+)
+
+__all__ = ["OFFERED", "User", "command", "eventually", "mounted", "text"]
+
+OFFERED = Path(__file__).with_name("offered.py")
+PATIENCE = 20.0
+
+
+def command(file: Path = OFFERED) -> Command:
+    return Command(args=[sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin", str(file)])
+
+
+class Asked(Protocol):
+    def handlers(self) -> Handlers: ...
+
+
+@define(eq=False)
+class User:
+    """Answers everything, and remembers what was asked."""
+
+    colour: str = "blue"
+    asked: list[Any] = field(factory=list)
+    logs: list[Any] = field(factory=list)
+
+    def handlers(self) -> Handlers:
+        return Handlers(
+            elicit=self._fill_in,
+            open_page=self._open,
+            sample=self._sample,
+            sample_tools=True,
+            roots=["file:///srv/data"],
+            log=self._log,
+        )
+
+    async def _fill_in(self, form: Form) -> Any:
+        self.asked.append(form.message)
+        return {"value": 3 if form.schema["properties"]["value"]["type"] == "integer" else self.colour}
+
+    async def _open(self, page: Page) -> bool:
+        self.asked.append(page.url)
+        return True
+
+    async def _sample(self, params: CreateMessageParams) -> CreateMessageResult:
+        tools = [tool.name for tool in params.tools or ()]
+        self.asked.append((params.max_tokens, params.system_prompt, tools))
+        return CreateMessageResult(role="assistant", content=(TextContent(text="hi"),), model="a-model")
+
+    def _log(self, message: LoggingMessageParams) -> None:
+        self.logs.append((message.level, message.logger, message.data))
+
+
+@asynccontextmanager
+async def mounted(
+    target: Any = None,
+    *,
+    upstream: str | None = None,
+    revision: str | None = None,
+    user: Asked | None = None,
+    options: MountOptions | None = None,
+    parked: int = 1000,
+) -> AsyncIterator[tuple[Client, Mount, Server]]:
+    """
+    Args:
+        upstream: the revision that is spoken with the mounted server.
+        revision: that is spoken with our client.
+    """
+    options = evolve(options or MountOptions(), revision=upstream)
+    mount = Mount(target or command(), name="up", options=options)
+    server = Server(plugins=[mount], limits=Limits(parked=parked))
+    with trio.fail_after(PATIENCE):
+        async with server.open():
+            handlers = (user or User()).handlers()
+            async with connect(server, revision=revision, handlers=handlers, log_level="info") as client:
+                yield client, mount, server
+
+
+async def text(client: Client, name: str, **arguments: Any) -> str:
+    """The text of a tool's answer."""
+    result = await client.call_tool(name, arguments)
+    [block] = result.content
+    assert isinstance(block, TextContent)
+    return block.text
+
+
+async def eventually(is_so: Callable[[], bool] | Callable[[], Awaitable[bool]]) -> None:
+    """Wait for a condition; the caller's deadline bounds it."""
+    while True:
+        found = is_so()
+        if found if isinstance(found, bool) else await found:
+            return
+        await trio.sleep(0.02)

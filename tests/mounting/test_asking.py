@@ -1,0 +1,195 @@
+"""What a mounted server asks is asked of the client whose call it is, once, whoever speaks which revision."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from mcptrio import Client, MCPError, Mount, MountOptions, Server, connect
+from mcptrio.mounting import calls
+from tests.mounting.mounted import OFFERED, User, command, eventually, mounted, text
+from tests.processes import serving
+
+__all__: list[str] = []
+
+NEW, OLD = "2026-07-28", "2025-11-25"
+SIDES = [(NEW, NEW), (NEW, OLD), (OLD, NEW), (OLD, OLD)]
+
+both_sides = pytest.mark.parametrize(("upstream", "revision"), SIDES, ids=lambda side: side[:4])
+
+
+@both_sides
+async def test_everything_that_can_be_asked(upstream: str, revision: str, tmp_path: Path) -> None:
+    user = User()
+    log = tmp_path / "log"
+    async with mounted(upstream=upstream, revision=revision, user=user) as (client, _, _):
+        ordered = await text(client, "up_order", log=str(log))
+        everything = await text(client, "up_everything")
+        together = await text(client, "up_together")
+        [contents] = (await client.read_resource("asked://colour")).contents
+
+    assert ordered == "blue 3"
+    assert log.read_text() == "called\n"
+    assert everything == "accept a-model hi file:///srv/data"
+    assert together == "accept a-model"
+    assert contents.text == "it is blue"  # type: ignore[union-attr]
+    assert user.asked[:4] == ["Which colour?", "How many?", "https://example.com/in", (7, "Be brief.", ["look"])]
+
+
+async def test_requests_are_made_once_though_nothing_is_parked(tmp_path: Path) -> None:
+    """Our handler runs again for each answer; what it heard from the mounted server is in the state."""
+    log = tmp_path / "log"
+    async with mounted(upstream=NEW, revision=NEW, parked=0) as (client, _, _):
+        assert await text(client, "up_order", log=str(log)) == "blue 3"
+        assert await text(client, "up_everything") == "accept a-model hi file:///srv/data"
+
+    assert log.read_text() == "called\n"
+
+
+async def test_call_that_cannot_wait_is_not_made_twice(tmp_path: Path) -> None:
+    """A handshake server waits in the middle of its call; where nothing is kept, that call is lost."""
+    log = tmp_path / "log"
+    async with mounted(upstream=OLD, revision=NEW, parked=0) as (client, _, _):
+        with pytest.raises(MCPError, match="not made a second time"):
+            await client.call_tool("up_order", {"log": str(log)})
+
+    assert log.read_text() == "called\n"
+
+
+@both_sides
+async def test_page_that_comes_first(upstream: str, revision: str, tmp_path: Path) -> None:
+    """Where clients have an error for it, it is passed on; and so is that the user is done with the page."""
+    user = User()
+    log = tmp_path / "log"
+    answers: list[str] = []
+
+    async with mounted(upstream=upstream, revision=revision, user=user) as (client, _, _):
+
+        async def visit() -> None:
+            answers.append(await text(client, "up_visit", log=str(log)))
+
+        with trio.fail_after(8):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(visit)
+                await eventually(lambda: bool(user.asked))
+                await text(client, "up_visited")
+
+    assert answers == ["visited"]
+    assert user.asked == ["https://example.com/first"]
+    assert log.read_text() == "called\ncalled\n"
+
+
+async def test_error_that_names_a_page(tmp_path: Path) -> None:
+    mount = Mount(command(), name="up", options=MountOptions(revision=OLD))
+    with trio.fail_after(20):
+        async with Server(plugins=[mount]).open() as server, connect(server, revision=OLD) as client:
+            with pytest.raises(MCPError) as required:
+                await client.call_tool("up_visit", {"log": str(tmp_path / "log")})
+
+    page = {"mode": "url", "message": "Sign in first", "url": "https://example.com/first", "elicitationId": "page-1"}
+    assert (required.value.code, required.value.data) == (-32042, {"elicitations": [page]})
+
+
+@pytest.mark.parametrize("upstream", [NEW, OLD])
+async def test_client_that_cannot_be_asked(upstream: str) -> None:
+    mount = Mount(command(), name="up", options=MountOptions(revision=upstream))
+    with trio.fail_after(20):
+        async with Server(plugins=[mount]).open() as server, connect(server) as client:
+            with pytest.raises(MCPError, match=r"elicitation\.form"):
+                await client.call_tool("up_order")
+
+
+# Whose is it?
+
+
+@asynccontextmanager
+async def two_clients(mount: Mount, revision: str) -> AsyncIterator[tuple[Client, User, Client, User]]:
+    one, other = User(), User(colour="red")
+    with trio.fail_after(20):
+        async with Server(plugins=[mount]).open() as server:
+            async with (
+                connect(server, revision=revision, handlers=one.handlers()) as first,
+                connect(server, revision=revision, handlers=other.handlers()) as second,
+            ):
+                yield first, one, second, other
+
+
+async def begun(client: Client, nursery: trio.Nursery, mark: Path) -> None:
+    nursery.start_soon(client.call_tool, "up_hang", {"mark": str(mark)})
+    await eventually(mark.with_suffix(".began").exists)
+
+
+@pytest.mark.parametrize("revision", [NEW, OLD])
+async def test_in_results_it_is_never_in_doubt(revision: str, tmp_path: Path) -> None:
+    mount = Mount(command(), name="up", options=MountOptions(revision=NEW))
+    async with two_clients(mount, revision) as (first, one, second, other), trio.open_nursery() as nursery:
+        await begun(first, nursery, tmp_path / "a")
+        assert await text(second, "up_order") == "red 3"
+        assert (one.asked, len(other.asked)) == ([], 2)
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("revision", [NEW, OLD])
+async def test_in_doubt_it_is_refused(revision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "PATIENCE", 0.2)
+    mount = Mount(command(), name="up", options=MountOptions(revision=OLD))
+    async with two_clients(mount, revision) as (first, one, second, other), trio.open_nursery() as nursery:
+        await begun(first, nursery, tmp_path / "a")
+        with pytest.raises(MCPError, match="cannot be told which call"):
+            await second.call_tool("up_order")
+        assert one.asked == other.asked == []
+
+        async with trio.open_nursery() as asking:
+            # Of one client it does not matter which call it is.
+            asking.start_soon(text, first, "up_order")
+            await eventually(lambda: len(one.asked) == 2)
+        assert other.asked == []
+        nursery.cancel_scope.cancel()
+
+
+async def test_doubt_ends_with_the_other_call(tmp_path: Path) -> None:
+    mount = Mount(command(), name="up", options=MountOptions(revision=OLD))
+    async with two_clients(mount, OLD) as (first, one, second, _), trio.open_nursery() as nursery:
+        await begun(first, nursery, tmp_path / "a")
+        answers: list[str] = []
+
+        async def ask() -> None:
+            answers.append(await text(second, "up_order"))
+
+        nursery.start_soon(ask)
+        await trio.sleep(0.1)
+        (tmp_path / "a").touch()
+        await eventually(lambda: bool(answers))
+
+        assert (answers, one.asked) == (["red 3"], [])
+
+
+async def test_over_http_it_is_known(tmp_path: Path) -> None:
+    """There a question comes with the answer to its call."""
+    with serving("--http", "--port", "0", "--plugin", str(OFFERED), cwd=tmp_path) as served:
+        url = (await trio.to_thread.run_sync(served.until, r"http://[^,\s]+/mcp")).group()
+        mount = Mount(url, name="up", options=MountOptions(revision=OLD))
+        async with two_clients(mount, OLD) as (first, one, second, _), trio.open_nursery() as nursery:
+            await begun(first, nursery, tmp_path / "a")
+            assert await text(second, "up_order") == "red 3"
+            assert one.asked == []
+            nursery.cancel_scope.cancel()
+
+
+async def test_mounts_of_mounts_keep_clients_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server in the middle has one conversation for both clients, and is told whose call is whose."""
+    monkeypatch.setattr(calls, "PATIENCE", 0.2)
+    inner = Server("inner", plugins=[Mount(command(), name="up", options=MountOptions(revision=OLD))])
+    with trio.fail_after(20):
+        async with inner.open():
+            mount = Mount(inner, name="middle", options=MountOptions(prefix=""))
+            async with two_clients(mount, NEW) as (first, one, second, other), trio.open_nursery() as nursery:
+                await begun(first, nursery, tmp_path / "a")
+                with pytest.raises(MCPError, match="cannot be told which call"):
+                    await second.call_tool("up_order")
+                assert one.asked == other.asked == []
+                nursery.cancel_scope.cancel()

@@ -1,0 +1,127 @@
+"""``isolate = true``: a plugin in a process of its own, with the same names, through the command line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from mcptrio import Client, Command, connect
+from tests.distributions import install, one_tool
+from tests.mounting.mounted import OFFERED, User, eventually, text
+from tests.processes import environment, run
+
+__all__: list[str] = []
+
+NEW, OLD = "2026-07-28", "2025-11-25"
+
+IMPORTED = """
+import os
+from pathlib import Path
+with Path({log!r}).open("a") as file:
+    file.write(f"{{os.getpid()}}\\n")
+"""
+
+
+@asynccontextmanager
+async def served(
+    folder: Path, *args: str, revision: str | None = None, user: User | None = None, **env: str
+) -> AsyncIterator[Client]:
+    command = Command(
+        args=[sys.executable, "-m", "mcptrio", "serve", "--stdio", *args],
+        cwd=folder,
+        env=environment(**env),
+        inherit_env=True,
+    )
+    with trio.fail_after(20):
+        async with connect(command, revision=revision, handlers=(user or User()).handlers()) as client:
+            yield client
+
+
+@pytest.mark.parametrize("revision", [NEW, OLD])
+async def test_file_in_its_own_process(revision: str, tmp_path: Path) -> None:
+    (tmp_path / "mcptrio.toml").write_text("[plugins.offered]\nisolate = true\n")
+    user = User()
+    async with served(
+        tmp_path, "--plugin", str(OFFERED), revision=revision, user=user, SECRET_OF_MINE="here"
+    ) as client:
+        names = [tool.name for tool in await client.tools().all()]
+        reports: list[float] = []
+        await client.call_tool("steps", {"count": 3}, progress=lambda it: reports.append(it.progress))
+        assert "pair" in names
+        assert reports == [1, 2, 3]
+        assert await text(client, "order") == "blue 3"
+        assert await text(client, "everything") == "accept a-model hi file:///srv/data"
+        passed = (await client.call_tool("environment", {"names": ["SECRET_OF_MINE", "HOME"]})).structured_content
+        assert passed["SECRET_OF_MINE"] == "here"
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.call_tool, "hang", {"mark": str(tmp_path / "left")})
+            await eventually((tmp_path / "left.began").exists)
+            nursery.cancel_scope.cancel()
+        await eventually((tmp_path / "left.cancelled").exists)
+
+        before = await text(client, "pid")
+        for how in ("segfault", "kill"):
+            crashed = await client.call_tool("die", {"how": how})
+            assert crashed.is_error
+            after = await text(client, "pid")
+            assert after != before
+            before = after
+
+
+async def test_installed_plugin_under_its_own_names(tmp_path: Path) -> None:
+    """Globs name the tools with and without their prefix, as in one process; and only the other process imports it."""
+    site, log = tmp_path / "site", tmp_path / "log"
+    source = IMPORTED.format(log=str(log)) + "\n" + one_tool("fine") + "\n" + one_tool("other") + "\n" + one_tool("odd")
+    install(site, "cli-good", "2.1", modules={"cli_good": source}, good="cli_good")
+    (tmp_path / "mcptrio.toml").write_text(
+        "[server]\nexclude = ['other']\n\n[plugins.good]\nisolate = true\ninclude = ['fine', 'good_other']\n"
+    )
+    async with served(tmp_path, "--plugin", "good", PYTHONPATH=str(site), MCPTRIO_SERVE_TCP="") as client:
+        assert [tool.name for tool in await client.tools().all()] == ["good_fine"]
+
+    assert len(log.read_text().split()) == 1
+
+
+async def test_one_that_cannot_be_imported_is_quarantined(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("import ctypes\nctypes.string_at(0)\n")
+    (tmp_path / "good.py").write_text(one_tool("fine"))
+    (tmp_path / "mcptrio.toml").write_text("[plugins.bad]\nisolate = true\n")
+    async with served(tmp_path, "--plugin", "bad.py", "--plugin", "good.py") as client:
+        assert [tool.name for tool in await client.tools().all()] == ["fine"]
+
+    ended = run("serve", "--stdio", "--plugin", "bad.py", "--strict", cwd=tmp_path)
+    assert ended.returncode == 1
+    assert "bad cannot be reached: the server was ended by SIGSEGV" in ended.stderr
+
+
+def test_list_of_plugins_says_it(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("raise RuntimeError('imported')\n")
+    (tmp_path / "mcptrio.toml").write_text("[plugins.bad]\nisolate = true\n")
+
+    listed = run("plugins", "--plugin", "bad.py", cwd=tmp_path)
+
+    assert listed.returncode == 0
+    assert "loaded, isolated" in listed.stdout
+    assert "imported" not in listed.stdout
+
+
+async def test_environment_can_isolate_without_a_file(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(
+        "import os\nfrom mcptrio import tool\n@tool\nasync def parent() -> int:\n    return os.getppid()\n"
+        "@tool\nasync def own() -> int:\n    return os.getpid()\n"
+    )
+    async with served(tmp_path, "--plugin", "own.py", MCPTRIO_OWN_ISOLATE="true") as client:
+        isolated = await text(client, "own"), await text(client, "parent")
+    async with served(tmp_path, "--plugin", "own.py") as client:
+        plain = await text(client, "own"), await text(client, "parent")
+
+    import os
+
+    assert isolated[1] != str(os.getpid())
+    assert plain[1] == str(os.getpid())

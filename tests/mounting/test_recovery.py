@@ -1,0 +1,197 @@
+"""A mounted server comes late, changes, dies, comes back, sleeps: what that costs, and what it does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from mcptrio import (
+    Command,
+    ConfigError,
+    ConnectionClosed,
+    Mount,
+    MountOptions,
+    MountStatus,
+    Server,
+    connect,
+    memory_channel_pair,
+)
+from mcptrio.protocol.model import CallToolResult
+from tests.mounting.mounted import OFFERED, command, eventually, mounted, text
+
+__all__: list[str] = []
+
+NEW, OLD = "2026-07-28", "2025-11-25"
+
+
+@pytest.mark.parametrize("how", ["kill", "segfault", "exit"])
+async def test_crash_costs_the_calls_in_flight(how: str, tmp_path: Path) -> None:
+    results: list[CallToolResult] = []
+
+    async with mounted() as (client, mount, _):
+        before = await text(client, "up_pid")
+
+        async def hang() -> None:
+            results.append(await client.call_tool("up_hang", {"mark": str(tmp_path / "a")}))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(hang)
+            await eventually((tmp_path / "a.began").exists)
+            results.append(await client.call_tool("up_die", {"how": how}))
+        after = await text(client, "up_pid")
+        names = [tool.name for tool in await client.tools().all()]
+        assert (mount.status.state, mount.status.reason) == ("ready", None)
+
+    assert len(results) == 2
+    for result in results:
+        assert result.is_error
+        said = str(result.content)
+        assert "up: the server" in said
+        assert {"kill": "SIGKILL", "segfault": "SIGSEGV", "exit": "exit code 3"}[how] in said
+    assert before != after
+    assert "up_pid" in names
+
+
+async def test_while_it_is_away_its_tools_say_so(tmp_path: Path) -> None:
+    (tmp_path / "offered.py").write_text(OFFERED.read_text())
+    options = MountOptions(patience=0.2)
+    async with mounted(command(tmp_path / "offered.py"), options=options) as (client, mount, _):
+        (tmp_path / "offered.py").unlink()
+        await client.call_tool("up_die", {"how": "kill"})
+        away = await client.call_tool("up_pid")
+        assert away.is_error
+        assert "up is not connected" in str(away.content)
+        assert mount.status.state in ("away", "starting")
+
+        (tmp_path / "offered.py").write_text(OFFERED.read_text())
+
+        async def is_back() -> bool:
+            return not (await client.call_tool("up_pid")).is_error
+
+        await eventually(is_back)
+        assert mount.status.state == "ready"
+
+
+@pytest.mark.parametrize("upstream", [NEW, OLD])
+@pytest.mark.parametrize("revision", [NEW, OLD])
+async def test_changes_of_its_lists_and_resources(upstream: str, revision: str) -> None:
+    async with mounted(upstream=upstream, revision=revision) as (client, _, _):
+        async with client.subscribe(["count://up"], tools=True) as changes:
+            await client.call_tool("up_grow")
+            assert (await anext(changes)).kind == "tools"
+            assert await text(client, "up_grown") == "grown"
+            await client.call_tool("up_shrink")
+            assert (await anext(changes)).kind == "tools"
+            assert "up_grown" not in [tool.name for tool in await client.tools().all()]
+
+            async def is_told() -> bool:
+                # The mounted server is subscribed to soon after we are.
+                await client.call_tool("up_rise")
+                with trio.move_on_after(0.2):
+                    return (await anext(changes)).uri == "count://up"
+                return False
+
+            await eventually(is_told)
+
+
+async def test_slow_one_holds_nothing_up() -> None:
+    slow = Command(args=["sh", "-c", f"sleep 0.7; exec {' '.join(command().args)}"])
+    options = MountOptions(wait=0.1)
+    started = trio.current_time()
+    with trio.fail_after(20):
+        async with Server(plugins=[Mount(slow, name="up", options=options)]).open() as server:
+            assert trio.current_time() - started < 0.6
+            async with connect(server) as client, client.subscribe(tools=True) as changes:
+                assert client.capabilities.tools is not None
+                assert await client.tools().all() == ()
+                await anext(changes)
+                assert await text(client, "up_pid")
+
+
+async def test_one_that_has_to_be_there() -> None:
+    missing = Mount(["/no/such/program"], name="up", options=MountOptions(required=True))
+    other = Mount(command(), name="other")
+    with trio.fail_after(20):
+        async with Server(plugins=[missing, other]).open() as server:
+            [up, _] = server.snapshot()["plugins"]
+            assert up["state"] == "quarantined"
+            assert "up cannot be reached" in up["fault"]
+            async with connect(server) as client:
+                assert await text(client, "other_pid")
+
+
+async def test_idle_one_is_let_go_of_and_comes_again() -> None:
+    async with mounted(options=MountOptions(idle=0.2)) as (client, mount, _):
+        before = await text(client, "up_pid")
+        await eventually(lambda: mount.status.state == "asleep")
+        assert "up_pid" in [tool.name for tool in await client.tools().all()]
+        after = await text(client, "up_pid")
+
+        assert before != after
+        assert mount.status.starts == 2
+
+
+async def test_lazy_one_is_started_for_its_lists_and_for_calls() -> None:
+    async with mounted(options=MountOptions(lazy=True)) as (client, mount, _):
+        await eventually(lambda: mount.status.state == "asleep")
+        assert "up_pid" in [tool.name for tool in await client.tools().all()]
+        first, second = await text(client, "up_pid"), await text(client, "up_pid")
+
+        assert first == second
+        assert (mount.status.state, mount.status.starts) == ("ready", 2)
+
+
+async def test_restart(tmp_path: Path) -> None:
+    async with mounted() as (client, mount, _):
+        before = await text(client, "up_pid")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.call_tool, "up_hang", {"mark": str(tmp_path / "a")})
+            await eventually((tmp_path / "a.began").exists)
+            mount.restart()
+        after = await text(client, "up_pid")
+
+        assert before != after
+        assert mount.status.starts == 2
+
+
+async def test_plugin_can_be_switched_off_and_on() -> None:
+    async with mounted() as (client, _, server):
+        await server.disable_plugin("up")
+        assert await client.tools().all() == ()
+        await server.enable_plugin("up")
+        assert await text(client, "up_pid")
+
+
+async def test_first_one_keeps_its_name(caplog: pytest.LogCaptureFixture) -> None:
+    options = MountOptions(prefix="")
+    mounts = [Mount(command(), name="one", options=options), Mount(command(), name="two", options=options)]
+    with trio.fail_after(20):
+        async with Server(plugins=mounts).open() as server, connect(server) as client:
+            names = [tool.name for tool in await client.tools().all()]
+            [one, two] = server.snapshot()["plugins"]
+
+    assert len(names) == len(set(names))
+    assert "tools" in one["offers"]
+    assert "tools" not in two["offers"]
+    assert "two: tool 'pair' is not offered" in caplog.text
+    assert "two: resource 'bytes://all' is not offered" in caplog.text
+
+
+async def test_one_whose_server_is_not_open() -> None:
+    mount = Mount(["some-server", "--token", "hidden"])
+
+    assert mount.status == MountStatus(state="closed", where="some-server")
+    assert mount.name == "some-server"
+    with pytest.raises(ConnectionClosed, match="not open"):
+        mount.restart()
+    with pytest.raises(ConnectionClosed, match="not open"):
+        await mount.until_listed()
+
+
+def test_target_that_can_be_opened_once() -> None:
+    ours, _ = memory_channel_pair()
+
+    with pytest.raises(ConfigError, match="connected to again"):
+        Mount(ours)
