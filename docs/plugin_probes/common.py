@@ -1,0 +1,142 @@
+"""Rows that every plugin has: the tools, computed from both lists; hints; revisions; start-up and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from mcptrio import Tool
+from plugin_probes.process import measured_start
+from plugin_probes.trial import Probes, Talk, Trial
+
+__all__ = ["COMMON", "common_rows", "differences"]
+
+COMMON = (
+    "Tools",
+    "The reference's tools, with names, arguments, what is required, and types",
+    "Tools with an output schema, with a title, with all four hints",
+    "Prompts, resources, templates",
+    "Newest revision spoken",
+    "Start to the list of tools, this one alone",
+    "Memory (RSS) then",
+)
+"""The titles, in order."""
+
+_STARTS = 3
+_HINTS = ("read_only_hint", "destructive_hint", "idempotent_hint", "open_world_hint")
+
+
+async def common_rows(probes: Probes, reference: Trial | None, ours: Trial) -> list[tuple[str, str, str]]:
+    """Title, the reference's cell, our cell; without a reference its cells are empty."""
+    theirs: Sequence[str] = [""] * len(COMMON)
+    known: list[Tool] | None = None
+    if reference is not None:
+        theirs, known = await _cells(probes, reference, None)
+    mine, _ = await _cells(probes, ours, known)
+    return list(zip(COMMON, theirs, mine, strict=True))
+
+
+async def _cells(probes: Probes, trial: Trial, known: list[Tool] | None) -> tuple[Sequence[str], list[Tool]]:
+    command = probes.command(trial)
+    async with trial.talk(command, env=probes.env) as talk:
+        tools = list(await talk.client.tools().all())
+        surface = await _surface(talk)
+        revision = talk.client.revision
+    starts = [await measured_start(command, cwd=trial.folder, env=probes.env) for _ in range(_STARTS)]
+    fit = "" if known is None else _fit(known, tools, f"{trial.plugin}_")
+    return (
+        str(len(tools)),
+        fit or f"{len(tools)} of {len(tools)}",
+        _qualities(tools),
+        surface,
+        revision,
+        f"{median(start.milliseconds for start in starts):.0f} ms",
+        f"{median(start.memory for start in starts):.0f} MiB",
+    ), tools
+
+
+def _fit(reference: Sequence[Tool], ours: Sequence[Tool], prefix: str) -> str:
+    by_name = {tool.name: tool for tool in ours}
+    found = []
+    for tool in reference:
+        mine = by_name.get(tool.name) or by_name.get(prefix + tool.name)
+        if mine is None:
+            found.append(f"no `{tool.name}`")
+        else:
+            found += [f"`{tool.name}`: {each}" for each in differences(tool.input_schema, mine.input_schema)]
+    whole = len(reference)
+    return f"{whole} of {whole}" if not found else "; ".join(found)
+
+
+def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any], where: str = "") -> list[str]:
+    """What a call that fits their schema may run into with ours."""
+    found = []
+    properties: Mapping[str, Any] = ours.get("properties", {})
+    for name, schema in theirs.get("properties", {}).items():
+        path = f"{where}{name}"
+        if name not in properties:
+            found.append(f"no `{path}`")
+            continue
+        wanted, offered = _resolved(schema, theirs), _resolved(properties[name], ours)
+        if missing := _types(wanted) - _types(offered):
+            found.append(f"`{path}` is no {' or '.join(sorted(missing))}")
+        if unknown := set(map(str, _values(wanted))) - set(map(str, _values(offered))) if _values(offered) else set():
+            found.append(f"`{path}` may not be {', '.join(sorted(unknown))}")
+        if "items" in wanted and "items" in offered:
+            below = (_whole(wanted["items"], theirs), _whole(offered["items"], ours))
+            found += differences(*below, where=f"{path}[].")
+    found += [
+        f"`{where}{name}` is required" for name in ours.get("required", []) if name not in theirs.get("required", [])
+    ]
+    return found
+
+
+def _resolved(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Without references, and without the alternative of null."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return _resolved((root.get("$defs") or root.get("definitions") or {})[name], root)
+    options = schema.get("anyOf") or schema.get("oneOf")
+    if not options:
+        return schema
+    known = [_resolved(option, root) for option in options]
+    one = next((option for option in known if "items" in option or "properties" in option), {})
+    types = sorted(set().union(*(_types(option) for option in known)))
+    return {**one, "type": types}
+
+
+def _whole(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**_resolved(schema, root), "$defs": root.get("$defs", {})}
+
+
+def _types(schema: Mapping[str, Any]) -> set[str]:
+    """An integer is a number as well; null is left out, for whoever gives nothing leaves the argument out."""
+    if "type" not in schema:
+        values = _values(schema)
+        return {"string"} if values and all(isinstance(value, str) for value in values) else set()
+    types = {schema["type"]} if isinstance(schema["type"], str) else set(schema["type"])
+    return {"number" if each == "integer" else each for each in types} - {"null"}
+
+
+def _values(schema: Mapping[str, Any]) -> Sequence[Any]:
+    return [schema["const"]] if "const" in schema else schema.get("enum", [])
+
+
+def _qualities(tools: Sequence[Tool]) -> str:
+    count = len(tools)
+    hinted = sum(
+        tool.annotations is not None and all(isinstance(getattr(tool.annotations, hint), bool) for hint in _HINTS)
+        for tool in tools
+    )
+    schemas = sum(bool(tool.output_schema) for tool in tools)
+    titled = sum(bool(tool.title or (tool.annotations and tool.annotations.title)) for tool in tools)
+    return ", ".join(str(each) if each != count else "all" for each in (schemas, titled, hinted)) + f" of {count}"
+
+
+async def _surface(talk: Talk) -> str:
+    capabilities, client = talk.client.capabilities, talk.client
+    prompts = len(await client.prompts().all()) if capabilities.prompts else 0
+    resources = len(await client.resources().all()) if capabilities.resources else 0
+    templates = len(await client.resource_templates().all()) if capabilities.resources else 0
+    return f"{prompts}, {resources}, {templates}"

@@ -1,0 +1,204 @@
+"""Probes of files: the sandbox, large things, edits."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import trio
+
+from mcptrio import Handlers
+from plugin_probes.process import measured_call
+from plugin_probes.trial import Answer, Probes, Trial
+
+__all__ = ["FILES"]
+
+_SECRET = "the secret of somebody else"
+
+
+def command(trial: Trial) -> tuple[str, ...]:
+    return serve(trial, trial.make_folder("files"))
+
+
+def serve(trial: Trial, folder: Path) -> tuple[str, ...]:
+    if trial.references is not None:
+        return trial.references.of_node("server-filesystem", str(folder))
+    return trial.ours({"folders": [str(folder)]})
+
+
+FILES = Probes(
+    "fs",
+    "`@modelcontextprotocol/server-filesystem` 2026.8.31",
+    command,
+    {},
+    (
+        "The reference runs on Windows; ours needs Linux or macOS.",
+        "The reference reads a file of any size at once, up to what Node can hold; ours gives pieces of at most "
+        "`max_read_bytes`.",
+        "Neither searches in contents, deletes, or copies.",
+    ),
+    [],
+)
+
+
+@FILES("A symbolic link that leads out of the folder")
+async def link_out(trial: Trial) -> str:
+    folder, secret = _folder_and_secret(trial)
+    (folder / "link").symlink_to(secret)
+    async with trial.talk(serve(trial, folder)) as talk:
+        return _gave(await talk.call("read_text_file", path=str(folder / "link")))
+
+
+@FILES("A file that becomes such a link and back while it is read 1,000 times", is_measured=True)
+async def swapped(trial: Trial) -> str:
+    folder, secret = _folder_and_secret(trial)
+    path, link, plain = folder / "file", folder / "link", folder / "plain"
+    done = threading.Event()
+
+    def swap() -> None:
+        while not done.is_set():
+            link.unlink(missing_ok=True)
+            link.symlink_to(secret)
+            os.replace(link, path)
+            plain.write_text("harmless")
+            os.replace(plain, path)
+
+    plain.write_text("harmless")
+    os.replace(plain, path)
+    gave = 0
+    swapper = threading.Thread(target=swap)
+    async with trial.talk(serve(trial, folder)) as talk:
+        swapper.start()
+        try:
+            with trio.move_on_after(10):
+                for _ in range(1_000):
+                    gave += _SECRET in (await talk.call("read_text_file", path=str(path))).text
+        finally:
+            done.set()
+            swapper.join()
+    return f"gave the secret {gave} times" if gave else "never gave the secret"
+
+
+@FILES("The client says that its root is another folder")
+async def other_root(trial: Trial) -> str:
+    folder, secret = _folder_and_secret(trial)
+    async with trial.talk(serve(trial, folder), handlers=Handlers(roots=[str(secret.parent)])) as talk:
+        answer = Answer("no answer")
+        with trio.move_on_after(3):
+            # The reference asks after the handshake, and takes a moment; nobody tells when it has asked.
+            while _SECRET not in (answer := await talk.call("read_text_file", path=str(secret))).text:  # noqa: ASYNC110
+                await trio.sleep(0.1)
+        return "replaces the folder of the command line: " + _gave(answer) if _SECRET in answer.text else _gave(answer)
+
+
+@FILES("A named pipe that nobody writes into")
+async def pipe(trial: Trial) -> str:
+    folder, _ = _folder_and_secret(trial)
+    os.mkfifo(folder / "pipe")
+    async with trial.talk(serve(trial, folder)) as talk:
+        return str(await talk.call("read_text_file", path=str(folder / "pipe"), timeout=3))
+
+
+@FILES("A file of 100 MB, read as a whole", is_measured=True)
+async def large(trial: Trial) -> str:
+    folder, _ = _folder_and_secret(trial)
+    (folder / "large").write_text("0123456789abcde\n" * (100_000_000 // 16))
+    tool = "fs_read_text_file" if trial.is_ours else "read_text_file"
+    got = await measured_call(serve(trial, folder), tool, {"path": str(folder / "large")}, cwd=folder, env={})
+    return f"an answer of {got.size / 1e6:,.1f} MB, memory up to {got.memory:,.0f} MiB"
+
+
+@FILES("The tree of 20,000 files", is_measured=True)
+async def tree(trial: Trial) -> str:
+    folder, _ = _folder_and_secret(trial)
+    for part in range(100):
+        below = folder / f"folder-{part}"
+        below.mkdir()
+        for number in range(200):
+            (below / f"file-{number}.txt").touch()
+    tool = "fs_directory_tree" if trial.is_ours else "directory_tree"
+    got = await measured_call(serve(trial, folder), tool, {"path": str(folder)}, cwd=folder, env={})
+    says = ", and says that there is more" if b"runcated" in got.answer or b"more" in got.answer else ""
+    return f"an answer of {got.size / 1e6:,.2f} MB in {got.milliseconds:,.0f} ms{says}"
+
+
+@FILES("Twenty edits of one file at the same time, each of another line")
+async def edits(trial: Trial) -> str:
+    folder, _ = _folder_and_secret(trial)
+    path = folder / "list"
+    path.write_text("".join(f"line {number}.\n" for number in range(20)))
+    answers: list[Answer] = []
+    async with trial.talk(serve(trial, folder)) as talk:
+
+        async def edit(number: int) -> None:
+            change = [{"oldText": f"line {number}.", "newText": f"edited {number}."}]
+            answers.append(await talk.call("edit_file", path=str(path), edits=change))
+
+        async with trio.open_nursery() as nursery:
+            for number in range(20):
+                nursery.start_soon(edit, number)
+    said = sum(not answer.is_error for answer in answers)
+    return f"{said} said to be done, {path.read_text().count('edited')} in the file"
+
+
+@FILES("An edit of a file with CRLF line ends")
+async def line_ends(trial: Trial) -> str:
+    folder, _ = _folder_and_secret(trial)
+    path = folder / "windows.txt"
+    path.write_bytes(b"one\r\ntwo\r\nthree\r\n")
+    async with trial.talk(serve(trial, folder)) as talk:
+        await talk.call("edit_file", path=str(path), edits=[{"oldText": "two", "newText": "2"}])
+    return f"`{path.read_bytes()!r}`"
+
+
+@FILES("An edit whose old text is there twice")
+async def ambiguous(trial: Trial) -> str:
+    folder, _ = _folder_and_secret(trial)
+    path = folder / "twice.txt"
+    path.write_text("same\nother\nsame\n")
+    async with trial.talk(serve(trial, folder)) as talk:
+        answer = await talk.call("edit_file", path=str(path), edits=[{"oldText": "same", "newText": "changed"}])
+    if answer.is_error:
+        return str(answer)
+    says = "says that there are two" if "more than once" in answer.text or "2 " in answer.text else "does not say so"
+    return f"changes the first, {says}" if path.read_text().startswith("changed\nother\nsame") else "changes another"
+
+
+@FILES("Moving a file onto another")
+async def onto(trial: Trial) -> str:
+    folder, _ = _folder_and_secret(trial)
+    (folder / "a").write_text("a")
+    (folder / "b").write_text("b")
+    async with trial.talk(serve(trial, folder)) as talk:
+        return str(await talk.call("move_file", source=str(folder / "a"), destination=str(folder / "b")))
+
+
+@FILES("When a file was created (`get_file_info`)")
+async def created(trial: Trial) -> str:
+    folder, _ = _folder_and_secret(trial)
+    (folder / "a").write_text("a")
+    async with trial.talk(serve(trial, folder)) as talk:
+        text = (await talk.call("get_file_info", path=str(folder / "a"))).text
+    line = next((line for line in text.splitlines() if line.startswith("created")), "")
+    return "unknown" if "unknown" in line or not line else "is told"
+
+
+@FILES("A search for `+(a\\|b).txt`, an extended glob")
+async def extended(trial: Trial) -> str:
+    folder, _ = _folder_and_secret(trial)
+    for name in ("a.txt", "b.txt", "c.txt"):
+        (folder / name).touch()
+    async with trial.talk(serve(trial, folder)) as talk:
+        text = (await talk.call("search_files", path=str(folder), pattern="+(a|b).txt")).text
+    return f"{sum(name in text for name in ('a.txt', 'b.txt'))} of 2 found"
+
+
+def _folder_and_secret(trial: Trial) -> tuple[Path, Path]:
+    secret = trial.make_folder("elsewhere") / "secret.txt"
+    secret.write_text(_SECRET)
+    return trial.make_folder("files"), secret
+
+
+def _gave(answer: Answer) -> str:
+    return "gave the secret" if _SECRET in answer.text else str(answer)

@@ -1,0 +1,172 @@
+"""Probes of the memory: what is kept, what is found, how much comes back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from mcptrio import MCPTrioError
+from plugin_probes.process import measured_call
+from plugin_probes.trial import Answer, Probes, Talk, Trial
+
+__all__ = ["GRAPH"]
+
+
+def command(trial: Trial) -> tuple[str, ...]:
+    return serve(trial, trial.make_folder("graph"))
+
+
+def serve(trial: Trial, folder: Path, **settings: Any) -> tuple[str, ...]:
+    if trial.references is not None:
+        # Its only setting is a variable.
+        return (
+            "/usr/bin/env",
+            f"MEMORY_FILE_PATH={folder / 'memory.jsonl'}",
+            *trial.references.of_node("server-memory"),
+        )
+    return trial.ours({"file": str(folder / "memory.db"), **settings})
+
+
+GRAPH = Probes(
+    "memory",
+    "`@modelcontextprotocol/server-memory` 2026.8.31",
+    command,
+    {},
+    (
+        "The reference's file can be read and edited with any editor; ours is SQLite, with import and export of its "
+        "lines.",
+    ),
+    [],
+)
+
+
+@GRAPH("Twenty `create_entities` sent at the same time, then a new process")
+async def pipelined(trial: Trial) -> str:
+    folder = trial.make_folder("graph")
+    serving = serve(trial, folder)
+    async with trial.talk(serving) as talk:
+        answers = await _create(talk, [f"e{number}" for number in range(20)])
+    async with trial.talk(serving) as talk:
+        kept = await _entities(talk)
+    return f"{sum(not each.is_error for each in answers)} said to be done, {len(kept)} kept"
+
+
+@GRAPH("Two processes with the same file, twenty each")
+async def two_processes(trial: Trial) -> str:
+    folder = trial.make_folder("graph")
+    first, second = serve(trial, folder), serve(trial, folder)
+    answers: list[Answer] = []
+
+    async def fill(talk: Talk, letter: str) -> None:
+        for number in range(20):
+            answers.extend(await _create(talk, [f"{letter}{number}"]))
+
+    async with trial.talk(first) as one, trial.talk(second) as other:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(fill, one, "a")
+            nursery.start_soon(fill, other, "b")
+    async with trial.talk(first) as talk:
+        kept = await _entities(talk)
+    return f"{sum(not each.is_error for each in answers)} said to be done, {len(kept)} kept"
+
+
+@GRAPH("A file of lines of JSON, one of which is broken (`import_file` of ours)")
+async def malformed(trial: Trial) -> str:
+    folder = trial.make_folder("graph")
+    (folder / "memory.jsonl").write_text(f"{_line('Ann')}\n{{broken\n{_line('Ben')}\n")
+    settings = {"import_file": str(folder / "memory.jsonl")} if trial.is_ours else {}
+    async with trial.talk(serve(trial, folder, **settings)) as talk:
+        answer = await talk.call("read_graph")
+    if answer.is_error:
+        return str(answer)
+    return f"{len(answer.data['entities'])} of 2 entities are there"
+
+
+@GRAPH("`read_graph` of 3,000 entities")
+async def paging(trial: Trial) -> str:
+    folder = trial.make_folder("graph")
+    lines = "\n".join(_line(f"entity {number}", "some words " * 10) for number in range(3_000))
+    (folder / "memory.jsonl").write_text(lines + "\n")
+    settings = {"import_file": str(folder / "memory.jsonl")} if trial.is_ours else {}
+    tool = "memory_read_graph" if trial.is_ours else "read_graph"
+    serving = serve(trial, folder, **settings)
+    got = await measured_call(serving, tool, {}, cwd=folder, env={})
+    more = ", with a cursor for more" if b"next_cursor" in got.answer else ""
+    return f"an answer of {got.size / 1000:,.0f} kB{more}"
+
+
+@GRAPH("A search for two words that are in different observations")
+async def words(trial: Trial) -> str:
+    async with trial.talk(command(trial)) as talk:
+        entity = {"name": "Ann", "entityType": "person", "observations": ["lives in Berlin", "plays chess"]}
+        await talk.call("create_entities", entities=[entity])
+        found = await talk.call("search_nodes", query="berlin chess")
+    return f"{len(found.data['entities'])} of 1 found"
+
+
+@GRAPH("The names alone, of a graph with long observations")
+async def names(trial: Trial) -> str:
+    async with trial.talk(command(trial)) as talk:
+        entity = {"name": "Ann", "entityType": "person", "observations": ["x" * 10_000]}
+        await talk.call("create_entities", entities=[entity])
+        size = len((await talk.call("read_graph", fields=["name"])).text)
+    return "can be had" if size < 1_000 else "cannot be had: the observations come too"
+
+
+@GRAPH("A subscriber of `memory://knowledge-graph` when an entity is created")
+async def subscriber(trial: Trial) -> str:
+    async with trial.talk(command(trial)) as talk:
+        try:
+            async with talk.client.subscribe(["memory://knowledge-graph"]) as changes:
+                await _create(talk, ["Ann"])
+                with trio.move_on_after(5):
+                    await changes.__anext__()
+                    return "is told"
+        except MCPTrioError as error:
+            return str(Answer(str(error), is_error=True))
+    return "is not told"
+
+
+@GRAPH("The same when another process with the same file creates it")
+async def distant(trial: Trial) -> str:
+    folder = trial.make_folder("graph")
+    async with trial.talk(serve(trial, folder)) as talk, trial.talk(serve(trial, folder)) as other:
+        async with talk.client.subscribe(["memory://knowledge-graph"]) as changes:
+            await _create(other, ["Ann"])
+            with trio.move_on_after(5):
+                await changes.__anext__()
+                return "is told"
+    return "is not told"
+
+
+@GRAPH("An observation for an entity that is not there")
+async def unknown(trial: Trial) -> str:
+    async with trial.talk(command(trial)) as talk:
+        return str(await talk.call("add_observations", observations=[{"entityName": "Nobody", "contents": ["x"]}]))
+
+
+def _line(name: str, observation: str = "is there") -> str:
+    return json.dumps({"type": "entity", "name": name, "entityType": "thing", "observations": [observation]})
+
+
+async def _create(talk: Talk, names: Sequence[str]) -> list[Answer]:
+    """An entity a call, all at the same time."""
+    answers: list[Answer] = []
+
+    async def create(name: str) -> None:
+        entity = {"name": name, "entityType": "thing", "observations": ["is there"]}
+        answers.append(await talk.call("create_entities", entities=[entity]))
+
+    async with trio.open_nursery() as nursery:
+        for name in names:
+            nursery.start_soon(create, name)
+    return answers
+
+
+async def _entities(talk: Talk) -> Sequence[Any]:
+    found: Sequence[Any] = (await talk.call("read_graph")).data["entities"]
+    return found

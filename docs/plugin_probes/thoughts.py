@@ -1,0 +1,135 @@
+"""Probes of sequential thinking: whose thoughts they are, how many are kept, what the hints say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcptrio import RemoteProtocolError
+from plugin_probes.trial import Answer, Probes, Talk, Trial, counted
+
+__all__ = ["THOUGHTS"]
+
+_SESSIONS = "2025-11-25"
+"""The last revision with sessions, and the newest that the reference speaks."""
+
+
+def command(trial: Trial) -> tuple[str, ...]:
+    if trial.references is not None:
+        return trial.references.of_node("server-sequential-thinking")
+    return trial.ours({})
+
+
+THOUGHTS = Probes(
+    "thinking",
+    "`@modelcontextprotocol/server-sequential-thinking` 2026.8.31",
+    command,
+    {},
+    (
+        "The reference prints each thought to standard error, in a frame, for who watches; ours prints none, and has a "
+        "resource with the transcript.",
+    ),
+    [],
+)
+
+
+@THOUGHTS('Numbers and booleans as strings: `"3"`, `"true"`')
+async def strings(trial: Trial) -> str:
+    async with trial.talk(command(trial), revision=_SESSIONS) as talk:
+        answer = await talk.call(
+            "sequentialthinking", thought="Begin", thoughtNumber="1", totalThoughts="3", nextThoughtNeeded="true"
+        )
+    return "understood" if not answer.is_error and answer.data["totalThoughts"] == 3 else str(answer)
+
+
+@THOUGHTS("Thought 2 without `sequence_id` in 2026-07-28, which has no sessions")
+async def modern(trial: Trial) -> str:
+    try:
+        async with trial.talk(command(trial), revision="2026-07-28") as talk:
+            await _think(talk, 1)
+            answer = await _think(talk, 2)
+    except RemoteProtocolError:
+        return "does not speak that revision"
+    return "goes on with it" if not answer.is_error else str(answer)
+
+
+@THOUGHTS("Optional arguments that are `null`")
+async def nulls(trial: Trial) -> str:
+    async with trial.talk(command(trial), revision=_SESSIONS) as talk:
+        answer = await _think(talk, 1, branchId=None, isRevision=None)
+    return "understood" if not answer.is_error else str(answer)
+
+
+@THOUGHTS("Three thoughts, then somebody begins anew with thought 1: how long is the history?")
+async def anew(trial: Trial) -> str:
+    async with trial.talk(command(trial), revision=_SESSIONS) as talk:
+        for number in (1, 2, 3):
+            await _think(talk, number)
+        answer = await _think(talk, 1)
+    count = answer.data["thoughtHistoryLength"]
+    return f"{count} thought{'s' * (count != 1)}"
+
+
+@THOUGHTS("A branch of the first sequence, seen by the second")
+async def branches(trial: Trial) -> str:
+    async with trial.talk(command(trial), revision=_SESSIONS) as talk:
+        await _think(talk, 1)
+        await _think(talk, 2, branchFromThought=1, branchId="mine")
+        answer = await _think(talk, 1)
+    return "is listed as its own" if answer.data["branches"] else "is not seen"
+
+
+@THOUGHTS("A revision of thought 7, which is not there")
+async def revision(trial: Trial) -> str:
+    async with trial.talk(command(trial), revision=_SESSIONS) as talk:
+        await _think(talk, 1)
+        answer = await _think(talk, 2, isRevision=True, revisesThought=7)
+    if answer.is_error:
+        return str(answer)
+    return "is taken, with a note that it is not there" if answer.data.get("notes") else "is taken as it is"
+
+
+@THOUGHTS("1,000 thoughts of 10 kB in one sequence")
+async def many(trial: Trial) -> str:
+    taken = 0
+    last = Answer("")
+    async with trial.talk(command(trial), revision=_SESSIONS) as talk:
+        for number in range(1, 1_001):
+            last = await _think(talk, number, thought="x" * 10_000)
+            taken += not last.is_error
+    return counted(taken, 1_000, "taken") + (": the sequence is full" if "is full" in last.text else "")
+
+
+@THOUGHTS("What was thought, read again")
+async def again(trial: Trial) -> str:
+    async with trial.talk(command(trial), revision=_SESSIONS) as talk:
+        answer = await _think(talk, 1, thought="a thought to be read again")
+        more = {"sequence_id": answer.data.get("sequence_id")}
+        found = await talk.call("get_sequence", **{name: value for name, value in more.items() if value})
+    return "can be read" if "a thought to be read again" in str(found.data or found.text) else "cannot be read"
+
+
+@THOUGHTS("Hints of a tool that keeps what it is given")
+async def hints(trial: Trial) -> str:
+    async with trial.talk(command(trial), revision=_SESSIONS) as talk:
+        tools = await talk.client.tools().all()
+        (tool,) = [tool for tool in tools if tool.name.endswith("sequentialthinking")]
+        annotations = tool.annotations
+    assert annotations is not None
+    return f"read-only: {_word(annotations.read_only_hint)}, idempotent: {_word(annotations.idempotent_hint)}"
+
+
+@THOUGHTS("Lines on standard error for one thought")
+async def noise(trial: Trial) -> str:
+    lines: list[str] = []
+    async with trial.talk(command(trial), revision=_SESSIONS, stderr=lines.append) as talk:
+        await _think(talk, 1, thought="a private thought")
+    return f"{'with' if any('private' in line for line in lines) else 'without'} the thought"
+
+
+def _word(hint: object) -> str:
+    return {True: "yes", False: "no"}.get(hint, "unsaid") if isinstance(hint, bool) else "unsaid"
+
+
+async def _think(talk: Talk, number: int, **more: Any) -> Answer:
+    usual = {"thought": "Hm.", "thoughtNumber": number, "totalThoughts": 5, "nextThoughtNeeded": True}
+    return await talk.call("sequentialthinking", **{**usual, **more})

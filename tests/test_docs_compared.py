@@ -1,0 +1,116 @@
+"""The page that compares our plugins with the reference servers has what its script writes.
+
+The reference servers are installed and run by the script alone: python docs/compare_plugins.py
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+__all__: list[str] = []
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "plugins-compared.md"
+
+
+def script(*options: str) -> Any:
+    command = [sys.executable, str(ROOT / "docs" / "compare_plugins.py"), *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def shapes() -> Any:
+    """By plugin: the rows' titles, which are measured, and what is said beside the table."""
+    return script("--titles")
+
+
+def sections() -> dict[str, str]:
+    _, *parts = re.split(r"^## (.*)\n", PAGE.read_text("utf-8"), flags=re.MULTILINE)
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def table(section: str) -> list[list[str]]:
+    """The rows below the head."""
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines[2:]]
+
+
+def test_page_has_every_row(shapes: Any) -> None:
+    """Mend it with: python docs/compare_plugins.py"""
+    written = sections()
+
+    assert list(written) == list(shapes)
+    for plugin, shape in shapes.items():
+        rows = table(written[plugin])
+        assert [row[0] for row in rows] == shape["titles"]
+        assert all(len(row) == 3 and all(row) for row in rows)
+        assert [sentence for sentence in shape["beside"] if sentence not in written[plugin]] == []
+        assert len(rows) >= 15
+
+
+def test_page_tells_of_no_failed_probe_and_no_machine() -> None:
+    cells = [cell for section in sections().values() for row in table(section) for cell in row[1:]]
+
+    assert [cell for cell in cells if cell.startswith(("failed", "not tried", "no end"))] == []
+    assert [cell for cell in cells if re.search(r"/(home|root|usr|tmp|work)/", cell)] == []
+
+
+def test_every_argument_of_the_references_exists_in_ours() -> None:
+    for plugin, section in sections().items():
+        row = table(section)[1]
+        assert row[1] == row[2], plugin
+
+
+def test_what_does_not_fit_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    differences = importlib.import_module("plugin_probes.common").differences
+    edit = {"type": "object", "properties": {"old": {"type": "string"}, "new": {"type": "string"}}}
+    theirs = {
+        "properties": {
+            "path": {"type": "string"},
+            "edits": {"type": "array", "items": edit},
+            "count": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "order": {"enum": ["name", "size"]},
+        },
+        "required": ["path"],
+    }
+    ours = {
+        "properties": {
+            "path": {"type": "string"},
+            "edits": {"type": "array", "items": {"$ref": "#/$defs/Edit"}},
+            "count": {"type": "string"},
+            "order": {"type": "string", "enum": ["name"]},
+        },
+        "required": ["path", "order"],
+        "$defs": {"Edit": {"type": "object", "properties": {"old": {"type": "boolean"}}}},
+    }
+
+    assert differences(theirs, theirs) == []
+    assert differences(theirs, ours) == [
+        "`edits[].old` is no string",
+        "no `edits[].new`",
+        "`count` is no number",
+        "`order` may not be size",
+        "`order` is required",
+    ]
+
+
+def test_ours_still_does_what_the_page_says(shapes: Any) -> None:
+    tried = script("--only", "thinking", "--ours", "--json")["thinking"]
+    written = {title: ours for title, _, ours in table(sections()["thinking"])}
+
+    stable = {title: ours for title, _, ours in tried if title not in shapes["thinking"]["measured"]}
+    # Without a reference its tools are compared with nothing.
+    stable.pop("The reference's tools, with names, arguments, what is required, and types")
+    assert len(stable) >= 12
+    assert stable == {title: written[title] for title in stable}
