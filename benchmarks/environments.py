@@ -134,7 +134,9 @@ def _begin(directory: Path) -> None:
 
 def _run(*command: str, cwd: Path = ROOT) -> None:
     path = f"{Path(command[0]).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    subprocess.run(command, check=True, stdout=sys.stderr, cwd=cwd, env=cleaned(PATH=path))
+    # Where the network has an authority of its own, npm installs nothing without it.
+    trusted = {name: os.environ[name] for name in ("NODE_EXTRA_CA_CERTS",) if name in os.environ}
+    subprocess.run(command, check=True, stdout=sys.stderr, cwd=cwd, env=cleaned(PATH=path, **trusted))
 
 
 def _version(python: Path, distribution: str) -> str:

@@ -15,10 +15,11 @@ from load_fanout import fanout_row
 from load_flat import flat_row
 from load_http import http_row
 from load_memory import SESSION, STREAM
+from load_set import MEMORY, START
 from load_sse import sse_row
 from results import Results, digits
 from scale import FULL
-from servers import OURS, PEERS
+from servers import OURS, PEERS, REFERENCES
 
 __all__ = ["BEST", "EXPECTATIONS", "FLAT", "Expectation", "Verdict"]
 
@@ -116,4 +117,6 @@ EXPECTATIONS: Sequence[Expectation] = (
     *(Expectation("flat", flat_row(count, "session"), at_most=FLAT) for count in FULL.flat_sessions[1:]),
     *(Expectation("client", client_row(None, count), "mcp", times_at_least=2) for count in FULL.clients),
     *(Expectation("client", client_row(era, count), "mcp", times_at_least=2) for era in ERAS for count in FULL.clients),
+    Expectation("set", START, REFERENCES.name, times_at_most=0.33),
+    Expectation("set", MEMORY, REFERENCES.name, times_at_most=0.2),
 )

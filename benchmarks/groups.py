@@ -13,11 +13,13 @@ from load_fanout import measure_fanout
 from load_flat import measure_flat
 from load_http import measure_http
 from load_memory import measure_memory
+from load_set import measure_set
 from load_sse import measure_sse
 from load_stdio import measure_stdio
 from results import Figures
 from scale import GROUPS, Scale
 from servers import Server
+from sets import REFERENCES
 
 __all__ = ["MEASURED", "Group"]
 
@@ -106,6 +108,24 @@ _GROUPS = (
             "16 calls in flight share one connection over stdio, and have what the client opens over HTTP.",
             "`limit` is a client of blocking pipes and sockets that encodes a call, decodes the answer, and no more: "
             "the limit in Python.",
+        ),
+    ),
+    Group(
+        "A set of servers",
+        measure_set,
+        (
+            "What many have in a host: files, git, fetch, memory, sequential thinking and time.",
+            "Ours is one `mcptrio serve --stdio` with six plugins; `references` are the six official servers: "
+            "server-filesystem, server-memory and server-sequential-thinking of npm, and "
+            f"{', '.join(REFERENCES.values())}.",
+            "Start-up is from the start of the first process until the last has listed its tools; all are started at "
+            "the same moment.",
+            "Memory is PSS, in which a page that processes share counts once for all of them; RSS would show the "
+            "references larger.",
+            "A call of each is in flight at the same time, then of one kind after the other: a folder of ten files "
+            "listed, branches listed, a page of this machine fetched, a memory searched, a thought, the time.",
+            "All have their defaults, but that they may fetch from this machine.",
+            "So ours fetches the page once and keeps it, and each of the references' calls downloads it.",
         ),
     ),
 )

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from environments import ROOT, cleaned
 
-__all__ = ["Process", "descriptors_of", "free_port", "memory_of", "started", "wait_for"]
+__all__ = ["Process", "descriptors_of", "free_port", "memory_of", "shared_memory_of", "started", "wait_for"]
 
 Process = subprocess.Popen[bytes]
 _START = 60.0
@@ -67,6 +67,18 @@ def started(
 def memory_of(process: Process) -> int:
     """Resident memory (RSS), in bytes: what the process has in memory, shared libraries included."""
     return int(Path(f"/proc/{process.pid}/statm").read_text("ascii").split()[1]) * _PAGE
+
+
+def shared_memory_of(process: Process) -> int:
+    """Its share of memory (PSS), in bytes: a page that several processes have in memory counts for each in part.
+
+    So what several processes take is the sum of theirs.
+    """
+    for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text("ascii").splitlines():
+        name, _, rest = line.partition(":")
+        if name == "Pss":
+            return int(rest.split()[0]) << 10
+    raise RuntimeError(f"expected Pss in /proc/{process.pid}/smaps_rollup")
 
 
 def descriptors_of(process: Process) -> int:

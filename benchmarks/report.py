@@ -36,13 +36,13 @@ _METHOD = """\
   Rounds: {rounds}; a rate is taken over {seconds:g} s, after a quarter of that to warm up.
 - Each server runs in an environment with nothing but itself and what it needs, compiled beforehand.
   It logs warnings only, and is served as its documentation tells, with its defaults.
-- No tool has structured content.
+- No tool has structured content, but in the set of servers.
 - The load generator is one process on the same machine, with blocking pipes, and with epoll on sockets.
   Requests are encoded beforehand, and answers are measured off and counted rather than decoded.
   An error in any answer ends the measurement.
 - `{null}` is what the load generators reach against a process that gives constant answers without reading.
   That is their own ceiling: {ceiling}
-- Memory is resident memory (RSS), shared libraries included.
+- Memory is resident memory (RSS), shared libraries included; of the set of servers it is PSS.
   At rest is after the first call, before any load.
 - `limit` is what Python can do at all: see each table.
 

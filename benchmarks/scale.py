@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 __all__ = ["FULL", "GROUPS", "QUICK", "Scale"]
 
-GROUPS = ("stdio", "http", "sse", "memory", "fanout", "flat", "client")
+GROUPS = ("stdio", "http", "sse", "memory", "fanout", "flat", "client", "set")
 """What can be measured by itself, in the order in which it is."""
 
 
@@ -42,7 +42,7 @@ class Scale:
 
 FULL = Scale(
     seconds=0.5,
-    rounds={"stdio": 5, "http": 5, "sse": 5, "memory": 1, "fanout": 2, "flat": 2, "client": 3},
+    rounds={"stdio": 5, "http": 5, "sse": 5, "memory": 1, "fanout": 2, "flat": 2, "client": 3, "set": 3},
     starts=3,
     sessions=(100, 1_000, 2_000),
     sessions_of_ours=(100, 1_000, 2_000, 5_000, 10_000),

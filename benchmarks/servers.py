@@ -14,8 +14,9 @@ from pathlib import Path
 from environments import ROOT, Environment, NodeEnvironment, PythonEnvironment, ThisPython
 from processes import Process, free_port, started, wait_for
 from scale import GROUPS
+from sets import NODE_PACKAGES
 
-__all__ = ["BARE", "NULL", "OURS", "PEERS", "SERVERS", "Server", "here"]
+__all__ = ["BARE", "NULL", "OURS", "PEERS", "REFERENCES", "SERVERS", "Server", "here"]
 
 _ECHO = Path(__file__).resolve().parent / "echo"
 
@@ -63,6 +64,7 @@ class Server:
 
 _SERVE = ("-m", "mcptrio", "serve", "--log-level=warning", f"--config={_ECHO / 'mcptrio.toml'}")
 _PLUGINS = tuple(f"--plugin={_ECHO / name}_mcptrio.py" for name in ("echo", "streams", "many"))
+_SDK_GROUPS = tuple(group for group in GROUPS if group != "set")
 _TYPESCRIPT = NodeEnvironment("typescript", _ECHO / "typescript")
 
 BARE: Environment = PythonEnvironment(
@@ -86,7 +88,7 @@ PEERS = (
         "mcp",
         (str(_ECHO / "echo_mcp.py"), "stdio"),
         (str(_ECHO / "echo_mcp.py"), "http", ""),
-        GROUPS,
+        _SDK_GROUPS,
     ),
     Server(
         "fastmcp",
@@ -94,7 +96,7 @@ PEERS = (
         "fastmcp",
         (str(_ECHO / "echo_fastmcp.py"), "stdio"),
         (str(_ECHO / "echo_fastmcp.py"), "http", ""),
-        tuple(group for group in GROUPS if group != "fanout"),
+        tuple(group for group in _SDK_GROUPS if group != "fanout"),
         listens=False,
     ),
     Server(
@@ -103,7 +105,7 @@ PEERS = (
         "@modelcontextprotocol/server",
         (str(_TYPESCRIPT.home / "echo.mjs"), "stdio"),
         (str(_TYPESCRIPT.home / "echo.mjs"), "http", ""),
-        tuple(group for group in GROUPS if group != "client"),
+        tuple(group for group in _SDK_GROUPS if group != "client"),
     ),
 )
 
@@ -126,7 +128,10 @@ NULL = Server(
 )
 """Answers without reading: what the load generators reach alone."""
 
-SERVERS = (OURS, *PEERS, _HYPERCORN, _LIMIT, NULL)
+REFERENCES = Server("references", NODE_PACKAGES, "@modelcontextprotocol/server-filesystem", (), (), ("set",))
+"""The six official reference servers; which they are is in ``sets.py``."""
+
+SERVERS = (OURS, *PEERS, _HYPERCORN, _LIMIT, NULL, REFERENCES)
 
 
 def here(server: Server) -> Server:

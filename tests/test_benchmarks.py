@@ -37,6 +37,10 @@ ROWS = (
     "a call with 20 sessions, µs",
     "cost with 20 sessions ÷ with 1",
     *(f"client, {way}, 16 in flight, calls/s" for way in ("stdio", *(f"HTTP {era}" for era in ERAS))),
+    "start of the set, ms",
+    "memory of the set, MiB",
+    "memory of the set after calls, MiB",
+    *(f"set, {kind}, calls/s" for kind in ("one of each", "files", "git", "fetch", "memory", "thinking", "time")),
 )
 GROWTHS = ("memory of a handshake session, KiB", "memory of an open stream, KiB")
 """Of a few sessions only they may be nothing."""

@@ -94,6 +94,7 @@ def unknown_words(line: str, command: click.Command) -> Iterator[str]:
             yield name
             return
         command = found
+    command = getattr(command, "unnamed", command)
     known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     for word in words:
         if word == "--":

@@ -1,0 +1,171 @@
+"""Load on a set of servers: our one process with six plugins, or the six reference servers.
+
+An answer is a line with an id. The first of each kind is looked at as a whole, and an error anywhere is noticed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from processes import Process, shared_memory_of, started
+from results import MIB, Figures
+from scale import Scale
+from servers import OURS, Server
+from sets import KINDS, Asked, Member, our_set, reference_set, world
+
+__all__ = ["MEMORY", "START", "measure_set", "set_row"]
+
+START = "start of the set, ms"
+MEMORY = "memory of the set, MiB"
+_AFTER = "memory of the set after calls, MiB"
+
+_CLIENT = {"name": "benchmark", "version": "1"}
+_INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": _CLIENT}
+_INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
+_SLOWEST = 30.0
+"""Seconds for one answer."""
+
+
+def set_row(kind: str | None) -> str:
+    """
+    Args:
+        kind: ``None`` for one call of each at the same time.
+    """
+    return f"set, {kind or 'one of each'}, calls/s"
+
+
+def measure_set(server: Server, scale: Scale) -> Figures:
+    """Milliseconds until all have listed their tools; memory; calls a second, mixed and of each kind."""
+    with world() as made:
+        members = our_set(made, server.home) if server.name == OURS.name else reference_set(made)
+        starts = []
+        for _ in range(scale.starts - 1):
+            with ExitStack() as stack:
+                starts.append(_start(members, stack)[0])
+        with ExitStack() as stack:
+            took, conversations = _start(members, stack)
+            at_rest = sum(shared_memory_of(each.process) for each in conversations)
+            for conversation in conversations:
+                conversation.look()
+            figures = {START: [*starts, took], MEMORY: [at_rest / MIB]}
+            for kind in (None, *KINDS):
+                asking = [(each, numbers) for each in conversations if (numbers := each.numbers(kind))]
+                _call(asking, scale.seconds / 4)
+                figures[set_row(kind)] = [_call(asking, scale.seconds)]
+            figures[_AFTER] = [sum(shared_memory_of(each.process) for each in conversations) / MIB]
+            return figures
+
+
+def _start(members: Sequence[Member], stack: ExitStack) -> tuple[float, list[_Conversation]]:
+    """All at the same moment. Milliseconds until the last has listed its tools."""
+    began = time.perf_counter()
+    conversations = []
+    for member in members:
+        process = started(member.interpreter, member.arguments, pipes=True, variables=member.variables)
+        conversations.append(_Conversation(stack.enter_context(process), member.calls))
+        conversations[-1].send(_line("initialize", _INITIALIZE))
+    waiting = dict.fromkeys(conversations, False)
+    while waiting:
+        for conversation in _readable(list(waiting)):
+            for answer in conversation.answers():
+                if not waiting[conversation]:
+                    waiting[conversation] = True
+                    conversation.send(_INITIALIZED + _line("tools/list", {}))
+                else:
+                    del waiting[conversation]
+                    conversation.check(answer)
+    return (time.perf_counter() - began) * 1000, conversations
+
+
+def _call(asking: Sequence[tuple[_Conversation, Sequence[int]]], seconds: float) -> float:
+    """Answers a second: each call is sent again when all have been answered."""
+    answered = 0
+    began = time.perf_counter()
+    while time.perf_counter() < began + seconds:
+        for conversation, numbers in asking:
+            conversation.call(numbers)
+        for conversation, numbers in asking:
+            conversation.wait(len(numbers))
+            answered += len(numbers)
+    return answered / (time.perf_counter() - began)
+
+
+class _Conversation:
+    """With one process of a set."""
+
+    def __init__(self, process: Process, calls: Sequence[Asked]) -> None:
+        self.process = process
+        self.calls = calls
+        self._lines = [
+            _line("tools/call", {"name": each.tool, "arguments": each.arguments}, id)
+            for id, each in enumerate(calls, 1)
+        ]
+        self._rest = b""
+
+    def numbers(self, kind: str | None) -> list[int]:
+        """Of its calls of a kind, or of all."""
+        return [number for number, call in enumerate(self.calls) if kind in (None, call.kind)]
+
+    def check(self, listed: bytes) -> None:
+        """That everything is there that it is asked for."""
+        names = {tool["name"] for tool in json.loads(listed)["result"]["tools"]}
+        if missing := {call.tool for call in self.calls} - names:
+            raise RuntimeError(f"expected a list of tools, got one without {', '.join(missing)}")
+
+    def look(self) -> None:
+        """Make every call once, and see that it does what it is meant to do."""
+        for call, line in zip(self.calls, self._lines, strict=True):
+            self.send(line)
+            answer = self.wait(1)[0]
+            if call.expected.encode() not in answer:
+                raise RuntimeError(f"expected {call.expected!r} of {call.tool}, got {answer[:500]!r}")
+
+    def call(self, numbers: Sequence[int]) -> None:
+        """Make some of its calls."""
+        self.send(b"".join(self._lines[number] for number in numbers))
+
+    def wait(self, count: int) -> list[bytes]:
+        """For so many answers."""
+        got: list[bytes] = []
+        while len(got) < count:
+            _readable([self])
+            got += self.answers()
+        return got
+
+    def send(self, data: bytes) -> None:
+        assert self.process.stdin is not None
+        while data:
+            data = data[os.write(self.process.stdin.fileno(), data) :]
+
+    def answers(self) -> list[bytes]:
+        """Those of what has just come that are whole; nothing may have come in between that is no answer."""
+        chunk = os.read(self.fileno(), 1 << 16)
+        if not chunk:
+            raise RuntimeError("the server has ended")
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        found = [line for line in lines if b'"result":' in line or b'"error":' in line]
+        for line in found:
+            if b'"error":' in line or b'"isError":true' in line:
+                raise RuntimeError(f"expected an answer, got {line[:500]!r}")
+        return found
+
+    def fileno(self) -> int:
+        assert self.process.stdout is not None
+        return self.process.stdout.fileno()
+
+
+def _readable(conversations: Sequence[_Conversation]) -> list[_Conversation]:
+    ready, _, _ = select.select(conversations, [], [], _SLOWEST)
+    if not ready:
+        raise RuntimeError(f"expected an answer within {_SLOWEST:g} s")
+    return ready
+
+
+def _line(method: str, params: Mapping[str, Any], id: int = 0) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).encode() + b"\n"
