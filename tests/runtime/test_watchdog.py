@@ -9,6 +9,7 @@ from math import inf
 
 import pytest
 import trio
+import trio.testing
 
 import mcptrio
 from mcptrio import Server, Timeouts, tool
@@ -67,3 +68,13 @@ async def test_code_of_nobody_is_shown_by_its_place(caplog: pytest.LogCaptureFix
         time.sleep(1.2)  # noqa: ASYNC251 - the fault that is tested
         await trio.sleep(0.6)
     assert "test_code_of_nobody_is_shown_by_its_place (" in told(caplog)[0]
+
+
+async def test_time_that_jumps_is_left_alone(autojump_clock: trio.testing.MockClock) -> None:
+    before = threading.active_count()
+    async with watch_loop(1, lambda path: None):
+        assert threading.active_count() == before
+    # Longer than between two signs of life, which would keep the clock from ever jumping.
+    autojump_clock.autojump_threshold = 0.7
+    async with Server(plugins=[Sleepy()]).open():
+        await trio.sleep(3600)
