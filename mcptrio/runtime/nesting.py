@@ -9,7 +9,7 @@ Source: Trio 0.31 to 0.35, ``trio._core._run``, "Cancel scope misnesting", whose
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import trio
@@ -32,27 +32,33 @@ async def well_nested(work: Callable[..., Awaitable[T]], values: dict[str, Any])
     """
     task = trio.lowlevel.current_task()
     status, nurseries = task._cancel_status, len(task.child_nurseries)
+    what: str | None = None
     returned = False
     try:
         result = await work(**values)
         returned = True
     finally:
-        what = None
         if task._cancel_status is not status or len(task.child_nurseries) != nurseries:
-            what = await _close(task, status, nurseries)
-        if returned and what is not None:
-            raise RuntimeError(f"it has left {what} open that it had entered by hand: use `with` or `async with`")
+            left = task.child_nurseries[nurseries:]
+            what = "a nursery" if left else "a cancel scope"
+            with trio.move_on_after(_GOODBYE, shield=True):
+                await _emptied(left)
+            _put_back(task, status, left)
+    if returned and what is not None:
+        raise RuntimeError(f"it has left {what} open that it had entered by hand: use `with` or `async with`")
     return result
 
 
-async def _close(task: trio.lowlevel.Task, status: Any, nurseries: int) -> str:
-    """Close what is open, and say what that was."""
-    left = task.child_nurseries[nurseries:]
+async def _emptied(left: Sequence[trio.Nursery]) -> None:
+    """Cancel the tasks that were left behind, and wait for their end."""
     for nursery in left:
         nursery.cancel_scope.cancel()
-    with trio.move_on_after(_GOODBYE, shield=True):
-        while any(nursery.child_tasks for nursery in left):  # noqa: ASYNC110 - there is no event for it
-            await trio.sleep(_LOOK)
+    while any(nursery.child_tasks for nursery in left):  # noqa: ASYNC110 - there is no event for it
+        await trio.sleep(_LOOK)
+
+
+def _put_back(task: trio.lowlevel.Task, status: Any, left: Sequence[trio.Nursery]) -> None:
+    """The task stands where it stood."""
     for nursery in left:
         task._child_nurseries.remove(nursery)
     inner: Any = task._cancel_status
@@ -61,4 +67,3 @@ async def _close(task: trio.lowlevel.Task, status: Any, nurseries: int) -> str:
         outer = inner.parent
         inner.close()
         inner = outer
-    return "a nursery" if left else "a cancel scope"
