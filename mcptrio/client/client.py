@@ -481,12 +481,13 @@ class Client:
         mirrored = self._tools.mirrored(params.name) if isinstance(params, CallToolParams) else None
         try:
             return await self._send(method, params, timeout=timeout, progress=progress, mirrored=mirrored)
-        except URLElicitationRequired as required:
-            session = await self._supervisor.current()
-            if self._handlers.open_page is None or session.revision.inputs is Inputs.ROUND_TRIPS:
+        except URLElicitationRequired as refusal:
+            if self._handlers.open_page is None or self._session.revision.inputs is Inputs.ROUND_TRIPS:
                 raise
-            send = partial(self._send, method, params, timeout=timeout, progress=progress, mirrored=mirrored)
-            return await send_after_pages(session, required, send, self._timeouts.input)
+            required = refusal
+        session = await self._supervisor.current()
+        send = partial(self._send, method, params, timeout=timeout, progress=progress, mirrored=mirrored)
+        return await send_after_pages(session, required, send, self._timeouts.input)
 
     async def _go_on(
         self,
