@@ -213,7 +213,8 @@ class Wanted:
         Raises:
             ConfigError: a file is not there, or what the file names is not installed.
         """
-        from mcptrio.plugins.manager import PluginManager
+        # The parent of workers comes by here, and loads no plugins.
+        from mcptrio.plugins.finding import check_offered, offered
         from mcptrio.plugins.policy import ToolPolicy
 
         chosen = chosen or Chosen()
@@ -231,7 +232,7 @@ class Wanted:
         for place, said in ((key, names if not named else None), ("disable", read.disable)):
             if said:
                 try:
-                    PluginManager.check_installed(said)
+                    check_offered(said, offered())
                 except ConfigError as error:
                     raise read.error(("server", place), str(error)) from error
         return cls(

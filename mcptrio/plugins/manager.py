@@ -92,14 +92,6 @@ class PluginManager:
                 elif self._is_new(plugin):
                     self._import(plugin)
 
-    @staticmethod
-    def check_installed(names: Iterable[str]) -> None:
-        """
-        Raises:
-            ConfigError: one is not; says which one it may have been.
-        """
-        check_offered(names, offered())
-
     def load_file(self, path: Path) -> Plugin:
         """Import one Python file as a plugin, named after the file."""
         plugin = Plugin(path.stem, load=partial(import_file, path))
