@@ -120,7 +120,9 @@ class PluginTables:
             # A validator of attrs names its field; others may begin with it.
             said = _sentence(error)
             named = next((name for name in settings if f"'{name}'" in said or re.match(rf"{name}[.:\[]", said)), None)
-            raise self.error((*where, named) if named else where, said) from error
+            if named is not None:
+                raise self.error((*where, named), said.removeprefix(f"{named}: ")) from error
+            raise self.error(where, said) from error
 
     def _resolved(self, value: Any, where: Key) -> Any:
         """The value with its references to variables and files replaced."""

@@ -38,7 +38,7 @@ def run(python: Path, *args: str, cwd: Path, code: str = "") -> subprocess.Compl
     return subprocess.run(
         [python, "-c", script],
         cwd=cwd,
-        env=environment(PIP_NO_INDEX="1", PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_NO_INPUT="1"),
+        env=environment(PIP_NO_INDEX="1", PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_NO_INPUT="1", PIP_QUIET="0"),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -9,7 +9,7 @@ from typing import Any
 
 import h11
 from attrs import define, field
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 
 from mcptrio.transports.http1.request_parser import End, Head, Refused, RequestParser, Upgraded
 from tests.fuzz.requests import SEEDS, cuts, pieces, requests
@@ -97,6 +97,7 @@ def read_with_h11(data: bytes) -> Reading:
 
 @given(requests, cuts)
 @settings(suppress_health_check=[HealthCheck.too_slow])
+@example(b"\rDESCRIBE /echo RTSP/1.0\r\nhost: a\r\n\r\n", [])
 def test_slices_make_no_difference(data: bytes, cuts: list[float]) -> None:
     whole = read([data])
 

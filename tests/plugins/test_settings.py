@@ -147,7 +147,7 @@ def test_environment_wins_over_the_table(variable: str, text: str, name: str, va
         ({"token": 12345}, "plugins.Plugin.token: expected a string, got a value that is not shown"),
         ({"count": 0}, "plugins.Plugin.count: 'count' must be >= 1: 0"),
         ({"count": 13}, "plugins.Plugin: expected a lucky count, got 13"),
-        ({"count": 14}, "plugins.Plugin.count: count: expected another one, got 14"),
+        ({"count": 14}, "plugins.Plugin.count: expected another one, got 14"),
     ],
 )
 def test_what_does_not_fit_is_named(table: dict[str, Any], said: str) -> None:

@@ -70,7 +70,7 @@ class Refused:
 
 
 _HOST: Final = re.compile(rb"(?:[A-Za-z0-9._~%-]+|\[[0-9A-Fa-f:.]+\])?(?::[0-9]{0,5})?")
-_FOREIGN: Final = re.compile(rb"(?:\A|\n)[A-Z-]+ +[^ \r\n]+ +(?:RTSP|ICE)/[0-9]\.[0-9]\r")
+_FOREIGN: Final = re.compile(rb"(?:\A|[\r\n])[A-Z-]+ +[^ \r\n]+ +(?:RTSP|ICE)/[0-9]\.[0-9]\r")
 """Request lines of protocols that llhttp reads too."""
 
 Event: TypeAlias = Head | Body | End | Upgraded | Refused

@@ -25,6 +25,6 @@ async def test_the_plugin_is_found_and_configured(shop: Path, transport: str) ->
 
 async def test_a_setting_that_does_not_fit_is_told() -> None:
     parts = ServerParts(plugins=["sqlite"], config={"sqlite": {"writable": ["none"]}})
-    with pytest.raises(PluginError, match=r"plugins\.sqlite: writable: expected the name of a database"):
+    with pytest.raises(PluginError, match=r"plugins\.sqlite\.writable: expected the name of a database"):
         async with open_served(parts):
             pass
