@@ -311,6 +311,8 @@ async def neighbours(server: HostileServer, *, pause: float = 0.02) -> AsyncIter
     async with trio.open_nursery() as nursery:
         plain = await connect(server.ports["roomy"])
         secure = trio.SSLStream(await connect(server.ports["tls"]), tls, server_hostname="127.0.0.1")
+        # Before the others come: a handshake that they hold up would be given up by the server, rightly.
+        await secure.do_handshake()
         for neighbour, stream in zip(everybody, (plain, secure), strict=True):
             nursery.start_soon(neighbour.run, stream, pause)
         yield everybody
