@@ -109,7 +109,6 @@ def _package(plugins: Sequence[Described], main: Described) -> dict[str, Any]:
     others = sorted({each.requirement or "" for each in plugins} - {main.requirement})
     package: dict[str, Any] = {
         "registryType": "pypi",
-        "registryBaseUrl": "https://pypi.org",
         "identifier": main.distribution.name,
         "version": main.distribution.version,
         "runtimeHint": "uvx",

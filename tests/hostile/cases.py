@@ -142,7 +142,7 @@ class Case:
     head: bool = False
     raw: bool = False
     takes: tuple[float, float] | None = None
-    seconds: float = field(default=15.0)
+    seconds: float = field(default=30.0)
     """For the whole case; a case that fails by hanging takes so long."""
 
 

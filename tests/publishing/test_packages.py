@@ -116,7 +116,6 @@ def test_server_json_of_an_installed_plugin(folder: Path) -> None:
     }
     assert packaged == {
         "registryType": "pypi",
-        "registryBaseUrl": "https://pypi.org",
         "identifier": "mcptrio-garden",
         "version": "1.2",
         "runtimeHint": "uvx",
