@@ -1,0 +1,48 @@
+"""The ports: interfaces between the engines, below both who calls them and who implements them.
+
+The one rule: nothing here does anything. Values are frozen; protocols are small.
+"""
+
+from __future__ import annotations
+
+from mcptrio.abc.authorization import (
+    ClientAuth,
+    Fetch,
+    FetchRequest,
+    FetchResponse,
+    Guard,
+    Principal,
+    RequestHead,
+    TokenStore,
+    TokenVerifier,
+)
+from mcptrio.abc.channels import MessageChannel, Outlet, PromptChannel
+from mcptrio.abc.engine import Engine, PeerSession, StateSealer
+from mcptrio.abc.links import Link, LinkOpener, Receiver
+from mcptrio.abc.stores import Bus, EventStore, SessionRecord, SessionStore, StoredEvent
+
+__all__ = [
+    "Bus",
+    "ClientAuth",
+    "Engine",
+    "EventStore",
+    "Fetch",
+    "FetchRequest",
+    "FetchResponse",
+    "Guard",
+    "Link",
+    "LinkOpener",
+    "MessageChannel",
+    "Outlet",
+    "PeerSession",
+    "Principal",
+    "PromptChannel",
+    "Receiver",
+    "RequestHead",
+    "SessionRecord",
+    "SessionStore",
+    "StateSealer",
+    "StoredEvent",
+    "TokenStore",
+    "TokenVerifier",
+]

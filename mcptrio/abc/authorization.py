@@ -1,0 +1,171 @@
+"""Who asks, who may, and what the two sides of authorization need of the rest.
+
+Implemented in :mod:`mcptrio.auth`, :mod:`mcptrio.stores` and :mod:`mcptrio.transports`, which are strangers.
+
+Source: MCP 2026-07-28, basic/authorization.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from attrs import field, frozen
+
+__all__ = [
+    "ClientAuth",
+    "Fetch",
+    "FetchRequest",
+    "FetchResponse",
+    "Guard",
+    "Principal",
+    "RequestHead",
+    "TokenStore",
+    "TokenVerifier",
+]
+
+
+@frozen(kw_only=True)
+class Principal:
+    """Who was authenticated. Sessions never authenticate; a session is bound to its principal."""
+
+    subject: str
+    issuer: str | None = None
+    client_id: str | None = None
+    scopes: frozenset[str] = frozenset()
+    claims: Mapping[str, Any] = field(factory=dict, eq=False)
+
+
+@frozen(kw_only=True)
+class RequestHead:
+    """What is known of an HTTP request before its body.
+
+    Args:
+        method: as it came: ``POST``.
+        url: where it was sent to, without query and fragment: the public address, as the client wrote it.
+        headers: of each name in lower case all values, in the order in which they came.
+        address: of the client, as far as it is known; ``None`` on sockets that have none.
+        certificate: the client's own, DER, where TLS asked for one and has found it good.
+    """
+
+    method: str
+    url: str
+    headers: Mapping[str, Sequence[str]] = field(repr=False)
+    address: str | None = None
+    certificate: bytes | None = field(default=None, repr=False)
+
+
+class Guard(Protocol):
+    """Lets HTTP requests in. Implemented by :class:`mcptrio.auth.ResourceServer`."""
+
+    @property
+    def documents(self) -> Mapping[str, bytes]:
+        """What anybody may read: JSON, by path (RFC 9728)."""
+        ...
+
+    async def admit(self, request: RequestHead) -> Principal | None:
+        """Who sends it.
+
+        Raises:
+            AuthorizationError: nobody who may, with the status and the challenge to answer with.
+            Overloaded: that cannot be found out now, or was asked too often from there.
+        """
+        ...
+
+    def missing(self, principal: Principal | None, scopes: frozenset[str]) -> frozenset[str]:
+        """Which of these scopes the principal lacks, where one may stand for others."""
+        ...
+
+    def demand(self, request: RequestHead, principal: Principal | None, scopes: frozenset[str]) -> Exception:
+        """The AuthorizationError for a principal that lacks scopes: 403 with all it should ask for next.
+
+        Args:
+            scopes: everything the operation needs.
+        """
+        ...
+
+
+class TokenVerifier(Protocol):
+    """Says whose an access token is. What is right for all tokens (scheme, proof of possession) is not its business."""
+
+    async def verify(self, token: str) -> Principal | None:
+        """Whose it is; ``None`` where it is not good here: unknown, expired, for another audience, from another issuer.
+
+        The claims have ``exp`` (seconds since 1970) where it expires, and ``cnf`` where it is bound to a key.
+
+        Raises:
+            Overloaded: that cannot be found out now.
+        """
+        ...
+
+
+@frozen(kw_only=True)
+class FetchRequest:
+    """A small HTTP request of a flow of authorization.
+
+    Args:
+        url: absolute, ``https``, or ``http`` where that is allowed.
+        headers: names in lower case.
+    """
+
+    url: str
+    method: str = "GET"
+    headers: Mapping[str, str] = field(factory=dict, repr=False)
+    body: bytes = field(default=b"", repr=False)
+
+
+@frozen(kw_only=True)
+class FetchResponse:
+    """
+    Args:
+        headers: names in lower case; of several with the same name the values joined by commas.
+        body: all of it.
+    """
+
+    status: int
+    headers: Mapping[str, str] = field(factory=dict, repr=False)
+    body: bytes = field(default=b"", repr=False)
+
+
+class Fetch(Protocol):
+    """Sends one such request, bounded in size and time; follows no redirect, keeps no cookie."""
+
+    async def __call__(self, request: FetchRequest) -> FetchResponse:
+        """
+        Raises:
+            RequestFailed: no answer, too large a one, or an address that may not be reached.
+        """
+        ...
+
+
+class TokenStore(Protocol):
+    """Keeps what a client was granted: a JSON object by key. All of it is secret."""
+
+    async def load(self, key: str) -> Mapping[str, Any] | None: ...
+
+    async def save(self, key: str, value: Mapping[str, Any]) -> None: ...
+
+    async def delete(self, key: str) -> bool:
+        """Whether it was there."""
+        ...
+
+    async def keys(self) -> Sequence[str]: ...
+
+
+class ClientAuth(Protocol):
+    """Authorizes a client's HTTP requests."""
+
+    async def headers(self, method: str, url: str) -> Mapping[str, str]:
+        """What to send with a request, e.g. ``Authorization``; empty where there is nothing yet."""
+        ...
+
+    async def challenged(self, url: str, status: int, headers: Mapping[str, str]) -> bool:
+        """The server refused with 401 or 403; ``headers`` are its answer's, in lower case.
+
+        Returns:
+            Whether there are other credentials now, with which the request is worth one more try.
+
+        Raises:
+            AuthorizationError: there will be none, and why.
+        """
+        ...
