@@ -9,6 +9,7 @@ Source: JSON-RPC 2.0 section 5.1; MCP 2026-07-28, basic/index, "Error Codes"; MC
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
 
@@ -18,6 +19,7 @@ __all__ = [
     "ConfigError",
     "ConnectionClosed",
     "HeaderMismatch",
+    "InsufficientScope",
     "InternalError",
     "InvalidParams",
     "InvalidRequest",
@@ -110,6 +112,20 @@ class InternalError(MCPError):
     """Something failed on our side; the message gives nothing away."""
 
     code = Code.INTERNAL_ERROR
+
+
+class InsufficientScope(MCPError):
+    """The token of whoever asks is good, and not for this. Over HTTP it is answered with 403 and a challenge instead.
+
+    Args:
+        scopes: all that it takes.
+    """
+
+    code = Code.INVALID_REQUEST
+
+    def __init__(self, message: str, *, scopes: frozenset[str]) -> None:
+        super().__init__(message, data={"scopes": sorted(scopes)})
+        self.scopes = scopes
 
 
 class Overloaded(MCPError):
@@ -268,9 +284,21 @@ class AuthorizationError(MCPTrioError):
     """The principal may not do this.
 
     Args:
-        challenge: the value of ``WWW-Authenticate``, where HTTP carries the refusal.
+        challenge: the value of ``WWW-Authenticate``, where HTTP carries the refusal; several challenges with commas.
+        status: of the HTTP response. 401: a (better) token is wanted; 403: it is good and does not suffice; 400: the
+            request is wrong (RFC 6750 section 3.1).
+        headers: of the HTTP response beside that, ``DPoP-Nonce`` for example.
     """
 
-    def __init__(self, message: str, *, challenge: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        challenge: str | None = None,
+        status: int = 401,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(message)
         self.challenge = challenge
+        self.status = status
+        self.headers = dict(headers or {})

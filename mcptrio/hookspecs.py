@@ -33,6 +33,7 @@ HOOKS = (
     "register_log_sinks",
     "register_middleware",
     "register_authorizers",
+    "register_routes",
     "register_transports",
     "lifespan",
     "background",
@@ -122,6 +123,15 @@ def register_authorizers(register: Callable[..., None], config: Any) -> None:
     What it does not answer with ``True`` is neither listed nor found by that principal. All authorizers have to agree;
     one that fails says no, and so does everything a plugin in quarantine would have judged. See
     :class:`mcptrio.capabilities.authorization.Component`.
+    """
+
+
+@hookspec
+def register_routes(register: Callable[[str, Callable[..., Awaitable[None]]], None], config: Any) -> None:
+    """Serve ASGI applications beside the endpoint: ``register("/auth", app)``, for that path and everything below it.
+
+    Only over HTTP, and not for WebSockets. ``Host`` has been checked; origins, people, sizes and times are for the
+    application to judge. It finds the whole path in its scope, and gets no lifespan: the plugin has one.
     """
 
 

@@ -14,7 +14,8 @@ from typing import Any
 import trio
 
 from mcptrio.abc import Bus, MessageChannel, Principal
-from mcptrio.capabilities.authorization import Authorizers, Component
+from mcptrio.capabilities.access import Access
+from mcptrio.capabilities.authorization import Authorizers
 from mcptrio.capabilities.call_limits import CallLimits
 from mcptrio.capabilities.completion import Completions
 from mcptrio.capabilities.host import Host
@@ -25,6 +26,7 @@ from mcptrio.capabilities.methods import Methods
 from mcptrio.capabilities.middleware import MiddlewareChain
 from mcptrio.capabilities.prompts import Prompts
 from mcptrio.capabilities.resources import Resources
+from mcptrio.capabilities.routes import Routes
 from mcptrio.capabilities.subscriptions import Subscriptions
 from mcptrio.capabilities.tools import Tools
 from mcptrio.plugins.contributions import Contributions
@@ -66,6 +68,7 @@ class Server:
         timeouts, limits: see there.
         page_size: entries on one page of a list.
         list_ttl_ms: milliseconds for which clients may keep a list (2026-07-28); changes are told anyway.
+        list_all: whether lists hold what the principal lacks scopes for too, so that its client can ask for more.
         log_level: what a handshake session gets before it says so itself; ``None``: nothing.
         ping_interval: seconds between keep-alive pings; 0 sends none.
         keys: for sealing what travels through clients; shared by all replicas. Without, each process has its own.
@@ -91,6 +94,7 @@ class Server:
         limits: Limits | None = None,
         page_size: int = 100,
         list_ttl_ms: int = 0,
+        list_all: bool = False,
         log_level: str | None = "info",
         ping_interval: float = 0.0,
         keys: Sequence[bytes] = (),
@@ -122,14 +126,16 @@ class Server:
         self.threads = trio.CapacityLimiter(self.settings.limits.threads)
         self.extensions: dict[str, dict[str, Any]] = {}
         self.logging = Logging()
-        self.authorizers = Authorizers()
+        self.authorizers = Authorizers(list_all=list_all)
         self.bus = bus
         self.subscriptions = Subscriptions(self, bus)
         self.tools = Tools(self)
         self.resources = Resources(self)
         self.prompts = Prompts(self)
+        self.access = Access(self.authorizers, self.tools, self.resources, self.prompts)
         self.completions = Completions(self, self.prompts, self.resources)
         self.methods = Methods(self)
+        self.routes = Routes()
         self.middleware = MiddlewareChain(self.tools.owner_of)
         self.is_open = False
         """Whether it welcomes sessions: every lifespan is entered, and none is being left."""
@@ -153,6 +159,8 @@ class Server:
             serves=self.serves,
             sealer=KeyRing(keys),
             mirrored=self.tools.mirrored,
+            lacking_scopes=self.access.lacking_scopes,
+            route=self.routes.at,
             health=self.health,
             middleware=self.middleware,
         )
@@ -210,9 +218,17 @@ class Server:
         finally:
             logging.getLogger().removeHandler(handler)
 
-    async def serve(self, channel: MessageChannel, *, principal: Principal | None = None) -> None:
-        """Serve one peer on one channel until either side ends it. The server must be open."""
-        await self.supervisor.serve(channel, principal=principal)
+    async def serve(
+        self, channel: MessageChannel, *, principal: Principal | None = None, believes: bool = False
+    ) -> None:
+        """Serve one peer on one channel until either side ends it. The server must be open.
+
+        Args:
+            principal: who the peer is.
+            believes: the peer is the process that started this one, for a plugin (``isolate = true``), and what it says
+                of who asks is true. Never for anybody else: they could say that they are anybody.
+        """
+        await self.supervisor.serve(channel, principal=principal, believes=believes)
 
     # What it offers
 
@@ -354,13 +370,6 @@ class Server:
 
     def limits_of(self, owner: str | None) -> CallLimits | None:
         return self.contributions.limits_of(owner)
-
-    @property
-    def judges(self) -> bool:
-        return bool(self.authorizers)
-
-    def may_use(self, component: Component, scope: RequestScope) -> bool:
-        return self.authorizers.allow(component, scope.principal)
 
     def may_watch(self, uri: str, scope: RequestScope) -> bool:
         return self.resources.may_watch(uri, scope)

@@ -6,6 +6,7 @@ The one rule: nothing here does anything. Values are frozen; protocols are small
 from __future__ import annotations
 
 from mcptrio.abc.authorization import (
+    AuthMethod,
     ClientAuth,
     Fetch,
     FetchRequest,
@@ -17,11 +18,13 @@ from mcptrio.abc.authorization import (
     TokenVerifier,
 )
 from mcptrio.abc.channels import MessageChannel, Outlet, PromptChannel
-from mcptrio.abc.engine import Engine, PeerSession, StateSealer
+from mcptrio.abc.engine import ASGIApp, Engine, PeerSession, StateSealer
 from mcptrio.abc.links import Link, LinkOpener, Receiver
 from mcptrio.abc.stores import Bus, EventStore, SessionRecord, SessionStore, StoredEvent
 
 __all__ = [
+    "ASGIApp",
+    "AuthMethod",
     "Bus",
     "ClientAuth",
     "Engine",

@@ -12,7 +12,10 @@ from typing import Any, Protocol
 
 from attrs import field, frozen
 
+from mcptrio.errors import AuthorizationError
+
 __all__ = [
+    "AuthMethod",
     "ClientAuth",
     "Fetch",
     "FetchRequest",
@@ -27,13 +30,26 @@ __all__ = [
 
 @frozen(kw_only=True)
 class Principal:
-    """Who was authenticated. Sessions never authenticate; a session is bound to its principal."""
+    """Who was authenticated. Sessions never authenticate; a session is bound to its principal.
+
+    Args:
+        subject: who, as the issuer names them.
+        issuer: of the token.
+        client_id: the client they use.
+        scopes: what the token is good for: what was granted, and what that includes.
+        claims: what else the token says.
+    """
 
     subject: str
     issuer: str | None = None
     client_id: str | None = None
     scopes: frozenset[str] = frozenset()
-    claims: Mapping[str, Any] = field(factory=dict, eq=False)
+    claims: Mapping[str, Any] = field(factory=dict, eq=False, repr=False)
+
+    @property
+    def identity(self) -> tuple[str | None, str, str | None]:
+        """Who it is and with which client, whatever the token is good for."""
+        return self.issuer, self.subject, self.client_id
 
 
 @frozen(kw_only=True)
@@ -44,6 +60,7 @@ class RequestHead:
         method: as it came: ``POST``.
         url: where it was sent to, without query and fragment: the public address, as the client wrote it.
         headers: of each name in lower case all values, in the order in which they came.
+        query: as it came, only for refusing what has no place there: a token.
         address: of the client, as far as it is known; ``None`` on sockets that have none.
         certificate: the client's own, DER, where TLS asked for one and has found it good.
     """
@@ -51,6 +68,7 @@ class RequestHead:
     method: str
     url: str
     headers: Mapping[str, Sequence[str]] = field(repr=False)
+    query: str = field(default="", repr=False)
     address: str | None = None
     certificate: bytes | None = field(default=None, repr=False)
 
@@ -72,12 +90,8 @@ class Guard(Protocol):
         """
         ...
 
-    def missing(self, principal: Principal | None, scopes: frozenset[str]) -> frozenset[str]:
-        """Which of these scopes the principal lacks, where one may stand for others."""
-        ...
-
-    def demand(self, request: RequestHead, principal: Principal | None, scopes: frozenset[str]) -> Exception:
-        """The AuthorizationError for a principal that lacks scopes: 403 with all it should ask for next.
+    def demand(self, request: RequestHead, principal: Principal, scopes: frozenset[str]) -> AuthorizationError:
+        """What is said to a principal that lacks scopes: 403, with all it should ask for next.
 
         Args:
             scopes: everything the operation needs.
@@ -167,5 +181,21 @@ class ClientAuth(Protocol):
 
         Raises:
             AuthorizationError: there will be none, and why.
+        """
+        ...
+
+
+class AuthMethod(Protocol):
+    """How a client comes by credentials, said once and for any server: :class:`mcptrio.auth.OAuth` and other grants.
+
+    Whoever opens a connection makes the authorization of its requests from it, and lends it an HTTP client.
+    """
+
+    def client_auth(self, url: str, fetch: Fetch) -> ClientAuth:
+        """What authorizes the requests to one server.
+
+        Args:
+            url: of the server, ``http`` or ``https``; credentials for it are sent nowhere else.
+            fetch: sends the requests of the flow.
         """
         ...

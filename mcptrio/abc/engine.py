@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from mcptrio.abc.authorization import Principal
 from mcptrio.abc.channels import MessageChannel, Outlet
@@ -11,10 +11,15 @@ from mcptrio.abc.stores import SessionRecord
 from mcptrio.protocol.messages import Incoming, Notification, Request
 
 __all__ = [
+    "ASGIApp",
     "Engine",
     "PeerSession",
     "StateSealer",
 ]
+
+
+ASGIApp: TypeAlias = "Callable[[Any, Any, Any], Awaitable[None]]"
+"""Scope, receive, send; see ASGI 3.0."""
 
 
 class StateSealer(Protocol):
@@ -131,6 +136,14 @@ class Engine(Protocol):
 
     def mirrored_parameters(self, tool: str) -> Mapping[str, tuple[str, ...]]:
         """Header name (lower case, without ``mcp-param-``) to the path of the argument it mirrors."""
+        ...
+
+    def lacking_scopes(self, incoming: Incoming, principal: Principal | None) -> frozenset[str]:
+        """All scopes that the requests in it need, if the principal lacks any of them; nothing, if it lacks none."""
+        ...
+
+    def route(self, path: str) -> ASGIApp | None:
+        """The ASGI application that a plugin serves at this path, if there is one."""
         ...
 
     def health(self) -> Mapping[str, Any]:

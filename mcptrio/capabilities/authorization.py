@@ -1,7 +1,10 @@
-"""Who may use what: functions of plugins that are asked for every tool, resource and prompt.
+"""Who may use what: scopes that authors have put on things, and functions of plugins that are asked for everything.
 
 Asked by the capabilities for each entry of a list and each call.
-The one rule: whoever may not use a thing does not learn that it exists; and where a judgement cannot be had, it is no.
+The one rule: whoever may not use a thing does not learn that it exists, but for what a better token would be good for;
+and where a judgement cannot be had, it is no.
+
+Source: MCP 2026-07-28, basic/authorization, "Scope Challenge Handling".
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from attrs import field, frozen
 from mcptrio.abc import Principal
 from mcptrio.runtime.dispatch import Failure, contain_sync
 
-__all__ = ["Authorizer", "Authorizers", "Component"]
+__all__ = ["Authorizer", "Authorizers", "Component", "has_scopes"]
 
 _log = logging.getLogger("mcptrio.authorization")
 
@@ -29,12 +32,14 @@ class Component:
         kind: what it is.
         name: of the tool or prompt; the URI, or the template.
         plugin: that offers it; ``None`` for the server's own.
+        scopes: that its author asks for.
         meta: its ``_meta``, where its author can have put what an authorizer wants to know.
     """
 
     kind: Literal["tool", "resource", "prompt"]
     name: str
     plugin: str | None
+    scopes: frozenset[str] = frozenset()
     meta: Mapping[str, Any] = field(factory=dict)
 
 
@@ -43,9 +48,14 @@ Authorizer: TypeAlias = Callable[[Component, Principal | None], bool]
 
 
 class Authorizers:
-    """All of them have to agree."""
+    """All of them have to agree.
 
-    def __init__(self) -> None:
+    Args:
+        list_all: whether lists hold what a principal lacks nothing but scopes for.
+    """
+
+    def __init__(self, *, list_all: bool = False) -> None:
+        self.list_all = list_all
         self._authorizers: list[tuple[Authorizer, str | None]] = []
 
     def __bool__(self) -> bool:
@@ -61,8 +71,14 @@ class Authorizers:
         self._authorizers = [each for each in self._authorizers if each[1] != owner]
 
     def distrust(self, owner: str) -> None:
-        """A plugin has failed: what it would have judged is refused until it is back, or disabled."""
-        self._authorizers = [(_refuse if who == owner else function, who) for function, who in self._authorizers]
+        """A plugin has failed, or begins anew: what it would have judged is refused until it is back, or disabled."""
+        others = [each for each in self._authorizers if each[1] != owner]
+        if len(others) < len(self._authorizers):
+            self._authorizers = [*others, (_refuse, owner)]
+
+    def trust(self, owner: str) -> None:
+        """It is back, and judges for itself."""
+        self._authorizers = [each for each in self._authorizers if each != (_refuse, owner)]
 
     def allow(self, component: Component, principal: Principal | None) -> bool:
         return all(self._asked(function, owner, component, principal) for function, owner in self._authorizers)
@@ -74,6 +90,11 @@ class Authorizers:
             _log.error("the authorizer of %s failed", owner or "the server", exc_info=outcome.error)
             return False
         return outcome.value is True
+
+
+def has_scopes(component: Component, principal: Principal | None) -> bool:
+    """Whether the token is good for it. Where nobody is authenticated there is none to be good."""
+    return principal is None or component.scopes <= principal.scopes
 
 
 def _refuse(component: Component, principal: Principal | None) -> bool:

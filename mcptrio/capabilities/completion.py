@@ -15,6 +15,7 @@ from typing import Any
 
 from attrs import define
 
+from mcptrio.capabilities.authorization import Component
 from mcptrio.capabilities.calls import call
 from mcptrio.capabilities.functions import Function
 from mcptrio.capabilities.host import Host
@@ -25,6 +26,7 @@ from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.resources import Resources
 from mcptrio.errors import InvalidParams, Overloaded
 from mcptrio.protocol.model.completion import CompleteParams, CompleteResult, Completion, PromptReference
+from mcptrio.runtime.callers import caller_of
 from mcptrio.runtime.dispatch import Handler
 from mcptrio.runtime.rates import TokenBucket
 from mcptrio.runtime.request_scope import RequestScope
@@ -35,7 +37,7 @@ RATE = 50.0
 """Completions per second of one session; a person types ten."""
 BURST = 100.0
 VALUE_LENGTH = 4096
-PRINCIPALS = 1000
+CALLERS = 1000
 """Whose rate is remembered; the one heard of longest ago is forgotten."""
 
 
@@ -46,6 +48,8 @@ class CompletionEntry:
     key: str
     owner: str | None
     candidates: Function | Sequence[str]
+    scopes: frozenset[str] = frozenset()
+    """None of its own: those of what it completes count."""
 
 
 class Completions:
@@ -53,7 +57,7 @@ class Completions:
         self._host = host
         self._prompts = prompts
         self._resources = resources
-        self._buckets: OrderedDict[str | None, TokenBucket] = OrderedDict()
+        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
         self.registry: Registry[CompletionEntry] = Registry("completion", lambda: None)
         self.handlers: dict[str, Handler] = {"completion/complete": self._complete}
 
@@ -90,7 +94,7 @@ class Completions:
         if not self._bucket(scope).take():
             raise Overloaded(f"too many completions: more than {RATE:g} a second")
         ref = params.ref.name if isinstance(params.ref, PromptReference) else params.ref.uri
-        choices = self._choices(params, ref)
+        choices = self._choices(params, ref, scope)
         entry = self.registry.get(_key(ref, params.argument.name))
         candidates: Iterable[str] = choices
         if entry is not None:
@@ -107,13 +111,13 @@ class Completions:
         return CompleteResult(completion=completion)
 
     def _bucket(self, scope: RequestScope) -> TokenBucket:
-        """Of the session; where a request stands alone, of its principal."""
+        """Of the session; where a request stands alone, of its caller."""
         if scope.session.connection.peer is not None:
             return scope.session.buckets.setdefault("completion", TokenBucket(RATE, BURST))
-        principal = scope.principal.subject if scope.principal is not None else None
-        bucket = self._buckets.pop(principal, None) or TokenBucket(RATE, BURST)
-        self._buckets[principal] = bucket
-        if len(self._buckets) > PRINCIPALS:
+        caller = caller_of(scope)
+        bucket = self._buckets.pop(caller, None) or TokenBucket(RATE, BURST)
+        self._buckets[caller] = bucket
+        if len(self._buckets) > CALLERS:
             self._buckets.popitem(last=False)
         return bucket
 
@@ -127,7 +131,7 @@ class Completions:
         # Another server's is ranked and cut already.
         return found if isinstance(found, Completion) else [str(item) for item in found or ()]
 
-    def _choices(self, params: CompleteParams, ref: str) -> Sequence[str]:
+    def _choices(self, params: CompleteParams, ref: str, scope: RequestScope) -> Sequence[str]:
         """What the argument's type allows, where that is a list.
 
         Raises:
@@ -136,7 +140,7 @@ class Completions:
         function: Function | None
         if isinstance(params.ref, PromptReference):
             prompt = self._prompts.registry.get(ref)
-            if prompt is None:
+            if prompt is None or not self._may_know(self._prompts.component(prompt), scope):
                 raise InvalidParams(f"no such prompt: {ref} @ $.ref.name")
             function = prompt.function
             if function.arguments is None:
@@ -144,7 +148,8 @@ class Completions:
                 return ()
         else:
             template = self._resources.templates.get(ref)
-            if template is None and self._resources.registry.get(ref) is None:
+            known_here = template or self._resources.registry.get(ref)
+            if known_here is None or not self._may_know(self._resources.component(known_here), scope):
                 raise InvalidParams(f"no such resource template: {ref} @ $.ref.uri")
             function = template.function if template is not None else None
             if template is not None and function is not None and function.arguments is None:
@@ -160,6 +165,9 @@ class Completions:
         if facts.get("type") == "boolean":
             return ("true", "false")
         return [str(choice) for choice in facts.get("enum", ()) if choice is not None]
+
+    def _may_know(self, component: Component, scope: RequestScope) -> bool:
+        return not self._host.access.judges or self._host.access.may_list(component, scope.principal)
 
     @staticmethod
     def _check_argument(ref: str, name: str, known: Container[str]) -> None:

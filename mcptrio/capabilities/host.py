@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import trio
 
 if TYPE_CHECKING:
-    from mcptrio.capabilities.authorization import Component
+    from mcptrio.capabilities.access import Access
     from mcptrio.capabilities.call_limits import CallLimits
     from mcptrio.capabilities.logging import Logging
     from mcptrio.capabilities.subscriptions import Subscriptions
@@ -51,15 +51,8 @@ class Host(Protocol):
         """What the operator has set for a plugin's calls."""
         ...
 
-    def may_use(self, component: Component, scope: RequestScope) -> bool:
-        """Whether whoever asks may use a thing, and so may know of it."""
-        ...
-
     @property
-    def judges(self) -> bool:
-        """Whether :meth:`may_use` is ever no."""
-        ...
-
+    def access(self) -> Access: ...
     def may_watch(self, uri: str, scope: RequestScope) -> bool:
         """Whether whoever asks may be told of changes of a resource."""
         ...

@@ -6,11 +6,12 @@ The one rule: a mark is a value that says what the author said; what follows fro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import getattr_static, ismodule
 from typing import Any, TypeAlias, TypeVar, overload
 
-from attrs import frozen
+from attrs import field, frozen
 
 from mcptrio.protocol.model.base import CacheScope
 from mcptrio.protocol.model.content import Annotations
@@ -41,6 +42,22 @@ F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M", "ToolMark", "ResourceMark", "PromptMark")
 
 _MARKS = "__mcptrio_marks__"
+_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,256}")
+
+
+def _scopes(scopes: Iterable[str]) -> frozenset[str]:
+    """
+    Raises:
+        ValueError: something that is no scope: printable ASCII without blanks, quotes and backslashes.
+        TypeError: one text, whose letters would be taken for scopes.
+    """
+    if isinstance(scopes, str):
+        raise TypeError(f"scopes: expected several texts, got {scopes!r}")
+    made = frozenset(scopes)
+    for each in made:
+        if not _SCOPE.fullmatch(each):
+            raise ValueError(f"scopes: expected printable ASCII without blanks, quotes, backslashes, got {each!r}")
+    return made
 
 
 @frozen
@@ -64,6 +81,7 @@ class ToolMark:
     open_world: bool | None = None
     timeout: float | None = None
     concurrency: int | None = None
+    scopes: frozenset[str] = field(default=frozenset(), converter=_scopes)
     input_schema: Mapping[str, Any] | None = None
     output_schema: Mapping[str, Any] | None = None
     icons: tuple[Icon, ...] | None = None
@@ -85,6 +103,7 @@ class ResourceMark:
     icons: tuple[Icon, ...] | None = None
     meta: Mapping[str, Any] | None = None
     timeout: float | None = None
+    scopes: frozenset[str] = field(default=frozenset(), converter=_scopes)
     ttl_ms: int = 0
     cache_scope: CacheScope = "private"
     listed: Resource | ResourceTemplate | None = None
@@ -99,6 +118,7 @@ class PromptMark:
     icons: tuple[Icon, ...] | None = None
     meta: Mapping[str, Any] | None = None
     timeout: float | None = None
+    scopes: frozenset[str] = field(default=frozenset(), converter=_scopes)
     listed: Prompt | None = None
     """As another server lists it, but for the name. The function takes ``arguments``, a dict of texts."""
 
@@ -134,6 +154,7 @@ def tool(
     open_world: bool | None = None,
     timeout: float | None = None,
     concurrency: int | None = None,
+    scopes: Iterable[str] = (),
     input_schema: Mapping[str, Any] | None = None,
     output_schema: Mapping[str, Any] | None = None,
     icons: Sequence[Icon] | None = None,
@@ -152,6 +173,7 @@ def tool(
     open_world: bool | None = None,
     timeout: float | None = None,
     concurrency: int | None = None,
+    scopes: Iterable[str] = (),
     input_schema: Mapping[str, Any] | None = None,
     output_schema: Mapping[str, Any] | None = None,
     icons: Sequence[Icon] | None = None,
@@ -166,6 +188,8 @@ def tool(
         read_only, destructive, idempotent, open_world: hints; ``None`` leaves them unsaid.
         timeout: seconds from the call's start, whatever it reports; ``math.inf`` for none.
         concurrency: how many calls may run at the same time; more wait.
+        scopes: that the token of whoever calls it must have, all of them (RFC 6749 section 3.3). Who lacks one does not
+            find it in lists, and is told over HTTP what to ask for. Where nobody is authenticated they mean nothing.
         input_schema: used instead of the signature's; the function then takes one ``dict`` or keyword arguments.
         output_schema: used instead of the return annotation's.
         icons: to be shown.
@@ -183,6 +207,7 @@ def tool(
         open_world=open_world,
         timeout=timeout,
         concurrency=concurrency,
+        scopes=scopes,
         input_schema=input_schema,
         output_schema=output_schema,
         icons=tuple(icons) if icons is not None else None,
@@ -204,6 +229,7 @@ def resource(
     icons: Sequence[Icon] | None = None,
     meta: Mapping[str, Any] | None = None,
     timeout: float | None = None,
+    scopes: Iterable[str] = (),
     ttl_ms: int = 0,
     cache_scope: CacheScope = "private",
 ) -> Callable[[F], F]:
@@ -215,6 +241,7 @@ def resource(
         mime_type: of what is read; by default ``text/plain`` for text and ``application/octet-stream`` for bytes.
         size: in bytes, where it is known beforehand.
         timeout: seconds for one read.
+        scopes: that reading and watching it takes, as those of a tool.
         ttl_ms: milliseconds for which a client may keep what it read (2026-07-28).
         cache_scope: ``public`` only where every user reads the same.
 
@@ -232,6 +259,7 @@ def resource(
             icons=tuple(icons) if icons is not None else None,
             meta=meta,
             timeout=timeout,
+            scopes=scopes,
             ttl_ms=ttl_ms,
             cache_scope=cache_scope,
         )
@@ -249,6 +277,7 @@ def prompt(
     icons: Sequence[Icon] | None = None,
     meta: Mapping[str, Any] | None = None,
     timeout: float | None = None,
+    scopes: Iterable[str] = (),
 ) -> Callable[[F], F]: ...
 def prompt(
     function: F | None = None,
@@ -260,6 +289,7 @@ def prompt(
     icons: Sequence[Icon] | None = None,
     meta: Mapping[str, Any] | None = None,
     timeout: float | None = None,
+    scopes: Iterable[str] = (),
 ) -> F | Callable[[F], F]:
     """Mark a function as a prompt: something a user can pick.
 
@@ -268,6 +298,7 @@ def prompt(
 
     Args:
         timeout: seconds for filling it in.
+        scopes: that it takes, as those of a tool.
 
     Source: MCP 2026-07-28, server/prompts.
     """
@@ -278,6 +309,7 @@ def prompt(
         icons=tuple(icons) if icons is not None else None,
         meta=meta,
         timeout=timeout,
+        scopes=scopes,
     )
     return _put(mark) if function is None else _put(mark)(function)
 

@@ -52,6 +52,10 @@ class PromptEntry:
     function: Function
     mark: PromptMark
 
+    @property
+    def scopes(self) -> frozenset[str]:
+        return self.mark.scopes
+
 
 class Prompts:
     def __init__(self, host: Host) -> None:
@@ -72,12 +76,16 @@ class Prompts:
         return entry.key
 
     async def _list(self, scope: RequestScope, params: ListPromptsParams) -> dict[str, Any]:
-        visible = partial(self._may_use, scope) if self._host.judges else None
+        visible = partial(self._may_list, scope) if self._host.access.judges else None
         return self._pages.page(scope.request.peer.revision, params.cursor, visible)
 
-    def _may_use(self, scope: RequestScope, entry: PromptEntry) -> bool:
+    def _may_list(self, scope: RequestScope, entry: PromptEntry) -> bool:
+        return self._host.access.may_list(self.component(entry), scope.principal)
+
+    @staticmethod
+    def component(entry: PromptEntry) -> Component:
         meta = entry.prompt.meta or {}
-        return self._host.may_use(Component(kind="prompt", name=entry.key, plugin=entry.owner, meta=meta), scope)
+        return Component(kind="prompt", name=entry.key, plugin=entry.owner, meta=meta, scopes=entry.scopes)
 
     def _listed(self, entries: list[PromptEntry], cursor: str | None) -> ListPromptsResult:
         return ListPromptsResult(
@@ -86,7 +94,7 @@ class Prompts:
 
     async def _get(self, scope: RequestScope, params: GetPromptParams) -> GetPromptResult | InputRequiredResult:
         entry = self.registry.get(params.name)
-        if entry is None or (self._host.judges and not self._may_use(scope, entry)):
+        if entry is None or not self._host.access.check_use(self.component(entry), scope.principal):
             raise InvalidParams(f"no such prompt: {params.name}")
         if entry.function.arguments is None:
             values: dict[str, Any] = {"arguments": params.arguments}

@@ -29,6 +29,11 @@ class Entry(Protocol):
         """The plugin that offered it."""
         ...
 
+    @property
+    def scopes(self) -> frozenset[str]:
+        """What it takes to use it."""
+        ...
+
 
 E = TypeVar("E", bound=Entry)
 
@@ -56,6 +61,8 @@ class Registry(Generic[E]):
         self._entries: dict[str, E] = {}
         self.version = 0
         """Rises with every change."""
+        self.is_scoped = False
+        """Whether there was ever an entry that takes scopes."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -78,6 +85,7 @@ class Registry(Generic[E]):
         if taken is not None:
             raise Duplicate(self._kind, entry.key, taken.owner)
         self._entries[entry.key] = entry
+        self.is_scoped |= bool(entry.scopes)
         self._touch()
 
     def remove(self, name: str) -> bool:

@@ -60,6 +60,10 @@ class ResourceEntry:
     template: URITemplate | None
     listed: Resource | ResourceTemplate
 
+    @property
+    def scopes(self) -> frozenset[str]:
+        return self.mark.scopes
+
 
 class Resources:
     def __init__(self, host: Host) -> None:
@@ -101,20 +105,28 @@ class Resources:
 
     def may_watch(self, uri: str, scope: RequestScope) -> bool:
         """Whether whoever asks may be told of changes of it. What nobody offers (yet) is nobody's secret."""
-        if not self._host.judges:
+        if not self._host.access.judges:
             return True
-        try:
-            entry, _ = self._find(uri)
-        except (ResourceNotFound, InvalidParams):
-            return True
-        return self._may_use(scope, entry)
+        entry = self.at(uri)
+        return entry is None or self._host.access.may_use(self.component(entry), scope.principal)
 
     def _visible(self, scope: RequestScope) -> Callable[[ResourceEntry], bool] | None:
-        return partial(self._may_use, scope) if self._host.judges else None
+        return partial(self._may_list, scope) if self._host.access.judges else None
 
-    def _may_use(self, scope: RequestScope, entry: ResourceEntry) -> bool:
+    def _may_list(self, scope: RequestScope, entry: ResourceEntry) -> bool:
+        return self._host.access.may_list(self.component(entry), scope.principal)
+
+    @staticmethod
+    def component(entry: ResourceEntry) -> Component:
         meta = entry.listed.meta or {}
-        return self._host.may_use(Component(kind="resource", name=entry.key, plugin=entry.owner, meta=meta), scope)
+        return Component(kind="resource", name=entry.key, plugin=entry.owner, meta=meta, scopes=entry.scopes)
+
+    def at(self, uri: str) -> ResourceEntry | None:
+        """What is read there, if anything is."""
+        try:
+            return self._find(uri)[0]
+        except (ResourceNotFound, InvalidParams):
+            return None
 
     def _listed(self, entries: list[ResourceEntry], cursor: str | None) -> ListResourcesResult:
         listed = tuple(entry.listed for entry in entries if isinstance(entry.listed, Resource))
@@ -126,7 +138,7 @@ class Resources:
 
     async def _read(self, scope: RequestScope, params: ReadResourceParams) -> ReadResourceResult | InputRequiredResult:
         entry, values = self._find(params.uri)
-        if self._host.judges and not self._may_use(scope, entry):
+        if not self._host.access.check_use(self.component(entry), scope.principal):
             raise ResourceNotFound(params.uri)
         work = partial(
             call,

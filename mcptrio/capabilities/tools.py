@@ -75,6 +75,10 @@ class ToolEntry:
     takes_dict: str | None
     """The one parameter that takes all arguments of a hand-written schema."""
 
+    @property
+    def scopes(self) -> frozenset[str]:
+        return self.mark.scopes
+
     def values(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Keyword arguments for the function.
 
@@ -119,13 +123,16 @@ class Tools:
         return entry.mirrored if entry is not None else {}
 
     async def _list(self, scope: RequestScope, params: ListToolsParams) -> dict[str, Any]:
-        visible = partial(self._may_use, scope) if self._host.judges else None
+        visible = partial(self._may_list, scope) if self._host.access.judges else None
         return self._pages.page(scope.request.peer.revision, params.cursor, visible)
 
-    def _may_use(self, scope: RequestScope, entry: ToolEntry) -> bool:
-        return self._host.may_use(
-            Component(kind="tool", name=entry.key, plugin=entry.owner, meta=entry.tool.meta or {}), scope
-        )
+    def _may_list(self, scope: RequestScope, entry: ToolEntry) -> bool:
+        return self._host.access.may_list(self.component(entry), scope.principal)
+
+    @staticmethod
+    def component(entry: ToolEntry) -> Component:
+        meta = entry.tool.meta or {}
+        return Component(kind="tool", name=entry.key, plugin=entry.owner, meta=meta, scopes=entry.scopes)
 
     def _listed(self, entries: list[ToolEntry], cursor: str | None) -> ListToolsResult:
         return ListToolsResult(
@@ -137,7 +144,9 @@ class Tools:
 
     async def _call(self, scope: RequestScope, params: CallToolParams) -> CallToolResult | InputRequiredResult:
         entry = self.registry.get(params.name)
-        if entry is None or (self._host.judges and not self._may_use(scope, entry)):
+        # Without judges, which is nearly always, there is nothing to make a component for.
+        judged = self._host.access.judges
+        if entry is None or (judged and not self._host.access.check_use(self.component(entry), scope.principal)):
             raise InvalidParams(f"no such tool: {params.name}")
         try:
             values = entry.values(params.arguments)

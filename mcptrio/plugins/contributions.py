@@ -15,15 +15,17 @@ from attrs import evolve
 
 from mcptrio.capabilities.authorization import Authorizer
 from mcptrio.capabilities.call_limits import CallLimits
-from mcptrio.capabilities.logging import LogSink
+from mcptrio.capabilities.logging import LogSink, Redaction
 from mcptrio.capabilities.marks import ToolMark, mark_of
 from mcptrio.capabilities.middleware import Middleware
+from mcptrio.capabilities.registry import Registry
 from mcptrio.errors import PluginError
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.plugins.naming import LONG, exposed, is_portable
 from mcptrio.plugins.plugin import Plugin, State
 from mcptrio.plugins.policy import ToolPolicy
 from mcptrio.plugins.settings import PluginTables
+from mcptrio.runtime.dispatch import Failure, contain_sync
 
 if TYPE_CHECKING:
     from mcptrio.capabilities.host import Host
@@ -46,16 +48,27 @@ class Contributions:
         self._plugins = plugins
         self._tables = tables
         self._policy = policy
+        self._taken: dict[str, Mapping[str, Any]] = {}
+        """By plugin, the settings it was taken in with."""
         self._limits: dict[str, CallLimits] = {}
         self._sinks: dict[str, list[LogSink]] = {}
         self._extensions: dict[str, list[str]] = {}
         self._seen: dict[str, _SeenBy] = {}
 
     def set_tables(self, tables: PluginTables) -> set[str]:
-        """The operator has set something else, for plugins that are offered from now on. Returns for which."""
-        before, self._tables = self._tables.tables, tables
-        after = tables.tables
-        return {name for name in {*before, *after} if before.get(name) != after.get(name)}
+        """The operator has set something else, for plugins that are offered from now on.
+
+        Returns:
+            Those that were taken in with other settings than these: also where a file that they name has changed.
+        """
+        self._tables = tables
+        changed = set()
+        for name, before in self._taken.items():
+            # What cannot be read is told when the plugin is taken in.
+            now = contain_sync(partial(tables.resolved, name))
+            if isinstance(now, Failure) or now.value != before:
+                changed.add(name)
+        return changed
 
     def limits_of(self, owner: str | None) -> CallLimits | None:
         return self._limits.get(owner) if owner is not None else None
@@ -75,6 +88,7 @@ class Contributions:
         """
         try:
             self._plugins.configure(plugin, self._tables)
+            self._taken[plugin.name] = self._tables.resolved(plugin.name)
             self._seen[plugin.name] = _SeenBy(self._server, self, plugin)
             said = plugin.policy
             if (said.timeout, said.concurrency, said.rate) != (None, None, None):
@@ -82,6 +96,7 @@ class Contributions:
                     plugin.name, timeout=said.timeout, concurrency=said.concurrency, rate=said.rate
                 )
             self._collect(plugin)
+            self._server.authorizers.trust(plugin.name)
             return True
         except PluginError:
             self.withdraw(plugin)
@@ -106,14 +121,22 @@ class Contributions:
         for sink in self._sinks.pop(plugin.name, ()):
             server.logging.sinks.remove(sink)
         server.middleware.withdraw(plugin.name)
+        server.routes.withdraw(plugin.name)
         if plugin.state is State.QUARANTINED:
             server.authorizers.distrust(plugin.name)
         self._limits.pop(plugin.name, None)
         plugin.offers.clear()
+        plugin.withheld.clear()
+
+    def suspend(self, plugin: Plugin) -> None:
+        """Take back what a plugin offered, since it begins anew: until it is back, what it judged is refused."""
+        self.withdraw(plugin)
+        self._server.authorizers.distrust(plugin.name)
 
     def forget(self, plugin: Plugin) -> None:
-        """Take back what a plugin offered, its judgement too: the operator wants it gone, or begun anew."""
+        """Take back what a plugin offered, its judgement too: the operator wants it gone."""
         self.withdraw(plugin)
+        self._taken.pop(plugin.name, None)
         self._server.authorizers.withdraw(plugin.name)
 
     def add_tool(
@@ -177,7 +200,8 @@ class Contributions:
         call(plugin, "register_extensions", register=partial(self._extend, plugin))
         call(plugin, "register_middleware", register=partial(self._middleware, plugin))
         call(plugin, "register_authorizers", register=partial(self._authorizer, plugin))
-        call(plugin, "register_redactions", register=server.logging.redactions.append)
+        call(plugin, "register_routes", register=partial(self.add, plugin, "routes", server.routes.add))
+        call(plugin, "register_redactions", register=self._redact)
         call(plugin, "register_log_sinks", register=partial(self._sink, plugin))
 
     def _extend(self, plugin: Plugin, identifier: str, settings: Mapping[str, Any] | None = None) -> None:
@@ -192,6 +216,11 @@ class Contributions:
     def _authorizer(self, plugin: Plugin, function: Authorizer) -> None:
         self._server.authorizers.add(function, plugin.name)
         _note(plugin, "authorizers", getattr(function, "__name__", type(function).__name__))
+
+    def _redact(self, redaction: Redaction) -> None:
+        # It stays when its plugin leaves, and may be there when that comes again.
+        if redaction not in self._server.logging.redactions:
+            self._server.logging.redactions.append(redaction)
 
     def _sink(self, plugin: Plugin, sink: LogSink) -> None:
         self._server.logging.sinks.append(sink)
@@ -211,33 +240,39 @@ class _SeenBy:
 
     def remove_tool(self, name: str) -> bool:
         """By the name clients see, or the one its plugin gave it."""
-        offered = self._plugin.offers.get("tools", [])
-        if name in self._plugin.withheld and name not in offered:
-            # What clients see under that name, if anything, is another plugin's.
-            del self._plugin.withheld[name]
-            return False
-        for each in (name, exposed(self._plugin.prefix, name)):
-            if each in offered:
-                offered.remove(each)
-                return self._server.remove_tool(each)
-        return self._server.remove_tool(name)
+        plugin, tools = self._plugin, self._server.tools
+        # The last is what it became where its own name was taken.
+        names = (name, exposed(plugin.prefix, name), exposed(plugin.name, name))
+        for each in names:
+            if each in plugin.offers.get("tools", ()):
+                return self._forget("tools", each, tools.registry) and self._server.remove_tool(each)
+        for each in names:
+            if plugin.withheld.pop(each, None) is not None:
+                return False
+        return self._forget("tools", name, tools.registry) and self._server.remove_tool(name)
 
     def remove_resource(self, uri: str) -> bool:
-        self._forget("resources", uri)
-        return self._server.remove_resource(uri)
+        resources = self._server.resources
+        return self._forget("resources", uri, resources.registry, resources.templates) and (
+            self._server.remove_resource(uri)
+        )
 
     def remove_prompt(self, name: str) -> bool:
-        self._forget("prompts", name)
-        return self._server.remove_prompt(name)
+        return self._forget("prompts", name, self._server.prompts.registry) and self._server.remove_prompt(name)
 
     def remove_completion(self, ref: str, argument: str) -> bool:
-        self._forget("completions", f"{ref} {argument}")
-        return self._server.remove_completion(ref, argument)
+        key, registry = f"{ref} {argument}", self._server.completions.registry
+        return self._forget("completions", key, registry) and self._server.remove_completion(ref, argument)
 
-    def _forget(self, kind: str, name: str) -> None:
+    def _forget(self, kind: str, name: str, *registries: Registry[Any]) -> bool:
+        """Whether this plugin may take it away: its own, and what no plugin has brought, but not another plugin's."""
+        entry = next((entry for registry in registries if (entry := registry.get(name)) is not None), None)
+        if entry is None or entry.owner not in (None, self._plugin.name):
+            return False
         offered = self._plugin.offers.get(kind, [])
         if name in offered:
             offered.remove(name)
+        return True
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._server, name)

@@ -19,13 +19,13 @@ from typing import Any
 
 import trio
 
-from mcptrio.abc import MessageChannel, Outlet, Principal, PromptChannel, SessionRecord, StateSealer
-from mcptrio.errors import ConnectionClosed, MCPError, Overloaded
+from mcptrio.abc import ASGIApp, MessageChannel, Outlet, Principal, PromptChannel, SessionRecord, StateSealer
+from mcptrio.errors import ConnectionClosed, InternalError, MCPError, Overloaded
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.connection import Connection
 from mcptrio.protocol.events import NotificationReceived, Peer, Refused, RequestReceived
 from mcptrio.protocol.introductions import Introductions
-from mcptrio.protocol.messages import Notification, Request
+from mcptrio.protocol.messages import Incoming, Notification, Request
 from mcptrio.protocol.model.lifecycle import ClientCapabilities, Implementation, PingParams
 from mcptrio.protocol.model.methods import Method, Side
 from mcptrio.protocol.revisions.registry import REVISIONS
@@ -68,6 +68,8 @@ class Supervisor:
         serves: Callable[[str], bool],
         sealer: StateSealer,
         mirrored: Callable[[str], Mapping[str, tuple[str, ...]]],
+        lacking_scopes: Callable[[Incoming, Principal | None], frozenset[str]],
+        route: Callable[[str], ASGIApp | None],
         health: Callable[[], Mapping[str, Any]],
         middleware: Middlewares,
     ) -> None:
@@ -85,6 +87,8 @@ class Supervisor:
         self._introductions = Introductions()
         self._serves = serves
         self._mirrored = mirrored
+        self.lacking_scopes = lacking_scopes
+        self.route = route
         self._health = health
         self._middleware = middleware
         self._nursery: trio.Nursery | None = None
@@ -167,28 +171,49 @@ class Supervisor:
             self._awaited.pop(scope).set()
 
     async def drain_owner(self, owner: str, reason: str, deadline: float) -> None:
-        """Wait until the calls of a plugin that are in flight have ended; what has not by ``deadline`` is cancelled."""
+        """Wait until the calls of a plugin that are in flight have ended; what has not by ``deadline`` is answered with
+        an error. What it has parked is thrown out then: nobody could go on with it."""
         scopes = [scope for session in self.sessions for scope in session.in_flight.values() if scope.owner == owner]
         ends = [self._awaited.setdefault(scope, trio.Event()) for scope in scopes]
-        with trio.move_on_at(deadline) as patience:
+
+        async def all_ended() -> None:
             for end in ends:
                 await end.wait()
+
+        with trio.move_on_at(deadline) as patience:
+            await all_ended()
         if patience.cancelled_caught:
             for scope in scopes:
-                if not scope.released:
-                    scope.cancel(reason)
+                scope.give_up(InternalError(f"{scope.label} was ended: {reason}"))
+            with trio.move_on_after(GOODBYE):
+                await all_ended()
+        self.parking.clear(reason, owner)
 
     # The engine: what transports call
 
-    async def serve(self, channel: MessageChannel, *, principal: Principal | None = None) -> None:
+    async def serve(
+        self, channel: MessageChannel, *, principal: Principal | None = None, believes: bool = False
+    ) -> None:
         """Serve one peer on one channel until either side ends it.
+
+        Args:
+            believes: the peer is the process that started this one for a plugin, and says for whom it asks; see
+                :mod:`mcptrio.runtime.callers`.
 
         Raises:
             Overloaded: too many sessions; the channel is still open, for saying so.
         """
         write_now = channel.send_now if isinstance(channel, PromptChannel) else None
         outbox = Outbox(self.settings.limits.outbox, write_now=write_now)
-        session = Session(self, self._connection(), name=channel.name, principal=principal, outlet=outbox, shared=True)
+        session = Session(
+            self,
+            self._connection(),
+            name=channel.name,
+            principal=principal,
+            outlet=outbox,
+            shared=True,
+            believes=believes,
+        )
         self._count(session)
         try:
             async with trio.open_nursery() as nursery:

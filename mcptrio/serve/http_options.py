@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
-from mcptrio.abc import EventStore, SessionStore
+from mcptrio.abc import EventStore, Guard, SessionStore
 from mcptrio.config import SQLITE_STORE, is_store
 from mcptrio.server import Server
 
 if TYPE_CHECKING:
-    from mcptrio.transports.http.app import Authenticate, HTTPApp
+    from mcptrio.transports.http.app import HTTPApp
     from mcptrio.transports.http.exchange import HTTPLimits
 
 __all__ = ["HTTPOptions", "make_http_app", "open_http_app"]
@@ -36,7 +36,7 @@ class HTTPOptions:
             ``sqlite:`` and the path of a file, with which they outlive the process.
         sessions: a store of your own for sessions; it wins over ``store``.
         events: the same for messages.
-        authenticate: from a request's headers to its principal; raises AuthorizationError for who may not.
+        auth: says who asks and who may, an :class:`mcptrio.auth.ResourceServer`; without, everybody may and is nobody.
 
     Raises:
         ValueError: two of the paths are the same, or there is no such store.
@@ -54,7 +54,7 @@ class HTTPOptions:
     store: str = "memory"
     sessions: SessionStore | None = None
     events: EventStore | None = None
-    authenticate: Authenticate | None = None
+    auth: Guard | None = None
 
     def __attrs_post_init__(self) -> None:
         paths = [path.rstrip("/") for path in (self.path, self.sse_path, self.messages_path) if path is not None]
@@ -105,5 +105,5 @@ def make_http_app(server: Server, options: HTTPOptions, *, host: str = "127.0.0.
         hosts=HostPolicy.for_bind(host, options.allow_hosts),
         origins=OriginPolicy.with_loopback(options.allow_origins),
         limits=options.limits,
-        authenticate=options.authenticate,
+        guard=options.auth,
     )

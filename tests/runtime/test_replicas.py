@@ -15,6 +15,7 @@ from attrs import define
 from mcptrio import Context, Principal, Server, Timeouts
 from mcptrio.stores.memory import MemoryBus, MemoryEventStore, MemorySessionStore
 from mcptrio.transports.http.app import HTTPApp
+from tests.guards import FunctionGuard
 from tests.runtime.asgi import Reply, exchange, post
 
 __all__: list[str] = []
@@ -62,14 +63,11 @@ def authenticate_by_header(headers: Mapping[str, str]) -> Principal | None:
 async def replicas(*functions: Callable[..., Any], **options: Any) -> AsyncIterator[Replicas]:
     store, events, bus = MemorySessionStore(), MemoryEventStore(), MemoryBus()
 
-    async def authenticate(headers: Mapping[str, str]) -> Principal | None:
-        return authenticate_by_header(headers)
-
     servers = [Server(bus=bus, **options) for _ in range(2)]
     for server in servers:
         for function in functions:
             server.add_tool(function)
-    make = partial(HTTPApp, sessions=store, events=events, bus=bus, authenticate=authenticate)
+    make = partial(HTTPApp, sessions=store, events=events, bus=bus, guard=FunctionGuard(authenticate_by_header))
     async with servers[0].open(), servers[1].open(), trio.open_nursery() as nursery:
         apps = [make(server.supervisor) for server in servers]
         for app in apps:

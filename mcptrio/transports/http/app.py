@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import orjson
 import trio
 from attrs import frozen
 
-from mcptrio.abc import Bus, Engine, EventStore, Principal, SessionStore
-from mcptrio.errors import AuthorizationError, Code, ConnectionClosed, Overloaded
+from mcptrio.abc import ASGIApp, Bus, Engine, EventStore, Guard, Principal, SessionStore
+from mcptrio.errors import AuthorizationError, ConnectionClosed, Overloaded
 from mcptrio.protocol.jsonrpc import Limits, decode
-from mcptrio.protocol.messages import ErrorResponse, Request
+from mcptrio.protocol.messages import Incoming, Request
 from mcptrio.transports.http.exchange import Exchange, HTTPLimits, Receive, Scope, Send
+from mcptrio.transports.http.guarding import refusal_of, request_head, serve_document
 from mcptrio.transports.http.headers import Headers
 from mcptrio.transports.http.legacy_sse import LegacyPaths, LegacySSE
 from mcptrio.transports.http.origins import HostPolicy, OriginPolicy
@@ -43,10 +44,7 @@ from mcptrio.transports.http.stateless import answer
 from mcptrio.transports.http.websocket import Upgrade, serve_websocket
 from mcptrio.transports.http1.exchange import EXTENSION
 
-__all__ = ["Authenticate", "HTTPApp"]
-
-Authenticate: TypeAlias = "Callable[[Mapping[str, str]], Awaitable[Principal | None]]"
-"""Headers (names in lower case) to who sent them. Raises AuthorizationError for who may not."""
+__all__ = ["HTTPApp"]
 
 _NO_EXTENSIONS: Final[Mapping[str, Any]] = {}
 _EXPOSED: Final = b"Mcp-Session-Id, Mcp-Protocol-Version, WWW-Authenticate"
@@ -72,7 +70,7 @@ class HTTPApp:
         hosts: whom ``Host`` may name; without, loopback only.
         origins: which web pages may call; without, those of this machine only.
         bus: reaches the other replicas; ``None`` where this process is the only one.
-        authenticate: without, everybody is nobody: principal ``None``.
+        guard: says who asks and who may; without, everybody is nobody: principal ``None``.
     """
 
     def __init__(
@@ -88,7 +86,7 @@ class HTTPApp:
         hosts: HostPolicy | None = None,
         origins: OriginPolicy | None = None,
         limits: HTTPLimits | None = None,
-        authenticate: Authenticate | None = None,
+        guard: Guard | None = None,
     ) -> None:
         self._engine = engine
         self._limits = limits or HTTPLimits()
@@ -97,7 +95,8 @@ class HTTPApp:
         self._websocket = None if websocket is None else websocket.rstrip("/")
         self._hosts = hosts or HostPolicy()
         self._origins = origins or OriginPolicy()
-        self._authenticate = authenticate
+        self._guard = guard
+        self._documents = guard.documents if guard is not None else {}
         self._json_limits = Limits(
             message_bytes=self._limits.body_bytes, depth=self._limits.depth, batch=self._limits.batch
         )
@@ -131,6 +130,11 @@ class HTTPApp:
             await self._admit(self._places[path], exchange, scope)
         elif path == self._websocket:
             await exchange.respond(426, headers=[(b"upgrade", b"websocket"), (b"connection", b"upgrade")])
+        elif path in self._documents:
+            if await self._is_served_here(exchange):
+                await serve_document(exchange, method, self._documents[path])
+        elif (routed := self._engine.route(path)) is not None:
+            await self._pass_on(routed, exchange, scope, receive, send)
         elif method != "GET" or path not in {"/healthz", "/readyz"}:
             await exchange.respond(404)
         elif path == "/healthz":
@@ -151,12 +155,32 @@ class HTTPApp:
         else:
             await exchange.respond(404)
 
+    async def _is_served_here(self, exchange: Exchange) -> bool:
+        """Whether it was sent to a name of ours; if not, that has been said."""
+        allowed = self._hosts.allows(exchange.headers.get("host"))
+        if not allowed:
+            await exchange.refuse(Refusal.because(421, "Host: not served here"))
+        return allowed
+
+    async def _pass_on(self, app: ASGIApp, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
+        """To the application of a plugin, which judges origins and people by itself."""
+        if not await self._is_served_here(exchange):
+            return
+        if self._open >= self._limits.streams:
+            await exchange.overloaded(f"too many exchanges: the limit is {self._limits.streams}", 1.0)
+            return
+        self._open += 1
+        try:
+            await app(scope, receive, send)
+        finally:
+            self._leave()
+
     async def _admit(self, wanted: _Place | Upgrade, exchange: Exchange, scope: Scope) -> None:
         headers = exchange.headers
         origin = headers.get("origin")
-        if not self._hosts.allows(headers.get("host")):
-            await exchange.refuse(Refusal.because(421, "Host: not served here"))
-        elif not self._origins.allows(origin):
+        if not await self._is_served_here(exchange):
+            return
+        if not self._origins.allows(origin):
             await exchange.refuse(Refusal.because(403, "Origin: not allowed"))
         else:
             if origin is not None:
@@ -204,11 +228,14 @@ class HTTPApp:
 
     async def _serve(self, wanted: _Place | Upgrade, exchange: Exchange, scope: Scope) -> None:
         principal: Principal | None = None
-        if self._authenticate is not None:
+        if self._guard is not None:
             try:
-                principal = await self._authenticate(exchange.headers)
+                principal = await self._guard.admit(request_head(scope, exchange.headers))
             except AuthorizationError as error:
-                await exchange.refuse(_unauthorized(error))
+                await exchange.refuse(refusal_of(error))
+                return
+            except Overloaded as error:
+                await exchange.overloaded(error.message, error.retry_after, status=429)
                 return
         if isinstance(wanted, Upgrade):
             await serve_websocket(self._engine, wanted, exchange, self._json_limits, principal)
@@ -233,6 +260,8 @@ class HTTPApp:
             decision = judge_bodiless(method, exchange.headers)
         if isinstance(decision, Refusal):
             await exchange.refuse(decision)
+        elif incoming is not None and (lacking := self._lacking(exchange, scope, incoming, principal)) is not None:
+            await exchange.refuse(lacking)
         elif isinstance(decision, Answer):
             await answer(self._engine, exchange, decision.message, principal, self._silence)
         else:
@@ -242,19 +271,22 @@ class HTTPApp:
                 id = incoming.id if isinstance(incoming, Request) else None
                 await exchange.overloaded(error.message, error.retry_after, id)
 
+    def _lacking(
+        self, exchange: Exchange, scope: Scope, incoming: Incoming, principal: Principal | None
+    ) -> Refusal | None:
+        """The challenge for scopes that the requests need and the principal lacks: only now can it be a status."""
+        if self._guard is None or principal is None:
+            return None
+        scopes = self._engine.lacking_scopes(incoming, principal)
+        if not scopes:
+            return None
+        return refusal_of(self._guard.demand(request_head(scope, exchange.headers), principal, scopes))
+
 
 def _path_in(scope: Scope) -> str:
     # Mounted, some servers leave the mount point in the path, as ASGI 3 has it, and some take it away.
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", "")).rstrip("/")
-
-
-def _unauthorized(error: AuthorizationError) -> Refusal:
-    """401 asks for a (better) token; 403 says that the token is good and does not suffice (RFC 6750 section 3.1)."""
-    challenge = error.challenge or ""
-    status = 403 if "insufficient_scope" in challenge else 401
-    headers = ((b"www-authenticate", challenge.encode("latin-1")),) if challenge else ()
-    return Refusal(status, ErrorResponse(None, int(Code.INVALID_REQUEST), str(error)), headers)
 
 
 async def _preflight(exchange: Exchange, methods: tuple[str, ...]) -> None:

@@ -227,10 +227,12 @@ class Exchange:
     async def refuse(self, refusal: Refusal) -> None:
         await self.respond(refusal.status, encode(refusal.error) if refusal.error else b"", refusal.headers)
 
-    async def overloaded(self, message: str, retry_after: float, id: str | int | None = None) -> None:
+    async def overloaded(
+        self, message: str, retry_after: float, id: str | int | None = None, *, status: int = 503
+    ) -> None:
         error = ErrorResponse(id, int(Code.INTERNAL_ERROR), message, {"retryAfter": retry_after})
         after = b"%d" % max(1, round(retry_after))
-        await self.respond(503, encode(error), [(b"retry-after", after)])
+        await self.respond(status, encode(error), [(b"retry-after", after)])
 
     async def stream(self) -> None:
         """Begin a stream of events, unless it has begun; ``write`` and ``end`` follow."""

@@ -84,6 +84,10 @@ class Headers(Mapping[str, str]):
             raise HeaderMismatch(f"expected one {name} header, got {len(self._repeated[name])}")
         return self._values.get(name)
 
+    def every(self) -> Mapping[str, Sequence[str]]:
+        """All values of each, in the order in which they came."""
+        return {name: self._repeated.get(name) or (value,) for name, value in self._values.items()}
+
     def check_singular(self) -> None:
         """
         Raises:

@@ -12,10 +12,10 @@ Source: hypercorn 0.18 ``trio/run.py``; its issues #225, #310, #329, #361.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
@@ -25,15 +25,13 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper, ASGIFramework, LifespanState
 from hypercorn.utils import repr_socket_addr
 
+from mcptrio.abc import ASGIApp
 from mcptrio.transports.http.hypercorn_config import ServerConfig
 from mcptrio.transports.http.hypercorn_connection import Connection
 from mcptrio.transports.http1.limits import LOG, ConnectionLimits
 
-__all__ = ["ASGIApp", "ConnectionLimits", "serve"]
+__all__ = ["ConnectionLimits", "serve"]
 
-_Receive: TypeAlias = Callable[[], Awaitable[Any]]
-_Send: TypeAlias = Callable[[Any], Awaitable[None]]
-ASGIApp: TypeAlias = Callable[[MutableMapping[str, Any], _Receive, _Send], Awaitable[None]]
 
 _BACKLOG: Final = 1024
 _OVERLOADED: Final = (

@@ -1,7 +1,8 @@
 """The requests of a client to one HTTP server: authorized, and each on a connection of its own.
 
 Made by :mod:`mcptrio.transports.http.link` and :mod:`mcptrio.transports.http.sse_channel`.
-The one rule: a request is sent once; and once more where the server wants other credentials and there are some.
+The one rule: a request is sent once; and once more where the server wants other credentials and there are some. That
+may happen a few times in a row: a token is wanted, then a proof with a nonce, then more scopes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from mcptrio.transports.http.responses import read_refusal
 
 __all__ = ["LEFT", "HTTPRequests"]
 
+_AGAIN: Final = 4
+"""How often, at most: what counts more finely is the credentials' own."""
 LEFT: Final = "the client has closed the connection"
 
 
@@ -47,13 +50,14 @@ class HTTPRequests:
             ConnectionClosed: stopped, before or meanwhile.
         """
         target = self._endpoint.target if target is None else target
-        response = await self._ask_once(method, target, headers, body)
-        if self._auth is None or response.status not in (401, 403):
-            return response
-        # Read before a person is asked: the connection would be waiting for them.
-        refusal = await read_refusal(response)
-        if not await self._auth.challenged(self._endpoint.url, response.status, response.headers):
-            raise refusal
+        for _ in range(_AGAIN):
+            response = await self._ask_once(method, target, headers, body)
+            if self._auth is None or response.status not in (401, 403):
+                return response
+            # Read before a person is asked: the connection would be waiting for them.
+            refusal = await read_refusal(response)
+            if not await self._auth.challenged(self._endpoint.url, response.status, response.headers):
+                raise refusal
         return await self._ask_once(method, target, headers, body)
 
     async def part(self, method: str, headers: RawHeaders) -> None:

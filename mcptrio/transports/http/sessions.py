@@ -19,6 +19,7 @@ import trio
 from mcptrio.abc import Bus, Engine, EventStore, Principal, SessionStore
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.transports.http.exchange import HTTPLimits
+from mcptrio.transports.http.guarding import is_same_person
 from mcptrio.transports.http.replicas import Replicas
 from mcptrio.transports.http.session import Session, Shared
 from mcptrio.transports.http.silence import Silence
@@ -117,7 +118,7 @@ class Sessions:
             if session is not None:
                 await self._forget(session, "the session has ended elsewhere")
             return None
-        if not _same(record.principal, principal):
+        if not is_same_person(record.principal, principal):
             _log.warning("session of another principal asked for: %s", principal)
             return None
         if session is not None and session.peer.ended:
@@ -189,10 +190,3 @@ class Sessions:
             else:
                 await self.events.drop(id)
             await self._replicas.tell(id, {"end": "the session has expired"})
-
-
-def _same(one: Principal | None, other: Principal | None) -> bool:
-    """Whether it is the same person with the same client. A token with other scopes is."""
-    if one is None or other is None:
-        return one is other
-    return (one.issuer, one.subject, one.client_id) == (other.issuer, other.subject, other.client_id)

@@ -12,18 +12,19 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context, copy_context
 from email.utils import formatdate
 from functools import partial
 from http import HTTPStatus
 from time import time
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import outcome
 import trio
 from attrs import frozen
 
+from mcptrio.abc import ASGIApp
 from mcptrio.contexts import Within
 from mcptrio.transports.http.tls import tls_extension
 from mcptrio.transports.http1.access_log import AccessLog
@@ -36,11 +37,8 @@ from mcptrio.transports.http1.websocket import WebSocketExchange
 from mcptrio.transports.http1.wire import PlainWire, TLSWire, Wire
 from mcptrio.transports.sockets import Listening, listen
 
-__all__ = ["ASGIApp", "ConnectionLimits", "Owner", "serve"]
+__all__ = ["ConnectionLimits", "Owner", "serve"]
 
-_Receive: TypeAlias = Callable[[], Awaitable[Any]]
-_Send: TypeAlias = Callable[[Any], Awaitable[None]]
-ASGIApp: TypeAlias = Callable[[MutableMapping[str, Any], _Receive, _Send], Awaitable[None]]
 
 _IDLE: Final = 256
 """Workers that stay when there is nothing to do; more are done for."""

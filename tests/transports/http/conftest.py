@@ -15,7 +15,7 @@ import pytest
 import trio
 from attrs import define, evolve, field
 
-from mcptrio.abc import Outlet, Principal, SessionRecord
+from mcptrio.abc import ASGIApp, Outlet, Principal, SessionRecord
 from mcptrio.errors import ConnectionClosed, InvalidParams, MethodNotFound, Overloaded, UnsupportedProtocolVersion
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, PROTOCOL_VERSION, Envelope
@@ -203,6 +203,12 @@ class EchoEngine:
         session = EchoSession(self, principal, record)
         self.sessions.add(session)
         return session
+
+    def lacking_scopes(self, incoming: Incoming, principal: Principal | None) -> frozenset[str]:
+        return frozenset()
+
+    def route(self, path: str) -> ASGIApp | None:
+        return None
 
     def mirrored_parameters(self, tool: str) -> Mapping[str, tuple[str, ...]]:
         return {"region": ("where", "region"), "count": ("count",), "flag": ("flag",)} if tool == "echo" else {}

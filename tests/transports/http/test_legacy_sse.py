@@ -18,6 +18,7 @@ from mcptrio.errors import AuthorizationError
 from mcptrio.serve.http_options import make_http_app
 from mcptrio.transports.http.exchange import HTTPLimits
 from mcptrio.transports.http.hypercorn import ConnectionLimits, serve
+from tests.guards import FunctionGuard
 from tests.interaction.applies import HANDSHAKE
 from tests.interaction.client import Peer
 from tests.interaction.wires import SSEWire
@@ -359,7 +360,7 @@ async def test_web_pages_that_are_allowed_may_ask() -> None:
 # Who is who
 
 
-async def authenticate(headers: Mapping[str, str]) -> Principal | None:
+def authenticate(headers: Mapping[str, str]) -> Principal | None:
     """Tokens read ``person scope serial``."""
     if "authorization" not in headers:
         raise AuthorizationError("expected a token", challenge="Bearer")
@@ -368,7 +369,7 @@ async def authenticate(headers: Mapping[str, str]) -> Principal | None:
 
 
 async def test_session_is_of_one_principal() -> None:
-    async with site(HTTPOptions(authenticate=authenticate)) as here:
+    async with site(HTTPOptions(auth=FunctionGuard(authenticate))) as here:
         async with here.peer(headers={"authorization": "ann read 1"}) as peer:
             wire = peer.wire
             assert isinstance(wire, SSEWire)

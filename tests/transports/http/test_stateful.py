@@ -13,6 +13,7 @@ from mcptrio.errors import AuthorizationError
 from mcptrio.protocol.messages import Notification
 from mcptrio.stores.memory import MemorySessionStore
 from mcptrio.transports.http.exchange import HTTPLimits
+from tests.guards import FunctionGuard
 
 from .conftest import Starter, call
 
@@ -276,15 +277,15 @@ async def test_batch_where_it_is_not_legal_is_refused(start: Starter) -> None:
 
 
 async def test_session_belongs_to_its_principal(start: Starter) -> None:
-    async def authenticate(headers: Any) -> Principal:
+    def authenticate(headers: Any) -> Principal:
         name = headers.get("authorization", "")
         if not name:
             raise AuthorizationError("who are you?", challenge='Bearer realm="x"')
         if name == "weak":
-            raise AuthorizationError("not enough", challenge='Bearer error="insufficient_scope"')
+            raise AuthorizationError("not enough", status=403, challenge='Bearer error="insufficient_scope"')
         return Principal(subject=name)
 
-    server = await start(authenticate=authenticate)
+    server = await start(guard=FunctionGuard(authenticate))
     await server.client.initialize(authorization="alice")
 
     assert (await server.client.post(call("echo"), authorization="alice")).status_code == 200

@@ -20,6 +20,7 @@ from mcptrio.serve.http_options import make_http_app
 from mcptrio.transports.http import hypercorn
 from mcptrio.transports.http.exchange import HTTPLimits
 from mcptrio.transports.http1 import server as http1
+from tests.guards import FunctionGuard
 from tests.transports.http.raw_websocket import (
     BINARY,
     CLOSE,
@@ -270,12 +271,11 @@ async def test_what_is_in_flight_is_cancelled_when_the_client_leaves(start: Star
 # Before the upgrade
 
 
-async def authenticate(headers: Mapping[str, str]) -> Principal | None:
+def authenticate(headers: Mapping[str, str]) -> Principal | None:
     known = {"Bearer ada": Principal(subject="ada")}
     if headers.get("authorization") in known:
         return known[headers["authorization"]]
-    scope = ' error="insufficient_scope"' if "authorization" in headers else ""
-    raise AuthorizationError("expected a token", challenge="Bearer" + scope)
+    raise AuthorizationError("expected a token", challenge="Bearer", status=403 if "authorization" in headers else 401)
 
 
 async def test_hosts_and_origins_are_looked_at_as_in_a_post(start: Start) -> None:
@@ -312,7 +312,7 @@ async def test_heads_are_looked_at_as_in_a_post(start: Start) -> None:
 
 
 async def test_who_may_not_is_told_so_before_the_upgrade(start: Start) -> None:
-    served = await start(options=HTTPOptions(authenticate=authenticate))
+    served = await start(options=HTTPOptions(auth=FunctionGuard(authenticate)))
 
     refused = await served.refused()
     assert (refused.status, refused.headers["www-authenticate"]) == (401, "Bearer")

@@ -1,0 +1,64 @@
+"""Applications of plugins beside the endpoint, on the same HTTP port.
+
+Filled by the hook ``register_routes``; asked by HTTP for paths that are none of its own.
+The one rule: a path belongs to whoever registered it first, and with it everything below.
+
+Source: ASGI 3.0.
+"""
+
+from __future__ import annotations
+
+import re
+
+from attrs import frozen
+
+from mcptrio.abc import ASGIApp
+from mcptrio.capabilities.registry import Duplicate
+
+__all__ = ["Routes"]
+
+_PATH = re.compile(r"(/[A-Za-z0-9._~!$&'()*+,;=:@-]+)+")
+
+
+@frozen
+class _Route:
+    app: ASGIApp
+    owner: str | None
+
+
+class Routes:
+    def __init__(self) -> None:
+        self._routes: dict[str, _Route] = {}
+
+    def add(self, path: str, app: ASGIApp, owner: str | None) -> str:
+        """Serve an application at a path and below it. Its scopes are those of the server, with the whole path.
+
+        Returns:
+            The path.
+
+        Raises:
+            ValueError: it is no path, or the root.
+            TypeError: what is to be served there cannot be called.
+            Duplicate: the path is taken.
+        """
+        if not _PATH.fullmatch(path) or any(part in (".", "..") for part in path.split("/")):
+            raise ValueError(f"expected a path like /auth, without a slash at its end, got {path!r}")
+        if not callable(app):
+            raise TypeError(f"expected an ASGI application for {path}, got {type(app).__name__}")
+        if path in self._routes:
+            raise Duplicate("path", path, self._routes[path].owner)
+        self._routes[path] = _Route(app, owner)
+        return path
+
+    def withdraw(self, owner: str) -> None:
+        """Forget a plugin's."""
+        self._routes = {path: route for path, route in self._routes.items() if route.owner != owner}
+
+    def at(self, path: str) -> ASGIApp | None:
+        """What is served there: of several that fit, the one with the longest path."""
+        while self._routes and path:
+            route = self._routes.get(path)
+            if route is not None:
+                return route.app
+            path = path.rpartition("/")[0]
+        return None

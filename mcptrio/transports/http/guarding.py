@@ -1,0 +1,71 @@
+"""What a guard is shown of a request, what is said where it refuses, and what anybody may read.
+
+Used by :mod:`mcptrio.transports.http.app` for every request that wants to reach the engine.
+The one rule: a token is in the header or nowhere; nothing here keeps one, or repeats one.
+
+Source: RFC 6750 sections 2.3 and 3; RFC 9728 section 3; ASGI 3.0, TLS extension.
+"""
+
+from __future__ import annotations
+
+import ssl
+from typing import Final
+
+from mcptrio.abc import Principal, RequestHead
+from mcptrio.errors import AuthorizationError, Code
+from mcptrio.protocol.messages import ErrorResponse
+from mcptrio.transports.http.exchange import Exchange, Scope
+from mcptrio.transports.http.headers import Headers
+from mcptrio.transports.http.rules import Refusal
+
+__all__ = ["is_same_person", "refusal_of", "request_head", "serve_document"]
+
+_DOCUMENT_HEADERS: Final = (
+    (b"content-type", b"application/json"),
+    (b"cache-control", b"public, max-age=300"),
+    # What is public is so for the pages of everybody; there is nothing in it that depends on who reads it.
+    (b"access-control-allow-origin", b"*"),
+    (b"access-control-allow-methods", b"GET"),
+    (b"access-control-allow-headers", b"*"),
+)
+
+
+def request_head(scope: Scope, headers: Headers) -> RequestHead:
+    """What is known before the body."""
+    client = scope.get("client")
+    chain = scope.get("extensions", {}).get("tls", {}).get("client_cert_chain") or ()
+    scheme = "https" if scope.get("scheme") in ("https", "wss") else "http"
+    return RequestHead(
+        method=scope.get("method", "GET"),
+        url=f"{scheme}://{headers.get('host', '')}{scope['path']}",
+        headers=headers.every(),
+        query=scope.get("query_string", b"").decode("latin-1"),
+        # A Unix socket has a path and no port; who is at its other end is for the file system to say.
+        address=client[0] if client and client[1] is not None else None,
+        certificate=ssl.PEM_cert_to_DER_cert(chain[0]) if chain else None,
+    )
+
+
+def refusal_of(error: AuthorizationError) -> Refusal:
+    """The response that a guard wants."""
+    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in error.headers.items()]
+    if error.challenge:
+        headers.append((b"www-authenticate", error.challenge.encode("latin-1")))
+    return Refusal(error.status, ErrorResponse(None, int(Code.INVALID_REQUEST), str(error)), tuple(headers))
+
+
+async def serve_document(exchange: Exchange, method: str, document: bytes) -> None:
+    """Answer a request for a document that anybody may read, from a page of any origin too."""
+    if method == "GET":
+        await exchange.respond(200, document, headers=_DOCUMENT_HEADERS)
+    elif method == "OPTIONS":
+        await exchange.respond(204, headers=_DOCUMENT_HEADERS[2:])
+    else:
+        await exchange.respond(405, headers=[(b"allow", b"GET, OPTIONS")])
+
+
+def is_same_person(one: Principal | None, other: Principal | None) -> bool:
+    """Whether it is the same person with the same client. A token with other scopes is."""
+    if one is None or other is None:
+        return one is other
+    return one.identity == other.identity
