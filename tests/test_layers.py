@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TypeAlias
@@ -28,7 +29,7 @@ LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
     (frozenset({"hookspecs"}),),
     (frozenset({"server", "plugins"}), frozenset({"client"}), frozenset({"extensions"})),
     (
-        frozenset({"", "__main__", "serve", "cli", "config", "config_file", "commands"})
+        frozenset({"", "__main__", "serve", "cli", "config", "config_file", "auth_config", "commands"})
         | frozenset({"connecting", "targets", "mcp_json", "host", "mounting", "middleware", "testing"})
         | frozenset({"installing", "publishing", "reloading", "scaffolding"}),
     ),
@@ -41,6 +42,8 @@ LAZY: frozenset[tuple[str, str]] = frozenset(
         ("mcptrio.capabilities.validation", "jsonschema_rs"),
         # Where only files are served; it brings a parser for mails along.
         ("mcptrio.plugins.finding", "importlib.metadata"),
+        # Where clients show TLS certificates, and those say who they are.
+        ("mcptrio.auth.certificates", "cryptography"),
         # A server that never parks a request, stdio in a handshake revision, seals nothing.
         ("mcptrio.runtime.request_state", "cryptography.exceptions"),
         ("mcptrio.runtime.request_state", "cryptography.hazmat.primitives.ciphers.aead"),
@@ -84,6 +87,7 @@ Modules: TypeAlias = Mapping[str, ast.Module]
 Rule: TypeAlias = Callable[[Modules], Iterator[str]]
 
 
+@cache
 def read() -> dict[str, ast.Module]:
     """The syntax tree of every module, by dotted name."""
     modules = {}
