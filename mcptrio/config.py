@@ -22,6 +22,9 @@ __all__ = ["LEAST_DEPTH", "LEAST_MESSAGE_BYTES", "SQLITE_STORE", "Config", "is_s
 LEAST_MESSAGE_BYTES = 1024
 LEAST_DEPTH = 8
 """Smaller bounds would refuse ``initialize``."""
+_OF_AUTH = "MCPTRIO_AUTH_"
+_OF_AUTH_COMMANDS = ("MCPTRIO_AUTH_LOGIN_", "MCPTRIO_AUTH_LOGOUT_", "MCPTRIO_AUTH_STATUS_")
+"""Options of ``mcptrio auth``, which is about servers of others."""
 SQLITE_STORE = "sqlite:"
 """How a store in a file is named; the path follows."""
 
@@ -57,7 +60,10 @@ class Config:
     limits: Mapping[str, float] = field(factory=dict)
     http: Mapping[str, Any] = field(factory=dict)
     stream: Mapping[str, Any] = field(factory=dict)
+    auth: Mapping[str, Any] | None = None
+    """Its table, as it is written; see :mod:`mcptrio.auth_config`."""
     page_size: int | None = None
+    list_all: bool | None = None
     ping_interval: float | None = None
     message_bytes: int | None = None
     message_depth: int | None = None
@@ -65,6 +71,15 @@ class Config:
     audience: str | None = None
     key_files: tuple[str, ...] = ()
     """As written; see :meth:`beside`."""
+
+    def asks_for_auth(self, environ: Mapping[str, str]) -> bool:
+        """Whether there is an ``[auth]``, or a variable that may be one of its own.
+
+        A misspelt one among them must not leave the server open: without a table, it is an empty one.
+        """
+        return self.auth is not None or any(
+            name.startswith(_OF_AUTH) and not name.startswith(_OF_AUTH_COMMANDS) for name in environ
+        )
 
     def beside(self, name: str) -> Path:
         """A path in the file means one from the file's own folder."""

@@ -196,6 +196,7 @@ _SERVER: dict[str, _Kind] = {
     "include": _STRINGS,
     "exclude": _STRINGS,
     "page_size": _COUNT,
+    "list_all": _BOOLEAN,
     "ping_interval": _NOT_NEGATIVE,
     "message_bytes": _MESSAGE_BYTES,
     "message_depth": _DEPTH,
@@ -211,6 +212,7 @@ _HTTP: dict[str, _Kind] = {
     "websocket": _BOOLEAN,
     "allow_hosts": _STRINGS,
     "allow_origins": _STRINGS,
+    "forwarded": _STRINGS,
     "body_bytes": _MESSAGE_BYTES,
     "depth": _DEPTH,
     "batch": _COUNT,
@@ -220,6 +222,9 @@ _HTTP: dict[str, _Kind] = {
     "keep_alive": _POSITIVE,
     "streams": _COUNT,
     "connections": _COUNT,
+    "address_rate": _NOT_NEGATIVE,
+    "address_burst": _COUNT,
+    "addresses": _COUNT,
     "workers": _WORKERS,
     "tls_cert": _STRING,
     "tls_key": _STRING,
@@ -280,7 +285,7 @@ class _Reader:
         self._prefix = prefix
 
     def read(self, tables: dict[str, Any]) -> Config:
-        tops = ("server", "http", "stream", "plugins")
+        tops = ("server", "http", "stream", "auth", "plugins")
         self._known(tables, (), tops if self._prefix else (*tops, "profiles"))
         server = self._table(tables, ("server",))
         self._known(server, ("server",), (*_SERVER, "timeouts", "limits"))
@@ -297,6 +302,7 @@ class _Reader:
             limits=self._values(self._table(server, ("server", "limits")), ("server", "limits"), _LIMITS),
             http=self._values(self._table(tables, ("http",)), ("http",), _HTTP),
             stream=self._values(self._table(tables, ("stream",)), ("stream",), _STREAM),
+            auth=self._table(tables, ("auth",)) if "auth" in tables else None,
             plugins=self._plugins(self._table(tables, ("plugins",))),
         )
 

@@ -16,6 +16,7 @@ import click
 from mcptrio.commands.asked import Asked, names
 from mcptrio.commands.log_output import LEVELS, log_to_stderr
 from mcptrio.commands.plugin_server import Chosen, Wanted, make_server, plugin_options
+from mcptrio.commands.serving_auth import identify_by, refuse_streams
 from mcptrio.commands.serving_values import FILE, SECONDS, absolute, descriptor, no_nan, store, tcp, unix, workers
 from mcptrio.config import LEAST_DEPTH, LEAST_MESSAGE_BYTES, Config
 from mcptrio.errors import ConfigError
@@ -91,7 +92,14 @@ _OF_HTTP = ("workers", "tls_cert", "tls_key", "tls_client_ca", "tls_passphrase_f
     callback=no_nan,
     help="Seconds between keep-alive pings; 0 for none.",
 )
-@click.option("--isolated", is_flag=True, hidden=True, help="This is the process of a plugin that is isolated.")
+@click.option(
+    "--isolated",
+    is_flag=True,
+    hidden=True,
+    # It believes whoever started it, which is nothing that an environment passes on.
+    allow_from_autoenv=False,
+    help="This is the process of a plugin that is isolated.",
+)
 def command(
     transport: str | None,
     chosen: Chosen,
@@ -109,6 +117,8 @@ def command(
         raise click.UsageError("expected --stdio, --http, --tcp, --unix, --fd or --transport")
     if addresses and transport not in ("stream", "http"):
         raise click.UsageError(f"--tcp, --unix and --fd do not go with {transport}")
+    if options["isolated"] and transport != "stdio":
+        raise click.UsageError(f"--isolated goes with --stdio, not with {transport}: the parent is there alone")
     if transport != "http":
         for name in _OF_HTTP:
             if options[name] is not None:
@@ -140,6 +150,10 @@ def command(
 def _make(read: Config, wanted: Wanted, options: dict[str, Any], worker: Worker | None) -> Server:
     key, bus = (None, None) if worker is None else (worker.beginning.key, worker.bus)
     server = make_server(read, wanted, options, key=key, bus=bus)
+    if options["isolated"]:
+        from mcptrio.mounting.reporting import report_access
+
+        report_access(server)
     if os.environ.pop(RELOADED, None):
         # The client stays when the first resource is written, and was told long before what there is.
         server.announce_lists()
@@ -166,7 +180,13 @@ def _over_stdio(asked: Asked) -> None:
     from mcptrio.serve.stdio import serve_stdio
 
     limits = Limits(**asked.bounds("message_bytes"))
-    run(lambda stop: serve_stdio(asked.make, limits=limits, shutdown=stop, restore=False))
+    believes = asked.options["isolated"]
+    identify = None if believes else identify_by(asked.read)
+    run(
+        lambda stop: serve_stdio(
+            asked.make, limits=limits, shutdown=stop, restore=False, identify=identify, believes=believes
+        )
+    )
 
 
 def _over_http(asked: Asked, worker: Worker | None) -> None:
@@ -187,6 +207,7 @@ def _over_streams(asked: Asked) -> None:
     from mcptrio.serve.process import run
     from mcptrio.serve.stream import StreamOptions, serve_stream
 
+    refuse_streams(asked.read)
     read = asked.read.stream
     where = asked.addresses or read.get("listen")
     if not where:

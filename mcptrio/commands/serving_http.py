@@ -10,9 +10,11 @@ from functools import partial
 from pathlib import Path
 
 import click
+from attrs import evolve
 
 from mcptrio.commands.asked import Asked, given, names
-from mcptrio.commands.plugin_server import tables_of
+from mcptrio.commands.plugin_server import isolation, tables_of
+from mcptrio.commands.serving_auth import guard_for
 from mcptrio.commands.serving_tls import certificates_of
 from mcptrio.config import SQLITE_STORE, Config
 from mcptrio.errors import ConfigError, PluginError
@@ -21,6 +23,7 @@ from mcptrio.serve.http_options import HTTPOptions
 from mcptrio.serve.http_process import HTTPProcess
 from mcptrio.serve.worker import Worker
 from mcptrio.server import Server
+from mcptrio.transports.http.addresses import Proxies
 from mcptrio.transports.http.exchange import HTTPLimits
 
 __all__ = ["over_http"]
@@ -52,12 +55,18 @@ def over_http(asked: Asked, worker: Worker | None) -> None:
     if not wanted.get("websocket", True):
         wanted["websocket_path"] = None
     try:
+        Proxies.of(read.http.get("forwarded", ()))
+    except ValueError as error:
+        raise read.error(("http", "forwarded"), str(error)) from error
+    try:
         http = HTTPOptions(
             **{name: value for name, value in wanted.items() if name in names(HTTPOptions)},
             limits=HTTPLimits(**asked.bounds("body_bytes", filed)),
         )
     except ValueError as error:
         raise click.UsageError(f"{error}; --no-legacy-sse leaves the last two out") from error
+    guard = guard_for(read, worker.beginning.key if worker is not None else None)
+    http = evolve(http, auth=guard)
     certificates = certificates_of(read, options, http2=http.http2)
     server = asked.make()
     process = HTTPProcess(
@@ -79,6 +88,7 @@ async def _renew(server: Server, asked: Asked) -> None:
     """Take the configuration of plugins anew; what is wrong with it changes nothing."""
     try:
         read, wanted = asked.read_again()
+        server.plugins.instead = isolation(read, asked.options)
         await server.renew_plugins(tables_of(read), wanted.includes)
     except (ConfigError, PluginError) as error:
         _log.error("the plugins stay as they are: %s", error)

@@ -5,10 +5,11 @@ Called by the command line and by embedders.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import trio
 
+from mcptrio.abc import Principal
 from mcptrio.protocol.jsonrpc import DEFAULT, Limits
 from mcptrio.server import Server
 from mcptrio.transports.stdio import open_stdio
@@ -22,6 +23,8 @@ async def serve_stdio(
     limits: Limits = DEFAULT,
     shutdown: trio.Event | None = None,
     restore: bool = True,
+    identify: Callable[[], Awaitable[Principal | None]] | None = None,
+    believes: bool = False,
 ) -> None:
     """Serve the process's standard input and output until the input ends. Opens the server.
 
@@ -29,14 +32,17 @@ async def serve_stdio(
         server: or what makes it, called once nothing that is printed can reach standard output any more.
         shutdown: set it for an orderly end before that.
         restore: give standard input and output back afterwards; ``False`` in a process that ends then.
+        identify: finds out who uses it, before anything is served; what it raises ends the call.
+        believes: as that of :meth:`mcptrio.Server.serve`.
     """
     async with open_stdio(limits=limits, restore=restore) as channel:
         made = server if isinstance(server, Server) else server()
+        principal = await identify() if identify is not None else None
         async with trio.open_nursery() as nursery:
             if shutdown is not None:
                 nursery.start_soon(_stop_after, shutdown, made, nursery.cancel_scope)
             async with made.open():
-                await made.serve(channel)
+                await made.serve(channel, principal=principal, believes=believes)
             nursery.cancel_scope.cancel()
 
 

@@ -71,6 +71,7 @@ def test_serving_loads_no_client(tmp_path: Path) -> None:
     assert "mcptrio.commands.serving" in ours
     assert {name for name in ours if name.startswith("mcptrio.commands.")} == {
         "mcptrio.commands.serving",
+        "mcptrio.commands.serving_auth",
         "mcptrio.commands.serving_values",
         "mcptrio.commands.asked",
         "mcptrio.commands.plugin_server",

@@ -1,0 +1,68 @@
+"""Authorization: what guards a server over HTTP, and what authorizes a client's requests to one.
+
+The public names, imported when they are first used: neither a server nor a client loads what only the other needs, and
+nobody who has no ``[auth]`` loads cryptography.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mcptrio.auth.certificates import CertificatePrincipals as CertificatePrincipals
+    from mcptrio.auth.client_credentials import ClientCredentials as ClientCredentials
+    from mcptrio.auth.client_oauth import OAuth as OAuth
+    from mcptrio.auth.enterprise_managed import EnterpriseManaged as EnterpriseManaged
+    from mcptrio.auth.enterprise_managed import IdentityProvider as IdentityProvider
+    from mcptrio.auth.failures import FailureLimit as FailureLimit
+    from mcptrio.auth.introspection import IntrospectedTokens as IntrospectedTokens
+    from mcptrio.auth.issuer_keys import IssuerKeys as IssuerKeys
+    from mcptrio.auth.jose import Key as Key
+    from mcptrio.auth.jwt_tokens import ClaimRules as ClaimRules
+    from mcptrio.auth.jwt_tokens import JWTTokens as JWTTokens
+    from mcptrio.auth.loopback import LoopbackRedirects as LoopbackRedirects
+    from mcptrio.auth.redirects import OwnRedirects as OwnRedirects
+    from mcptrio.auth.registration import PreRegistered as PreRegistered
+    from mcptrio.auth.resource_options import DPoPRule as DPoPRule
+    from mcptrio.auth.resource_options import ResourceOptions as ResourceOptions
+    from mcptrio.auth.resource_server import ResourceServer as ResourceServer
+    from mcptrio.auth.static_tokens import StaticTokens as StaticTokens
+    from mcptrio.auth.workload_identity import WorkloadIdentity as WorkloadIdentity
+
+_HOMES = {
+    # Guarding a server
+    "CertificatePrincipals": "mcptrio.auth.certificates",
+    "ClaimRules": "mcptrio.auth.jwt_tokens",
+    "DPoPRule": "mcptrio.auth.resource_options",
+    "FailureLimit": "mcptrio.auth.failures",
+    "IntrospectedTokens": "mcptrio.auth.introspection",
+    "IssuerKeys": "mcptrio.auth.issuer_keys",
+    "JWTTokens": "mcptrio.auth.jwt_tokens",
+    "ResourceOptions": "mcptrio.auth.resource_options",
+    "ResourceServer": "mcptrio.auth.resource_server",
+    "StaticTokens": "mcptrio.auth.static_tokens",
+    # Authorizing a client
+    "ClientCredentials": "mcptrio.auth.client_credentials",
+    "EnterpriseManaged": "mcptrio.auth.enterprise_managed",
+    "IdentityProvider": "mcptrio.auth.enterprise_managed",
+    "Key": "mcptrio.auth.jose",
+    "LoopbackRedirects": "mcptrio.auth.loopback",
+    "OAuth": "mcptrio.auth.client_oauth",
+    "OwnRedirects": "mcptrio.auth.redirects",
+    "PreRegistered": "mcptrio.auth.registration",
+    "WorkloadIdentity": "mcptrio.auth.workload_identity",
+}
+"""Every public name, and the module that has it."""
+
+__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above say it to type checkers
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'mcptrio.auth' has no attribute {name!r}", name=name, obj=None)
+    value = globals()[name] = getattr(import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

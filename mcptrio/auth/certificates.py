@@ -1,0 +1,104 @@
+"""Who a client's TLS certificate is about, and which one a token is bound to.
+
+Used by :mod:`mcptrio.auth.resource_server`. That it is good the TLS handshake has found out; here it is read.
+The one rule: a name is taken only where it is the only one of its kind, so that nobody is two people.
+
+Source: RFC 8705 sections 2.1.2 (which names) and 3.1 (``x5t#S256``); RFC 5280 section 4.2.1.6; RFC 4514.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any, Final, Literal, TypeAlias
+
+from attrs import frozen
+
+from mcptrio.abc import Principal
+
+__all__ = ["CertificateNames", "CertificatePrincipals", "certificate_thumbprint"]
+
+CertificateNames: TypeAlias = Literal["uri", "dns", "email", "subject"]
+_KINDS: Final = ("uri", "dns", "email", "subject")
+_MOST_BYTES: Final = 64 * 1024
+_LONGEST: Final = 1024
+
+
+@frozen(kw_only=True)
+class CertificatePrincipals:
+    """Lets clients in by their certificates alone.
+
+    Args:
+        name: which part says who it is: ``uri``, ``dns`` or ``email`` of the alternative names (SPIFFE has ``uri``), or
+            ``subject``, the whole distinguished name.
+        scopes: what all of them may.
+    """
+
+    name: CertificateNames
+    scopes: frozenset[str] = frozenset()
+
+    def __attrs_post_init__(self) -> None:
+        if self.name not in _KINDS:
+            raise ValueError(f"name: expected one of {', '.join(_KINDS)}, got {self.name!r}")
+
+    def principal(self, certificate: bytes, now: float) -> Principal | None:
+        """Whom it is about; ``None`` where it does not say so as it should, or is not good any more.
+
+        Args:
+            certificate: DER, verified by TLS, perhaps long ago.
+            now: seconds since 1970.
+        """
+        read = _read(certificate, self.name)
+        if read is None or not read.begins <= now < read.ends:
+            return None
+        return Principal(
+            subject=read.subject,
+            issuer=read.issuer,
+            scopes=self.scopes,
+            claims={"exp": read.ends, "x5t#S256": certificate_thumbprint(certificate)},
+        )
+
+
+def certificate_thumbprint(certificate: bytes) -> str:
+    """What a token that is bound to it has as ``cnf["x5t#S256"]``."""
+    return urlsafe_b64encode(sha256(certificate).digest()).rstrip(b"=").decode()
+
+
+@frozen(kw_only=True)
+class _Read:
+    subject: str
+    issuer: str
+    begins: float
+    ends: float
+
+
+@lru_cache(maxsize=1000)
+def _read(certificate: bytes, kind: CertificateNames) -> _Read | None:
+    from cryptography import x509
+
+    if len(certificate) > _MOST_BYTES:
+        return None
+    try:
+        read = x509.load_der_x509_certificate(certificate)
+        names = [read.subject.rfc4514_string()] if kind == "subject" else _alternative_names(x509, read, kind)
+        issuer = read.issuer.rfc4514_string()
+    except ValueError:
+        return None
+    if len(names) != 1 or not 0 < len(names[0]) <= _LONGEST or not names[0].isprintable():
+        return None
+    return _Read(
+        subject=names[0],
+        issuer=issuer,
+        begins=read.not_valid_before_utc.timestamp(),
+        ends=read.not_valid_after_utc.timestamp(),
+    )
+
+
+def _alternative_names(x509: Any, certificate: Any, kind: CertificateNames) -> list[str]:
+    general = {"uri": x509.UniformResourceIdentifier, "dns": x509.DNSName, "email": x509.RFC822Name}[kind]
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    return list(names.get_values_for_type(general))

@@ -1,0 +1,86 @@
+"""Authorizing a program as itself: no person is there, and none is needed.
+
+The one rule: the secret is shown to one authorization server, and to no other that a server may name.
+
+Source: MCP extension OAuth Client Credentials; RFC 6749 section 4.4; RFC 7523 sections 2.2 and 3.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Literal
+
+import trio
+from attrs import field, frozen, validators
+
+from mcptrio.abc import Fetch
+from mcptrio.auth.flows import Flow
+from mcptrio.auth.granted_client import DPOP_MODES, GrantedClient, GrantedServer, GrantRequest, GrantRules
+from mcptrio.auth.registration import PreRegistered
+from mcptrio.auth.token_requests import ClientIdentity, Tokens, request_tokens
+from mcptrio.auth.urls import canonical, shown
+from mcptrio.errors import AuthorizationError
+
+__all__ = ["ClientCredentials", "grant_to_client"]
+
+
+@frozen(kw_only=True)
+class ClientCredentials:
+    """Tokens for a program that is registered at the authorization server. One value serves for any number of servers.
+
+    Args:
+        client: its id, its secret or private key, and the issuer that knows it. A key is the better choice: it is never
+            sent. Without an issuer it is used with the first that each server names: only where one would trust all of
+            them with the secret.
+        scopes: to ask for, beside those that a challenge names; by default those that the server supports.
+        dpop: whether tokens are bound to a key of ours: where the server asks for it, always, or never.
+        clock: seconds since 1970.
+    """
+
+    client: PreRegistered
+    scopes: tuple[str, ...] = field(default=(), converter=tuple)
+    dpop: Literal["asked", "always", "never"] = field(default="asked", validator=validators.in_(DPOP_MODES))
+    clock: Callable[[], float] = field(default=time.time, repr=False)
+    _servers: dict[str, GrantedServer] = field(factory=dict, init=False, repr=False, eq=False)
+
+    @property
+    def named_servers(self) -> Sequence[str]:
+        """See :class:`mcptrio.abc.AuthMethod`."""
+        return () if self.client.issuer is None else (self.client.issuer,)
+
+    def client_auth(self, url: str, fetch: Fetch) -> GrantedClient:
+        """See :class:`mcptrio.abc.AuthMethod`. Clients of one server share its token.
+
+        Raises:
+            AuthorizationError: it is no http or https URL.
+        """
+        name = canonical(url)
+        rules = GrantRules(issuer=self.client.issuer, scopes=self.scopes, dpop=self.dpop, clock=self.clock)
+
+        async def prepare() -> Callable[[GrantRequest], Flow[Tokens]]:
+            await trio.lowlevel.checkpoint()
+            return partial(grant_to_client, self.client.identity)
+
+        return GrantedClient(self._servers.setdefault(name, GrantedServer(name)), fetch, rules, prepare)
+
+
+def grant_to_client(client: ClientIdentity, request: GrantRequest) -> Flow[Tokens]:
+    """
+    Raises:
+        AuthorizationError: the server gives no tokens to this client, or does not take what it authenticates with.
+        RequestFailed: nobody answers.
+    """
+    server = request.place.server
+    algorithms = server.token_endpoint_auth_signing_alg_values_supported
+    if client.client_secret is None and client.key is None:
+        raise AuthorizationError("client: expected a secret or a private key, got neither")
+    alone = client.key if client.client_secret is None else None
+    if alone is not None and algorithms is not None and alone.algorithm not in algorithms:
+        raise AuthorizationError(
+            f"token_endpoint_auth_signing_alg_values_supported: expected {alone.algorithm} to be among them, "
+            f"not so with {shown(server.issuer)}"
+        )
+    parameters = {"grant_type": "client_credentials", **request.parameters}
+    return (yield from request_tokens(server, client, parameters, prover=request.prover, clock=request.clock))

@@ -1,0 +1,299 @@
+"""Proofs that who shows a token also has the key it is bound to: made by a client, judged by a server.
+
+:class:`Prover` is used by everything that authorizes a client's requests; :class:`ProofJudge` by the resource server
+and by an authorization server.
+The one rule: a proof is good for one request. Each has an id of its own, names method and URL, and the token where
+there is one; a judge hears of every id before it says yes.
+
+Time and memory are handed in: nothing here waits or keeps what others should bound.
+
+Source: RFC 9449, sections 4.2, 4.3, 8, 9 and 11; MCP extension DPoP (SEP-1932).
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from base64 import urlsafe_b64encode
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from hashlib import sha256
+from hmac import compare_digest
+from typing import Final
+from urllib.parse import urlsplit, urlunsplit
+
+from attrs import evolve, frozen
+
+from mcptrio.auth.jose import ALGORITHMS, BadKey, BadToken, Key, peek, sign, verify
+
+__all__ = ["DPOP", "BadProof", "Proof", "ProofJudge", "Prover", "hash_token", "normal_url"]
+
+DPOP: Final = "dpop"
+"""The header with the proof, in lower case."""
+
+_NONCE: Final = "dpop-nonce"
+_TYPE: Final = "dpop+jwt"
+_LONGEST: Final = 12 * 1024
+"""Characters of a proof; one with an RSA key of 4096 bits has 2600."""
+_ID: Final = 256
+"""Characters of a proof's id, and of a nonce."""
+_ORIGINS: Final = 64
+"""Servers whose last nonce a client remembers; the one not heard of for longest is forgotten, and will ask again."""
+_WINDOW: Final = 300.0
+_NONCE_TEXT: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,256}")
+"""``1*NQCHAR``, RFC 9449, section 8.1."""
+_PORTS: Final = {"http": 80, "https": 443}
+_UNRESERVED: Final = re.compile(r"[A-Za-z0-9._~-]")
+_MEMBERS: Final = frozenset({"kty", "crv", "x", "y", "n", "e", "alg", "use"})
+"""Of the key in a proof's header, those that count."""
+_KEYS: Final = 1024
+"""Clients whose keys are kept ready, 2 KiB each; reading one costs as much as checking a signature."""
+_NOT_PUBLIC: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
+
+
+class BadProof(ValueError):
+    """A proof is missing or not good.
+
+    Args:
+        error: for the challenge: ``invalid_dpop_proof``, ``use_dpop_nonce`` or ``invalid_token``.
+    """
+
+    def __init__(self, message: str, *, error: str = "invalid_dpop_proof") -> None:
+        super().__init__(message)
+        self.error = error
+
+
+# The client's half
+
+
+class Prover:
+    """Makes proofs with one key, and remembers the last nonce of each server.
+
+    Args:
+        key: private; by default a new one, for ES256, which everybody has to understand.
+        clock: seconds since 1970.
+    """
+
+    def __init__(self, key: Key | None = None, *, clock: Callable[[], float] = time.time) -> None:
+        self._key = key
+        self._clock = clock
+        self._nonces: OrderedDict[str, str] = OrderedDict()
+
+    @property
+    def key(self) -> Key:
+        """The key, made when it is needed first."""
+        if self._key is None:
+            self._key = Key.generate()
+        return self._key
+
+    @property
+    def thumbprint(self) -> str:
+        """What a token bound to the key has as ``cnf.jkt``."""
+        return self.key.thumbprint
+
+    def prove(self, method: str, url: str, *, token: str | None = None) -> str:
+        """A new proof for one request, never to be sent twice.
+
+        Args:
+            token: the access token that goes with it; ``None`` at a token endpoint.
+        """
+        claims: dict[str, object] = {
+            "jti": secrets.token_urlsafe(16),
+            "htm": method,
+            "htu": url.partition("#")[0].partition("?")[0],
+            "iat": int(self._clock()),
+        }
+        if token is not None:
+            claims["ath"] = hash_token(token)
+        if (nonce := self._nonces.get(_origin(url))) is not None:
+            claims["nonce"] = nonce
+        key = self.key
+        return sign(claims, _nameless(key), typ=_TYPE, header={"jwk": key.bare})
+
+    def heard(self, url: str, headers: Mapping[str, str]) -> bool:
+        """Read the headers of a server's answer, in lower case.
+
+        Returns:
+            Whether there is another nonce now: what was refused for want of it is worth one more try.
+        """
+        nonce = headers.get(_NONCE)
+        if nonce is None or _NONCE_TEXT.fullmatch(nonce) is None:
+            return False
+        origin = _origin(url)
+        changed = self._nonces.get(origin) != nonce
+        self._nonces[origin] = nonce
+        self._nonces.move_to_end(origin)
+        while len(self._nonces) > _ORIGINS:
+            self._nonces.popitem(last=False)
+        return changed
+
+
+# The server's half
+
+
+@frozen(kw_only=True)
+class Proof:
+    """A proof that was found good."""
+
+    thumbprint: str
+    """Of the key: what a token that goes with it is bound to."""
+    id: str
+    issued_at: float
+    nonce: str | None = None
+
+
+@frozen(kw_only=True)
+class ProofJudge:
+    """Judges proofs.
+
+    Args:
+        is_new: told the name of each proof that is good otherwise, and until when it has to be remembered (seconds
+            since 1970); says whether it was seen for the first time. Raises Overloaded where it cannot remember it.
+        algorithms: that proofs may be signed with.
+        window: seconds that a proof's time may be off, to either side.
+        clock: seconds since 1970.
+        is_current: whether a nonce is one of ours and not too old; ``None``: none is asked for.
+    """
+
+    is_new: Callable[[str, float], bool]
+    algorithms: frozenset[str] = ALGORITHMS
+    window: float = _WINDOW
+    clock: Callable[[], float] = time.time
+    is_current: Callable[[str], bool] | None = None
+
+    def judge(
+        self,
+        proofs: Sequence[str],
+        *,
+        method: str,
+        url: str,
+        token: str | None = None,
+        bound_to: str | None = None,
+    ) -> Proof:
+        """Say whether the sender of a request has a key.
+
+        Args:
+            proofs: the values of all headers ``DPoP`` of the request.
+            method: as it came.
+            url: where the client sent it.
+            token: the access token of the request; ``None`` at a token endpoint.
+            bound_to: the thumbprint that the token names (``cnf.jkt``).
+
+        Raises:
+            BadProof: the proof is missing, was seen before, or is not good for this request.
+        """
+        proof, claims = self._read(proofs)
+        now = self.clock()
+        if claims.get("htm") != method:
+            raise BadProof("htm: expected the method of the request")
+        if _normal_or_none(claims.get("htu")) != normal_url(url):
+            raise BadProof("htu: expected the URL of the request")
+        if abs(proof.issued_at - now) > self.window:
+            raise BadProof(f"iat: expected a time at most {self.window:g} seconds from now")
+        self._check_nonce(proof)
+        if token is not None:
+            hashed = claims.get("ath")
+            if not isinstance(hashed, str) or not compare_digest(hashed.encode(), hash_token(token).encode()):
+                raise BadProof("ath: expected the hash of the access token")
+        if bound_to is not None and not compare_digest(bound_to.encode(), proof.thumbprint.encode()):
+            raise BadProof("the token is bound to another key", error="invalid_token")
+        # Last, so that what is not good takes no memory. By key, so that nobody can use up somebody else's ids.
+        if not self.is_new(f"{proof.thumbprint}:{_digest(proof.id)}", proof.issued_at + self.window):
+            raise BadProof("jti: the proof was used before")
+        return proof
+
+    def _read(self, proofs: Sequence[str]) -> tuple[Proof, Mapping[str, object]]:
+        """What a proof says, which is signed with the key that it names."""
+        if len(proofs) != 1 or not proofs[0]:
+            raise BadProof(
+                f"expected one DPoP proof, got {len(proofs)}" if proofs else "expected a DPoP proof, got none"
+            )
+        [text] = proofs
+        if len(text) > _LONGEST:
+            raise BadProof(f"expected a proof of at most {_LONGEST} characters")
+        try:
+            jwk = peek(text).header.get("jwk")
+            if not isinstance(jwk, dict) or not _NOT_PUBLIC.isdisjoint(jwk):
+                raise BadProof("jwk: expected a public key in the header of the proof")
+            members = [(name, value) for name, value in jwk.items() if name in _MEMBERS]
+            if not all(isinstance(value, str) for _, value in members):
+                raise BadProof("jwk: expected members that are texts")
+            key, thumbprint = _public_key(tuple(members))
+            claims = verify(text, key, algorithms=self.algorithms, typ=frozenset({_TYPE})).claims
+        except (BadToken, BadKey) as error:
+            raise BadProof(str(error)) from error
+        id, issued, nonce = claims.get("jti"), claims.get("iat"), claims.get("nonce")
+        if not isinstance(id, str) or not 0 < len(id) <= _ID:
+            raise BadProof(f"jti: expected 1 to {_ID} characters")
+        if isinstance(issued, bool) or not isinstance(issued, int | float):
+            raise BadProof("iat: expected a number")
+        if nonce is not None and not (isinstance(nonce, str) and len(nonce) <= _ID):
+            raise BadProof(f"nonce: expected at most {_ID} characters")
+        return Proof(thumbprint=thumbprint, id=id, issued_at=issued, nonce=nonce), claims
+
+    def _check_nonce(self, proof: Proof) -> None:
+        if self.is_current is None:
+            return
+        if proof.nonce is None or not self.is_current(proof.nonce):
+            raise BadProof("nonce: expected the one of the last answer", error="use_dpop_nonce")
+
+
+@lru_cache(maxsize=_KEYS)
+def _public_key(members: tuple[tuple[str, str], ...]) -> tuple[Key, str]:
+    """A key and its thumbprint. What is no key is looked at each time.
+
+    Raises:
+        BadKey: it is none.
+    """
+    key = Key.from_jwk(dict(members))
+    return key, key.thumbprint
+
+
+def hash_token(token: str) -> str:
+    """``ath``: the hash of an access token."""
+    return _digest(token)
+
+
+def normal_url(url: str) -> str:
+    """A URL as it is compared: without query and fragment, normalized by syntax and scheme (RFC 3986, 6.2.2, 6.2.3).
+
+    Raises:
+        ValueError: it is no http or https URL.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in _PORTS or not parts.hostname or "@" in parts.netloc:
+        raise ValueError("expected an http or https URL with a host and without credentials")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    port = "" if parts.port in (None, _PORTS[parts.scheme]) else f":{parts.port}"
+    path = re.sub("%[0-9A-Fa-f]{2}", _decoded, parts.path) or "/"
+    return urlunsplit((parts.scheme, host + port, path, "", ""))
+
+
+def _decoded(match: re.Match[str]) -> str:
+    character = chr(int(match[0][1:], 16))
+    return character if _UNRESERVED.fullmatch(character) else match[0].upper()
+
+
+def _normal_or_none(url: object) -> str | None:
+    if not isinstance(url, str):
+        return None
+    try:
+        return normal_url(url)
+    except ValueError:
+        return None
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(normal_url(url))
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _digest(text: str) -> str:
+    return urlsafe_b64encode(sha256(text.encode()).digest()).rstrip(b"=").decode()
+
+
+def _nameless(key: Key) -> Key:
+    """The header of a proof has the key itself, and no ``kid``."""
+    return evolve(key, id=None)

@@ -1,0 +1,154 @@
+"""Authorizing a program for a person of a company, by what the company's identity provider says.
+
+The person has signed in at the provider; what shows that is exchanged there for a grant for one server (ID-JAG), which
+that server's authorization server takes for a token. Nobody is asked anything.
+The one rule: the proof of who the person is goes to the provider alone. What others are shown is made for them.
+
+Source: MCP extension Enterprise-Managed Authorization; draft-ietf-oauth-identity-assertion-authz-grant; RFC 8693
+section 2; RFC 7523 section 2.1.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final, Literal
+
+from attrs import field, frozen, validators
+
+from mcptrio.abc import Fetch
+from mcptrio.auth.discovery import discover_server
+from mcptrio.auth.flows import Flow
+from mcptrio.auth.granted_client import DPOP_MODES, GrantedClient, GrantedServer, GrantRequest, GrantRules
+from mcptrio.auth.metadata import ServerMetadata, read_object
+from mcptrio.auth.registration import PreRegistered
+from mcptrio.auth.token_requests import ClientIdentity, Tokens, ask_token_endpoint, one_line, request_tokens
+from mcptrio.auth.urls import canonical, check_url, shown
+from mcptrio.errors import AuthorizationError
+from mcptrio.secret import Secret
+
+__all__ = ["EnterpriseManaged", "IdentityProvider", "exchange_identity", "grant_to_person"]
+
+_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
+_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+_KINDS: Final = "urn:ietf:params:oauth:token-type:"
+_ID_JAG: Final = _KINDS + "id-jag"
+_PROFILE: Final = "urn:ietf:params:oauth:grant-profile:id-jag"
+_ASSERTION: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*){2,4}")
+_LONGEST: Final = 64 * 1024
+"""Characters of a grant."""
+
+
+@frozen(kw_only=True)
+class IdentityProvider:
+    """Who knows the person.
+
+    Args:
+        issuer: its URL.
+        client: who we are there.
+        identity: gives what shows who the person is, as the provider has issued it to us at sign-in, and renews it
+            where it has expired.
+        kind: of what ``identity`` gives: an OpenID Connect ID token or a SAML assertion.
+        token_endpoint: where it exchanges tokens; by default found by its metadata.
+    """
+
+    issuer: str
+    client: PreRegistered
+    identity: Callable[[], Awaitable[Secret]] = field(repr=False)
+    kind: Literal["id_token", "saml2"] = field(default="id_token", validator=validators.in_(("id_token", "saml2")))
+    token_endpoint: str | None = None
+
+
+@frozen(kw_only=True)
+class EnterpriseManaged:
+    """Tokens that a company's identity provider decides about. One value serves for one person and many servers.
+
+    Args:
+        provider: of the company.
+        client: who we are at the servers' authorization server, and its issuer. Without an issuer it is used with any
+            that a server names and the provider has a policy for: only where it has no secret, or all may see it.
+        scopes: to ask for, beside those that a challenge names; by default those that the server supports.
+        dpop: whether tokens are bound to a key of ours: where the server asks for it, always, or never.
+        clock: seconds since 1970.
+    """
+
+    provider: IdentityProvider
+    client: PreRegistered
+    scopes: tuple[str, ...] = field(default=(), converter=tuple)
+    dpop: Literal["asked", "always", "never"] = field(default="asked", validator=validators.in_(DPOP_MODES))
+    clock: Callable[[], float] = field(default=time.time, repr=False)
+    _servers: dict[str, GrantedServer] = field(factory=dict, init=False, repr=False, eq=False)
+
+    @property
+    def named_servers(self) -> Sequence[str]:
+        """See :class:`mcptrio.abc.AuthMethod`."""
+        named = (self.client.issuer, self.provider.issuer, self.provider.token_endpoint)
+        return tuple(url for url in named if url is not None)
+
+    def client_auth(self, url: str, fetch: Fetch) -> GrantedClient:
+        """See :class:`mcptrio.abc.AuthMethod`. Clients of one server share its token.
+
+        Raises:
+            AuthorizationError: it is no http or https URL.
+        """
+        name = canonical(url)
+        rules = GrantRules(issuer=self.client.issuer, scopes=self.scopes, dpop=self.dpop, clock=self.clock)
+
+        async def prepare() -> Callable[[GrantRequest], Flow[Tokens]]:
+            return partial(grant_to_person, self.provider, await self.provider.identity(), self.client.identity)
+
+        return GrantedClient(self._servers.setdefault(name, GrantedServer(name)), fetch, rules, prepare)
+
+
+def grant_to_person(
+    provider: IdentityProvider, identity: Secret, client: ClientIdentity, request: GrantRequest
+) -> Flow[Tokens]:
+    """Both steps: at the provider, and at the server's authorization server.
+
+    Raises:
+        AuthorizationError: one of them refuses, or answers something else.
+        RequestFailed: one of them does not answer.
+    """
+    server = request.place.server
+    profiles = server.authorization_grant_profiles_supported
+    if profiles is not None and _PROFILE not in profiles:
+        raise AuthorizationError(
+            f"authorization_grant_profiles_supported: expected {_PROFILE} to be among them, "
+            f"not so with {shown(server.issuer)}"
+        )
+    assertion = yield from exchange_identity(provider, identity, request)
+    parameters = {"grant_type": _BEARER, "assertion": assertion.reveal(), **request.parameters}
+    return (yield from request_tokens(server, client, parameters, prover=request.prover, clock=request.clock))
+
+
+def exchange_identity(provider: IdentityProvider, identity: Secret, request: GrantRequest) -> Flow[Secret]:
+    """The grant for one server (ID-JAG), for what shows who the person is.
+
+    Raises:
+        AuthorizationError: the provider refuses, or gives something else.
+        RequestFailed: it does not answer.
+    """
+    if provider.token_endpoint is not None:
+        where = ServerMetadata(
+            issuer=provider.issuer, token_endpoint=check_url(provider.token_endpoint, "provider.token_endpoint")
+        )
+    else:
+        where = yield from discover_server(provider.issuer)
+    parameters = {
+        "grant_type": _EXCHANGE,
+        "requested_token_type": _ID_JAG,
+        "audience": request.place.server.issuer,
+        "subject_token": identity.reveal(),
+        "subject_token_type": _KINDS + provider.kind,
+        **request.parameters,
+    }
+    response, url, _ = yield from ask_token_endpoint(where, provider.client.identity, parameters, clock=request.clock)
+    members = read_object(response.body, url)
+    if (kind := members.get("issued_token_type")) != _ID_JAG:
+        raise AuthorizationError(f"issued_token_type: expected {_ID_JAG}, got {one_line(repr(kind))} @ {shown(url)}")
+    assertion = members.get("access_token")
+    if not isinstance(assertion, str) or len(assertion) > _LONGEST or not _ASSERTION.fullmatch(assertion):
+        raise AuthorizationError(f"access_token: expected a JWT of at most {_LONGEST} characters @ {shown(url)}")
+    return Secret(assertion)

@@ -1,0 +1,173 @@
+"""The two documents that say where tokens come from: of a protected resource, and of an authorization server.
+
+Read by :mod:`mcptrio.auth.discovery`; written by the resource server and by authorization servers.
+The one rule: a member that is there has the type it should have, or the document is refused. Unknown members are not
+looked at.
+
+Source: RFC 9728 section 2; RFC 8414 section 2; OpenID Connect Discovery 1.0 section 3; RFC 9207 section 3; RFC 9449
+section 5.1; OAuth Client ID Metadata Document (draft 00) section 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, Self, TypeVar
+
+import orjson
+from attrs import fields, frozen
+
+from mcptrio.auth.urls import check_url, shown
+from mcptrio.errors import AuthorizationError
+
+__all__ = ["MOST_BYTES", "MetadataDocument", "ResourceMetadata", "ServerMetadata", "read_object"]
+
+MOST_BYTES: Final = 128 * 1024
+"""Of a document; those of large providers have 10 KiB."""
+_MOST: Final = 500
+"""Entries of a list."""
+_LONGEST: Final = 2048
+"""Characters of a text."""
+
+D = TypeVar("D", bound="MetadataDocument")
+
+
+@frozen(kw_only=True)
+class MetadataDocument:
+    """What the two have in common: a JSON object of texts, lists of texts, and truths."""
+
+    _URLS: ClassVar[frozenset[str]] = frozenset()
+    """Members that requests go to, or a person."""
+    _REQUIRED: ClassVar[frozenset[str]] = frozenset()
+
+    @classmethod
+    def read(cls, document: bytes, where: str) -> Self:
+        """
+        Args:
+            where: its URL, for errors.
+
+        Raises:
+            AuthorizationError: it is not such a document.
+        """
+        members = read_object(document, where)
+        values: dict[str, Any] = {}
+        for member in fields(cls):
+            value = members.get(member.name)
+            if value is None:
+                if member.name in cls._REQUIRED:
+                    raise AuthorizationError(f"{member.name}: expected to be there, got none @ {shown(where)}")
+                continue
+            kind = str(member.type)
+            if kind.startswith("bool"):
+                values[member.name] = _truth(member.name, value, where)
+            elif kind.startswith("tuple"):
+                values[member.name] = _texts(member.name, value, where)
+            else:
+                values[member.name] = _text(member.name, value, where)
+            if member.name in cls._URLS:
+                check_url(values[member.name], f"{member.name} @ {shown(where)}")
+        return cls(**values)
+
+    def write(self) -> bytes:
+        """The document as JSON, without what it says nothing of."""
+        members = {
+            member.name: value
+            for member in fields(type(self))
+            if (value := getattr(self, member.name)) is not None and value is not False
+        }
+        return orjson.dumps(members)
+
+
+@frozen(kw_only=True)
+class ResourceMetadata(MetadataDocument):
+    """Of a protected resource. The members are those of RFC 9728."""
+
+    _REQUIRED: ClassVar[frozenset[str]] = frozenset({"resource"})
+
+    resource: str
+    authorization_servers: tuple[str, ...] | None = None
+    scopes_supported: tuple[str, ...] | None = None
+    bearer_methods_supported: tuple[str, ...] | None = None
+    resource_name: str | None = None
+    resource_documentation: str | None = None
+    dpop_signing_alg_values_supported: tuple[str, ...] | None = None
+    dpop_bound_access_tokens_required: bool = False
+
+
+@frozen(kw_only=True)
+class ServerMetadata(MetadataDocument):
+    """Of an authorization server. The members are those of RFC 8414 and what has been added to it."""
+
+    _URLS: ClassVar[frozenset[str]] = frozenset(
+        {
+            "authorization_endpoint",
+            "token_endpoint",
+            "registration_endpoint",
+            "revocation_endpoint",
+            "introspection_endpoint",
+            "jwks_uri",
+        }
+    )
+    _REQUIRED: ClassVar[frozenset[str]] = frozenset({"issuer"})
+
+    issuer: str
+    authorization_endpoint: str | None = None
+    token_endpoint: str | None = None
+    registration_endpoint: str | None = None
+    revocation_endpoint: str | None = None
+    introspection_endpoint: str | None = None
+    jwks_uri: str | None = None
+    scopes_supported: tuple[str, ...] | None = None
+    response_types_supported: tuple[str, ...] | None = None
+    grant_types_supported: tuple[str, ...] | None = None
+    token_endpoint_auth_methods_supported: tuple[str, ...] | None = None
+    token_endpoint_auth_signing_alg_values_supported: tuple[str, ...] | None = None
+    code_challenge_methods_supported: tuple[str, ...] | None = None
+    authorization_grant_profiles_supported: tuple[str, ...] | None = None
+    dpop_signing_alg_values_supported: tuple[str, ...] | None = None
+    authorization_response_iss_parameter_supported: bool = False
+    client_id_metadata_document_supported: bool = False
+    service_documentation: str | None = None
+
+    def endpoints(self) -> dict[str, str]:
+        """The members that requests go to, by name."""
+        return {name: url for name in sorted(self._URLS) if (url := getattr(self, name)) is not None}
+
+
+def read_object(document: bytes, where: str) -> Mapping[str, Any]:
+    """A JSON object of somebody else's.
+
+    Raises:
+        AuthorizationError: it is none, or larger than :data:`MOST_BYTES`.
+    """
+    if len(document) > MOST_BYTES:
+        raise AuthorizationError(f"expected at most {MOST_BYTES} bytes, got {len(document)} @ {shown(where)}")
+    try:
+        value = orjson.loads(document)
+    except orjson.JSONDecodeError as error:
+        raise AuthorizationError(f"expected JSON @ {shown(where)}: {error.msg}") from None
+    if not isinstance(value, dict):
+        raise AuthorizationError(f"expected a JSON object, got {type(value).__name__} @ {shown(where)}")
+    return value
+
+
+def _text(name: str, value: object, where: str) -> str:
+    if not isinstance(value, str) or len(value) > _LONGEST:
+        raise _wrong(name, f"a text of at most {_LONGEST} characters", value, where)
+    return value
+
+
+def _texts(name: str, value: object, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or len(value) > _MOST:
+        raise _wrong(name, f"a list of at most {_MOST} texts", value, where)
+    return tuple(_text(name, each, where) for each in value)
+
+
+def _truth(name: str, value: object, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong(name, "true or false", value, where)
+    return value
+
+
+def _wrong(name: str, expected: str, value: object, where: str) -> AuthorizationError:
+    size = f" of {len(value)}" if isinstance(value, str | list | dict) else ""
+    return AuthorizationError(f"{name}: expected {expected}, got {type(value).__name__}{size} @ {shown(where)}")

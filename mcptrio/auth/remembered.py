@@ -1,0 +1,65 @@
+"""Answers about tokens that were given lately, so that not each request asks again.
+
+Used by the verifiers of tokens, and by :mod:`mcptrio.auth.resource_server`.
+The one rule: a token itself is never kept, only its SHA-256; so what leaks from here lets nobody in.
+
+As many tokens as ``entries``; past that the one used longest ago is forgotten, and is asked about again.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Generic, TypeVar
+
+__all__ = ["Remembered", "hash_of"]
+
+T = TypeVar("T")
+
+
+def hash_of(token: str) -> bytes:
+    """What a token is remembered by, and found by: telling its hash takes as long whether it is known or not."""
+    return sha256(token.encode()).digest()
+
+
+class Remembered(Generic[T]):
+    """
+    Args:
+        entries: how many; 0 for none.
+        clock: seconds since 1970.
+    """
+
+    def __init__(self, entries: int, clock: Callable[[], float]) -> None:
+        self._entries = entries
+        self._clock = clock
+        self._kept: OrderedDict[bytes, tuple[float, T]] = OrderedDict()
+
+    def put(self, key: bytes, value: T, *, until: float) -> None:
+        """
+        Args:
+            until: when it is forgotten, in seconds since 1970.
+        """
+        if until <= self._clock() or not self._entries:
+            return
+        self._kept.pop(key, None)
+        self._kept[key] = (until, value)
+        if len(self._kept) > self._entries:
+            self._kept.popitem(last=False)
+
+    def get(self, key: bytes) -> tuple[T] | None:
+        """The value, alone in a tuple; ``None`` where there is none, or none any more."""
+        found = self._kept.get(key)
+        if found is None:
+            return None
+        if found[0] <= self._clock():
+            del self._kept[key]
+            return None
+        self._kept.move_to_end(key)
+        return (found[1],)
+
+    def forget(self, key: bytes) -> None:
+        self._kept.pop(key, None)
+
+    def __len__(self) -> int:
+        return len(self._kept)

@@ -1,0 +1,65 @@
+"""What an operator may say of a resource server beside who is trusted.
+
+Read by :mod:`mcptrio.auth.resource_server`.
+The one rule: the defaults are safe for a server that says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from attrs import field, frozen, validators
+
+from mcptrio.auth.certificates import CertificatePrincipals
+from mcptrio.auth.failures import FailureLimit
+from mcptrio.auth.replays import ReplayBounds
+
+__all__ = ["DPoPRule", "DPoPUse", "ResourceOptions"]
+
+DPoPUse = Literal["off", "accepted", "required"]
+
+
+@frozen(kw_only=True)
+class DPoPRule:
+    """What is asked of tokens that are bound to a key (RFC 9449).
+
+    Args:
+        use: ``off``: they are refused; ``accepted``: they are taken, with a proof, beside others; ``required``: no
+            others are taken.
+        nonces: seconds for which a nonce is given out that proofs have to name; ``None``: proofs need none.
+        nonce_key: shared by replicas, so that each takes the others' nonces; by default one of this process.
+        window: seconds that the time of a proof may be off.
+        bounds: of what is remembered.
+    """
+
+    use: DPoPUse = field(default="accepted", validator=validators.in_(("off", "accepted", "required")))
+    nonces: float | None = field(default=None, validator=validators.optional(validators.ge(1)))
+    nonce_key: bytes | None = field(default=None, repr=False)
+    window: float = field(default=300.0, validator=[validators.gt(0), validators.le(3600)])
+    bounds: ReplayBounds = field(factory=ReplayBounds)
+
+
+@frozen(kw_only=True)
+class ResourceOptions:
+    """
+    Args:
+        includes: by scope the narrower ones that it stands for.
+        scopes_supported: published, for clients that are told no scope; by default those that everybody needs.
+        scope_prefix: what clients have to write before a scope, and tokens leave out: Entra wants to be asked for
+            ``api://ID/read``, and grants ``read``.
+        dpop: what is asked of tokens that are bound to a key.
+        certificates: lets clients in by their TLS certificates; ``None`` for none.
+        failures: how often an address may come with credentials that are not good.
+        name: published, for people.
+        documentation: a URL, published, for people.
+    """
+
+    includes: Mapping[str, Sequence[str]] = field(factory=dict)
+    scopes_supported: Sequence[str] | None = None
+    scope_prefix: str = ""
+    dpop: DPoPRule = field(factory=DPoPRule)
+    certificates: CertificatePrincipals | None = None
+    failures: FailureLimit = field(factory=FailureLimit)
+    name: str | None = None
+    documentation: str | None = None

@@ -1,0 +1,242 @@
+"""Access tokens in a file, hashed: what a team begins with before it has an identity provider.
+
+``mcptrio token`` writes the file. It is JSON: ``{"format": 1, "tokens": [{"name", "hash", "subject", "scopes",
+"created", "expires"}]}``, times in seconds since 1970, ``hash`` the SHA-256 of the token in hexadecimal.
+
+The one rule: a token is 256 random bits, so a plain hash of it is as good as a slow one, and finding it by its hash
+tells nothing by how long it takes.
+
+The file is looked at at most once a second, and read again when it has changed; so a token that was revoked is refused
+a second later. A file that is gone or is not understood lets nobody in; the log says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hmac import compare_digest
+from os import stat_result
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+from attrs import field, frozen
+
+from mcptrio.abc import Principal
+from mcptrio.auth.remembered import hash_of
+from mcptrio.auth.scopes import check_scope
+from mcptrio.errors import ConfigError, Overloaded
+
+__all__ = ["PREFIX", "StaticToken", "StaticTokens", "make_token", "read_tokens", "tokens_text"]
+
+PREFIX: Final = "mcptrio_"
+"""What each of these tokens begins with, so that who searches for lost secrets can find them."""
+
+_FORMAT: Final = 1
+_MOST_BYTES: Final = 4 * 1024 * 1024
+_MOST_TOKENS: Final = 5000
+_HASH: Final = re.compile(r"[0-9a-f]{64}")
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
+_LOOK_EVERY: Final = 1.0
+
+_log = logging.getLogger("mcptrio.auth")
+
+
+@frozen(kw_only=True)
+class StaticToken:
+    """
+    Args:
+        name: of the token, for who lists and revokes them; no other has it.
+        hash: SHA-256 of the token, in hexadecimal.
+        subject: whose it is.
+        scopes: what it is good for.
+        created: seconds since 1970.
+        expires: seconds since 1970; ``None`` for never.
+    """
+
+    name: str
+    hash: str = field(repr=False)
+    subject: str
+    scopes: tuple[str, ...] = ()
+    created: int = 0
+    expires: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"name: expected up to 100 letters, digits and . _ @ + -, got {self.name[:40]!r}")
+        if not _HASH.fullmatch(self.hash):
+            raise ValueError("hash: expected SHA-256 in hexadecimal")
+        if not self.subject or len(self.subject) > 255 or not self.subject.isprintable():
+            raise ValueError("subject: expected 1 to 255 printable characters")
+        for scope in self.scopes:
+            check_scope(scope)
+
+
+def make_token(
+    name: str, *, subject: str, scopes: Iterable[str] = (), created: float, expires: float | None = None
+) -> tuple[str, StaticToken]:
+    """A new token, which is never seen again, and what to keep of it.
+
+    Raises:
+        ValueError: the name, the subject or a scope cannot be used.
+    """
+    token = PREFIX + secrets.token_urlsafe(32)
+    kept = StaticToken(
+        name=name,
+        hash=hash_of(token).hex(),
+        subject=subject,
+        scopes=tuple(scopes),
+        created=int(created),
+        expires=None if expires is None else int(expires),
+    )
+    return token, kept
+
+
+def read_tokens(path: Path) -> list[StaticToken]:
+    """What is in a file of tokens.
+
+    Raises:
+        ConfigError: it cannot be read, or is none.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{path}: the tokens cannot be read: {error.strerror}") from error
+    if len(data) > _MOST_BYTES:
+        raise ConfigError(f"{path}: expected a file of tokens of at most {_MOST_BYTES} bytes, got more")
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}: expected JSON, as mcptrio token writes it") from error
+    if not isinstance(document, dict) or document.get("format") != _FORMAT:
+        raise ConfigError(f"{path}: expected a file of tokens of format {_FORMAT}, as mcptrio token writes it")
+    entries = document.get("tokens")
+    if not isinstance(entries, list) or len(entries) > _MOST_TOKENS:
+        raise ConfigError(f"{path}: tokens: expected a list of at most {_MOST_TOKENS}")
+    tokens = [_read_entry(path, number, entry) for number, entry in enumerate(entries)]
+    for what in ("name", "hash"):
+        values = [getattr(token, what) for token in tokens]
+        if len(set(values)) != len(values):
+            raise ConfigError(f"{path}: expected no {what} twice")
+    return tokens
+
+
+def tokens_text(tokens: Sequence[StaticToken]) -> str:
+    """The file.
+
+    Raises:
+        ConfigError: more tokens than it may have.
+    """
+    if len(tokens) > _MOST_TOKENS:
+        raise ConfigError(f"expected at most {_MOST_TOKENS} tokens, got {len(tokens)}: revoke some that have expired")
+    entries = [
+        {
+            "name": each.name,
+            "hash": each.hash,
+            "subject": each.subject,
+            "scopes": list(each.scopes),
+            "created": each.created,
+            "expires": each.expires,
+        }
+        for each in tokens
+    ]
+    text = json.dumps({"format": _FORMAT, "tokens": entries}, indent=2) + "\n"
+    if len(text) > _MOST_BYTES:
+        raise ConfigError(f"expected a file of tokens of at most {_MOST_BYTES} bytes, got {len(text)}")
+    return text
+
+
+class StaticTokens:
+    """The tokens of a file, as a :class:`mcptrio.abc.TokenVerifier`.
+
+    Args:
+        path: of the file.
+        clock: seconds since 1970.
+    """
+
+    def __init__(self, path: str | Path, *, clock: Callable[[], float] = time.time) -> None:
+        self._path = Path(path)
+        self._clock = clock
+        self._tokens: Mapping[str, StaticToken] | None = None
+        self._seen: tuple[int, ...] | None = None
+        self._look_at = float("-inf")
+        self._looking = trio.Lock()
+
+    async def verify(self, token: str) -> Principal | None:
+        """See :class:`mcptrio.abc.TokenVerifier`."""
+        if not token.startswith(PREFIX):
+            return None
+        if trio.current_time() >= self._look_at:
+            await self._look()
+        if self._tokens is None:
+            raise Overloaded("tokens cannot be verified now", retry_after=_LOOK_EVERY)
+        wanted = hash_of(token).hex()
+        found = self._tokens.get(wanted)
+        if found is None or not compare_digest(found.hash, wanted):
+            return None
+        if found.expires is not None and found.expires <= self._clock():
+            return None
+        claims: dict[str, Any] = {"token_name": found.name}
+        if found.expires is not None:
+            claims["exp"] = found.expires
+        return Principal(subject=found.subject, scopes=frozenset(found.scopes), claims=claims)
+
+    # Private
+
+    async def _look(self) -> None:
+        """Read the file again, if it is another one than last time. One looks, the others wait for it."""
+        async with self._looking:
+            if trio.current_time() < self._look_at:
+                return
+            await trio.to_thread.run_sync(self._read_if_changed, abandon_on_cancel=False)
+            self._look_at = trio.current_time() + _LOOK_EVERY
+
+    def _read_if_changed(self) -> None:
+        try:
+            seen = _identity(self._path.stat())
+        except OSError as error:
+            if self._seen != (0,):
+                _log.error("%s: the tokens cannot be read: %s; none is good now", self._path, error.strerror)
+            self._tokens, self._seen = {}, (0,)
+            return
+        if seen == self._seen:
+            return
+        try:
+            self._tokens = {each.hash: each for each in read_tokens(self._path)}
+        except ConfigError as error:
+            _log.error("%s; no token is good now", error)
+            self._tokens = None
+        self._seen = seen
+
+
+def _identity(found: stat_result) -> tuple[int, ...]:
+    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev
+
+
+def _read_entry(path: Path, number: int, entry: object) -> StaticToken:
+    where = f"{path}: tokens[{number}]"
+    if not isinstance(entry, dict):
+        raise ConfigError(f"{where}: expected an object")
+    kinds: dict[str, tuple[type, ...]] = {
+        "name": (str,),
+        "hash": (str,),
+        "subject": (str,),
+        "scopes": (list,),
+        "created": (int,),
+        "expires": (int, type(None)),
+    }
+    for key, kind in kinds.items():
+        if not isinstance(entry.get(key), kind) or isinstance(entry.get(key), bool):
+            raise ConfigError(f"{where}.{key}: expected what mcptrio token writes")
+    if not all(isinstance(scope, str) for scope in entry["scopes"]):
+        raise ConfigError(f"{where}.scopes: expected a list of strings")
+    values: dict[str, Any] = {key: entry[key] for key in kinds}
+    try:
+        return StaticToken(**{**values, "scopes": tuple(entry["scopes"])})
+    except ValueError as error:
+        raise ConfigError(f"{where}.{error}") from error

@@ -1,0 +1,56 @@
+"""``[auth]`` for ``mcptrio serve``: who may come in over HTTP, and who uses standard input and output.
+
+Called by the commands that serve.
+The one rule: where there is an ``[auth]``, nothing is served that it cannot guard.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import click
+
+from mcptrio.abc import Guard, Principal
+from mcptrio.commands.plugin_server import keys_of
+from mcptrio.config import Config
+
+__all__ = ["guard_for", "identify_by", "refuse_streams"]
+
+_TOKEN = "MCPTRIO_TOKEN"
+
+
+def guard_for(read: Config, key: bytes | None) -> Guard | None:
+    """The guard of the endpoint; ``None`` where nobody asked for one.
+
+    Args:
+        key: that the workers of this service share, where it has some and no key is configured.
+
+    Raises:
+        ConfigError: something in ``[auth]`` does not fit.
+    """
+    if not read.asks_for_auth(os.environ):
+        return None
+    from mcptrio.auth_config import guard_of
+
+    configured = keys_of(read)
+    return guard_of(read, key=configured[0] if configured else key)
+
+
+def identify_by(read: Config) -> Callable[[], Awaitable[Principal | None]] | None:
+    """What finds out who uses standard input and output; ``None`` where nobody asked for that."""
+    if not read.asks_for_auth(os.environ) and _TOKEN not in os.environ:
+        return None
+    from mcptrio.auth_config import principal_of_environment
+
+    return partial(principal_of_environment, read)
+
+
+def refuse_streams(read: Config) -> None:
+    """
+    Raises:
+        click.UsageError: there is an ``[auth]``, and lines over a socket have no place for a token.
+    """
+    if read.asks_for_auth(os.environ):
+        raise click.UsageError("[auth] guards --http and --stdio; what comes over --tcp, --unix or --fd has no token")

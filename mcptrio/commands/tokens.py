@@ -1,0 +1,155 @@
+"""``mcptrio token``: the access tokens of a team that has no identity provider yet, in a file, hashed.
+
+The one rule: a token is shown once, when it is made, alone on standard output; what is kept of it opens nothing.
+Exit codes: 0 done; 1 there is no such token, or there is one already; 2 wrong use or configuration.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from attrs import asdict, evolve
+
+from mcptrio.auth.static_tokens import StaticToken, make_token, read_tokens, tokens_text
+from mcptrio.client.printable import printable
+from mcptrio.commands.plugin_server import read_config
+from mcptrio.errors import ConfigError
+from mcptrio.installing.files import read as read_file
+
+__all__ = ["command"]
+
+_MODE: Final = 0o600
+_DURATION: Final = re.compile(r"([0-9]{1,6})([mhdwy])")
+_UNITS: Final = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "y": 365 * 86400}
+_NEVER: Final = "never"
+
+
+@click.group("token")
+def command() -> None:
+    """Keep the access tokens of a team that has no identity provider yet: make, list and revoke them."""
+
+
+def _places(wrapped: Callable[..., None]) -> Any:
+    """The options that say which file."""
+    for option in (
+        click.option("--profile", metavar="NAME", help="What the configuration says in [profiles.NAME] wins."),
+        click.option("--config", type=click.Path(path_type=Path), help="Read this file.  [default: ./mcptrio.toml]"),
+        click.option(
+            "--file", "path", type=click.Path(path_type=Path), help="The tokens.  [default: auth.tokens of the file]"
+        ),
+    ):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> int | None:
+    if text == _NEVER:
+        return None
+    found = _DURATION.fullmatch(text)
+    if found is None or not int(found[1]):
+        raise click.BadParameter(f"expected a number and one of m, h, d, w, y, as 90d, or never, got {text!r}")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+@command.command("new")
+@click.argument("name")
+@click.option("--subject", metavar="WHO", help="Whose it is.  [default: NAME]")
+@click.option("--scope", "scopes", multiple=True, metavar="SCOPE", help="What it is good for; repeat for more.")
+@click.option(
+    "--expires", default="90d", show_default=True, callback=_duration, metavar="TIME", help="30m, 12h, 90d, 1y, never."
+)
+@_places
+def new(
+    name: str,
+    subject: str | None,
+    scopes: tuple[str, ...],
+    expires: int | None,
+    path: Path | None,
+    config: Path | None,
+    profile: str | None,
+) -> None:
+    """Make a token called NAME, and print it, this once.
+
+    The file, made if there is none, gets its hash. A server that uses the file takes the token a second later.
+    """
+    where = _file(path, config, profile)
+    tokens = read_tokens(where) if where.exists() else []
+    if any(each.name == name for each in tokens):
+        raise click.ClickException(f"{where}: there is a token {name!r} already; revoke it first, or take another name")
+    now = time.time()
+    try:
+        token, kept = make_token(
+            name,
+            subject=subject or name,
+            scopes=scopes,
+            created=now,
+            expires=None if expires is None else now + expires,
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    _write(where, [*tokens, kept])
+    click.echo(token)
+    click.echo(f"{where}: added {name}, {_until(kept, now)}; the token is not shown again", err=True)
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@_places
+def list_all(as_json: bool, path: Path | None, config: Path | None, profile: str | None) -> None:
+    """List the tokens: their names, whose they are, what they are good for and until when."""
+    tokens, now = read_tokens(_file(path, config, profile)), time.time()
+    if as_json:
+        hidden = [{key: value for key, value in asdict(each).items() if key != "hash"} for each in tokens]
+        click.echo(json.dumps(hidden, indent=2))
+        return
+    rows = [(each.name, each.subject, " ".join(each.scopes) or "-", _until(each, now)) for each in tokens]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)] if rows else []
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        click.echo(printable("  ".join([*cells, row[3]])))
+
+
+@command.command("revoke")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@_places
+def revoke(names: tuple[str, ...], path: Path | None, config: Path | None, profile: str | None) -> None:
+    """Take tokens out of the file. A server that uses it refuses them a second later."""
+    where = _file(path, config, profile)
+    tokens = read_tokens(where)
+    there = {each.name for each in tokens}
+    if missing := [name for name in names if name not in there]:
+        raise click.ClickException(f"{where}: there is no token {missing[0]!r}")
+    _write(where, [each for each in tokens if each.name not in names])
+    click.echo(f"{where}: revoked {', '.join(dict.fromkeys(names))}", err=True)
+
+
+def _file(path: Path | None, config: Path | None, profile: str | None) -> Path:
+    """
+    Raises:
+        ConfigError: nothing says where the tokens are.
+    """
+    if path is not None:
+        return path
+    read = read_config(config, profile)
+    said = (read.auth or {}).get("tokens")
+    if not isinstance(said, str) or not said:
+        raise ConfigError("expected --file, or tokens in [auth] of the configuration, to say where the tokens are")
+    return read.beside(str(Path(said).expanduser()))
+
+
+def _write(path: Path, tokens: list[StaticToken]) -> None:
+    evolve(read_file(path), mode=_MODE).replace(tokens_text(tokens).encode())
+
+
+def _until(token: StaticToken, now: float) -> str:
+    if token.expires is None:
+        return "does not expire"
+    day = datetime.fromtimestamp(token.expires, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"good until {day}" if token.expires > now else f"expired {day}"

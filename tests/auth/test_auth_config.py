@@ -1,0 +1,240 @@
+"""``[auth]``: what it makes of a file, and what is said, with file, line and key, where it makes nothing."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from mcptrio.abc import Principal
+from mcptrio.auth.resource_server import ResourceServer
+from mcptrio.auth.static_tokens import make_token, tokens_text
+from mcptrio.auth_config import TOKEN, guard_of, principal_of_environment, read_settings
+from mcptrio.config import Config
+from mcptrio.config_file import load_config
+from mcptrio.errors import AuthorizationError, ConfigError, Overloaded
+from tests.auth.server_parts import INTROSPECTION, ISSUER, JWKS, METADATA, RESOURCE, Clock, Issuer, request
+from tests.auth.test_certificates import certificate
+
+__all__: list[str] = []
+
+URL = f'resource = "{RESOURCE}"\n'
+OF_ISSUER = f'{URL}issuers = ["{ISSUER}"]\n'
+
+
+def read(folder: Path, text: str, profile: str | None = None) -> Config:
+    file = folder / "mcptrio.toml"
+    file.write_text(text)
+    return load_config(file, profile)
+
+
+def guard(folder: Path, text: str, issuer: Issuer | None = None, **environ: str) -> ResourceServer:
+    made = guard_of(read(folder, text), fetch=issuer or now(), environ=environ)
+    assert made is not None
+    return made
+
+
+def now() -> Issuer:
+    """An issuer with the real time."""
+    return Issuer(clock=Clock(time.time()))
+
+
+def test_without_a_table_there_is_no_guard(tmp_path: Path) -> None:
+    assert guard_of(read(tmp_path, "[server]\n"), environ={}) is None
+    assert guard_of(Config(), environ={"MCPTRIO_AUTH_LOGIN_TIMEOUT": "3"}) is None
+
+
+async def test_tokens_of_a_file_beside_the_configuration(tmp_path: Path) -> None:
+    token, kept = make_token("ada", subject="ada", scopes=["mcp"], created=0)
+    (tmp_path / "tokens.json").write_text(tokens_text([kept]))
+
+    made = guard(tmp_path, '[auth]\ntokens = "tokens.json"\nscopes = ["mcp"]\n')
+
+    assert (await made.admit(request(token))).subject == "ada"
+    assert not made.documents
+
+
+async def test_tokens_of_an_issuer(tmp_path: Path) -> None:
+    issuer = now()
+    text = f'[auth]\n{OF_ISSUER}scopes = ["read"]\nname = "Files"\n[auth.includes]\nadmin = ["read", "write"]\n'
+
+    made = guard(tmp_path, text, issuer)
+
+    assert (await made.admit(request(issuer.token(scope="admin")))).scopes == {"admin", "read", "write"}
+    with pytest.raises(AuthorizationError) as refused:
+        await made.admit(request(issuer.token(aud="https://other.example")))
+    assert refused.value.status == 401
+    assert issuer.asked == {METADATA: 1, JWKS: 1}
+    document = orjson.loads(made.documents["/.well-known/oauth-protected-resource/mcp"])
+    assert document["authorization_servers"] == [ISSUER]
+    assert document["scopes_supported"] == ["read"]
+    assert document["resource_name"] == "Files"
+
+
+async def test_audience_and_keys_may_be_named(tmp_path: Path) -> None:
+    issuer = now()
+
+    made = guard(tmp_path, f'[auth]\n{OF_ISSUER}audience = ["api://mcp"]\njwks = "{JWKS}"\n', issuer)
+
+    assert (await made.admit(request(issuer.token(aud="api://mcp")))).subject == "ada"
+    with pytest.raises(AuthorizationError):
+        await made.admit(request(issuer.token(aud=RESOURCE)))
+    assert issuer.asked == {JWKS: 1}
+
+
+async def test_introspection_takes_its_secret_from_the_environment(tmp_path: Path) -> None:
+    issuer = now()
+    issuer.active["opaque"] = {"active": True, "sub": "ada", "aud": RESOURCE}
+    text = (
+        f'[auth]\n{OF_ISSUER}[auth.introspection]\nclient_id = "mcp"\n'
+        'client_secret = { "$env" = "SECRET" }\nmethod = "client_secret_post"\n'
+    )
+
+    made = guard(tmp_path, text, issuer, SECRET="hush")
+
+    assert (await made.admit(request("opaque"))).subject == "ada"
+    assert issuer.questions[0][1]["client_secret"] == ["hush"]
+    assert issuer.asked[INTROSPECTION] == 1
+    assert "hush" not in repr(read_settings(read(tmp_path, text), {"SECRET": "hush"}))
+
+
+async def test_issuers_then_file(tmp_path: Path) -> None:
+    issuer = now()
+    token, kept = make_token("robot", subject="robot", created=0)
+    (tmp_path / "tokens.json").write_text(tokens_text([kept]))
+
+    made = guard(tmp_path, f'[auth]\n{OF_ISSUER}tokens = "tokens.json"\n', issuer)
+
+    assert (await made.admit(request(token))).subject == "robot"
+    assert (await made.admit(request(issuer.token()))).subject == "ada"
+    assert not [url for url in issuer.asked if url == INTROSPECTION]
+
+
+async def test_certificates(tmp_path: Path) -> None:
+    made = guard(tmp_path, '[auth]\ncertificates = "uri"\ncertificate_scopes = ["mcp"]\n')
+
+    with pytest.raises(AuthorizationError) as refused:
+        await made.admit(request(certificate=certificate()))
+    assert refused.value.status == 403
+
+
+def test_environment_wins_and_is_enough(tmp_path: Path) -> None:
+    (tmp_path / "tokens.json").write_text(tokens_text([]))
+    config = read(tmp_path, '[auth]\nscopes = ["one"]\ntokens = "none.json"\n')
+    environ = {"MCPTRIO_AUTH_SCOPES": "two, three", "MCPTRIO_AUTH_TOKENS": str(tmp_path / "tokens.json")}
+
+    settings = read_settings(config, environ)
+    assert settings is not None
+    assert settings.scopes == ("two", "three")
+    assert guard_of(config, environ=environ) is not None
+    assert guard_of(Config(), environ=environ) is not None
+
+
+def test_misspelt_variable_does_not_leave_the_server_open() -> None:
+    with pytest.raises(ConfigError, match="expected issuers, tokens or certificates"):
+        guard_of(Config(), environ={"MCPTRIO_AUTH_TOKNES": "tokens.json"})
+
+
+def test_profile_wins(tmp_path: Path) -> None:
+    text = f'[auth]\n{OF_ISSUER}scopes = ["read"]\n[profiles.strict.auth]\ndpop = "required"\n'
+
+    settings = read_settings(read(tmp_path, text, "strict"), {})
+    assert settings is not None
+    assert (settings.dpop, settings.scopes) == ("required", ("read",))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[auth]\n", ":1: auth: expected issuers, tokens or certificates"),
+        ("auth = 1\n", ":1: auth: expected a table, got 1"),
+        ('[auth]\nissuer = "x"\n', ":2: auth.issuer: there is no setting issuer; did you mean issuers?"),
+        ('[auth]\nissuers = "x"\n', ":2: auth.issuers: expected a list"),
+        (f'[auth]\nissuers = ["{ISSUER}"]\n', ":1: auth.resource: expected the address of the endpoint"),
+        (f'[auth]\n{URL}issuers = ["http://login.example.com"]\n', ":3: auth.issuers: expected an https URL"),
+        (
+            '[auth]\nresource = "https://MCP.example.com"\nissuers = ["https://x.example"]\n',
+            ":2: auth.resource: expected",
+        ),
+        (f"[auth]\n{OF_ISSUER}algorithms = ['HS256']\n", ":4: auth.algorithms: expected some of"),
+        (f"[auth]\n{OF_ISSUER}clock_skew = 3600\n", ":4: auth.clock_skew"),
+        (f"[auth]\n{OF_ISSUER}dpop = 'on'\n", ":4: auth.dpop: expected one of off, accepted, required"),
+        (f"[auth]\n{OF_ISSUER}dpop = 'off'\ndpop_nonces = 60\n", ":5: auth.dpop_nonces: expected dpop"),
+        (f"[auth]\n{OF_ISSUER}scopes = ['a b']\n", "auth: expected a scope"),
+        (f"[auth]\n{OF_ISSUER}certificate_scopes = ['a']\n", ":4: auth.certificate_scopes: expected certificates"),
+        ("[auth]\njwks = 'https://x.example'\n", ":2: auth.jwks: expected issuers"),
+        (
+            f"[auth]\n{URL}issuers = ['{ISSUER}', 'https://b.example']\njwks = '{JWKS}'\n",
+            "auth.jwks: expected one issuer",
+        ),
+        (f"[auth]\n{OF_ISSUER}jwks = 'http://x.example'\n", ":4: auth.jwks: expected an https URL"),
+        (f"[auth]\n{OF_ISSUER}introspection = {{}}\n", "auth.introspection: client_id: expected"),
+        (
+            f"[auth]\n{OF_ISSUER}[auth.introspection]\nclient_id = 'a'\nissuer = 'b'\n",
+            "issuer: expected one of issuers",
+        ),
+        (f"[auth]\n{OF_ISSUER}[auth.introspection]\nsecret = 'a'\n", ":5: auth.introspection.secret: there is no"),
+        (f"[auth]\n{OF_ISSUER}[auth.limits]\nfailures_burst = 0\n", "auth.limits: 'failures_burst' must be >= 1"),
+        ('[auth]\ntokens = "none.json"\n', ":2: auth.tokens: "),
+        (
+            f'[auth]\n{OF_ISSUER}introspection = {{client_id = "a", client_secret = {{"$env" = "NONE"}}}}\n',
+            "expected the environment variable NONE",
+        ),
+    ],
+)
+def test_mistakes_name_file_line_and_key(text: str, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as refused:
+        guard_of(read(tmp_path, text), environ={})
+
+    assert str(refused.value).startswith(str(tmp_path / "mcptrio.toml"))
+    assert problem in str(refused.value)
+
+
+def test_secret_is_in_no_message(tmp_path: Path) -> None:
+    text = f"[auth]\n{OF_ISSUER}[auth.introspection]\nclient_id = 'a'\nclient_secret = ['hush']\n"
+
+    with pytest.raises(ConfigError) as refused:
+        guard_of(read(tmp_path, text), environ={})
+    assert "hush" not in str(refused.value)
+
+
+# Over standard input and output
+
+
+async def who(folder: Path, environ: dict[str, str], issuer: Issuer | None = None, text: str | None = None) -> Any:
+    config = read(folder, text or f'[auth]\n{OF_ISSUER}scopes = ["read"]\n')
+    return await principal_of_environment(config, fetch=issuer or now(), environ=environ)
+
+
+async def test_token_of_the_environment_says_who_it_is_and_is_taken_away(tmp_path: Path) -> None:
+    issuer = now()
+    environ = {TOKEN: issuer.token(), "OTHER": "1"}
+
+    principal: Principal = await who(tmp_path, environ, issuer)
+
+    assert principal.subject == "ada"
+    assert environ == {"OTHER": "1"}
+
+
+async def test_without_a_token_nobody_is_authenticated(tmp_path: Path) -> None:
+    assert await who(tmp_path, {}) is None
+    assert await who(tmp_path, {TOKEN: ""}) is None
+    assert await principal_of_environment(Config(), environ={TOKEN: "x"}) is None
+
+
+async def test_bad_token_ends_the_start(tmp_path: Path) -> None:
+    issuer = now()
+    with pytest.raises(ConfigError, match=f"^{TOKEN}: the access token is not good here") as refused:
+        await who(tmp_path, {TOKEN: issuer.token(aud="https://other.example")}, issuer)
+    assert "ey" not in str(refused.value)
+    with pytest.raises(ConfigError, match="lacks scopes: read"):
+        await who(tmp_path, {TOKEN: issuer.token(scope="other")}, issuer)
+    with pytest.raises(ConfigError, match="bound to no key"):
+        await who(tmp_path, {TOKEN: issuer.token(cnf={"jkt": "x"})}, issuer)
+    issuer.down = True
+    with pytest.raises(ConfigError, match="cannot be verified now") as refused:
+        await who(tmp_path, {TOKEN: issuer.token()}, issuer)
+    assert isinstance(refused.value.__cause__, Overloaded)

@@ -1,0 +1,192 @@
+"""Attacks on a client that has been authorized or is about to be, and tokens that are bound to a key.
+
+What a browser may bring back is in test_authorization_code.py; what documents may say, in test_discovery.py.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from attrs import define, field
+
+from mcptrio.abc import FetchRequest, FetchResponse
+from mcptrio.auth.jose import peek
+from mcptrio.auth.registration import PreRegistered
+from mcptrio.errors import AuthorizationError, ConsentNeeded
+
+from .client_parts import Issuer, Kept, World, answer, refused
+
+__all__: list[str] = []
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+# --- attacks
+
+
+@pytest.mark.parametrize(
+    "url", ["https://evil.example/mcp", "http://mcp.example.com/mcp", "https://mcp.example.com:8443/"]
+)
+async def test_credentials_are_sent_nowhere_else(world: World, url: str) -> None:
+    client = world.client()
+    await world.refuse(client)
+    with pytest.raises(AuthorizationError, match="are not sent to"):
+        await client.headers("POST", url)
+    with pytest.raises(AuthorizationError, match="are not sent to"):
+        await client.challenged(url, 401, world.challenge())
+
+
+async def test_other_server_of_one_value_gets_nothing(world: World) -> None:
+    oauth = world.oauth()
+    await world.refuse(world.client(oauth))
+
+    assert (
+        await oauth.client_auth("https://evil.example/mcp", world.fetch).headers("POST", "https://evil.example/mcp")
+        == {}
+    )
+    # Nor one that names the same resource and authorization server as the honest one.
+    evil = World(url="https://evil.example/mcp", issuers=world.issuers, resource={"resource": world.url})
+    with pytest.raises(AuthorizationError, match="resource: expected the server's own URL"):
+        await evil.refuse(evil.client(oauth))
+
+
+async def test_mix_up(world: World) -> None:
+    """The attacker's authorization server sends the person on to the honest one, and hopes for its code."""
+    honest, attacker = world.issuer, Issuer("https://attacker.example")
+    world.issuers.insert(0, attacker)
+    attacker.metadata["authorization_endpoint"] = f"{honest.url}/authorize"
+    with pytest.raises(AuthorizationError, match="another authorization server has answered"):
+        await world.refuse(world.client())
+
+    assert (attacker.tokens, honest.tokens) == ([], [])
+
+
+async def test_server_without_encryption() -> None:
+    world = World(url="http://mcp.example.com/mcp")
+    with pytest.raises(AuthorizationError, match="url: expected an https URL"):
+        await world.refuse(world.client())
+    with pytest.raises(AuthorizationError, match="url: expected an https URL"):
+        await world.client().log_in()
+    assert world.requests == []
+
+
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "file:///etc/passwd", "http://login.example.com/"])
+async def test_person_is_sent_to_no_such_address(world: World, url: str) -> None:
+    world.issuer.metadata["authorization_endpoint"] = url
+    with pytest.raises(AuthorizationError, match="authorization_endpoint"):
+        await world.refuse(world.client())
+    assert world.people == 0
+
+
+async def test_no_pkce_no_authorization(world: World) -> None:
+    world.issuer.metadata["code_challenge_methods_supported"] = None
+    with pytest.raises(AuthorizationError, match="expected S256"):
+        await world.refuse(world.client())
+    assert world.people == 0
+
+
+async def test_secrets_are_not_shown(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    oauth = world.oauth(client=PreRegistered(client_id="abc", client_secret="s3cret"))
+    client = world.client(oauth)
+    await world.refuse(client)
+    for text in (repr(oauth), repr(client), repr(client._server), caplog.text):
+        for secret in ("s3cret", "login.example.com-", "refresh-", "code-"):
+            assert secret not in text
+
+
+# --- bound to a key
+
+
+@define
+class Bound(Issuer):
+    """Binds tokens to the key of the proof."""
+
+    nonce: str = "n1"
+    proofs: list[Any] = field(factory=list)
+
+    def token(self, request: FetchRequest) -> FetchResponse:
+        proof = peek(request.headers["dpop"])
+        self.proofs.append(proof)
+        if proof.claims.get("nonce") != self.nonce:
+            return answer({"error": "use_dpop_nonce"}, 400, dpop_nonce=self.nonce)
+        response = Issuer.token(self, request)
+        return FetchResponse(status=response.status, body=response.body.replace(b'"Bearer"', b'"DPoP"'))
+
+
+async def test_bound_tokens() -> None:
+    world = World(issuers=[Bound("https://login.example.com")], resource={"dpop_bound_access_tokens_required": True})
+    store = Kept()
+    client = world.client(store=store)
+    await world.refuse(client)
+    headers = [await client.headers("POST", world.url) for _ in range(2)]
+
+    assert headers[0]["Authorization"] == headers[1]["Authorization"]
+    assert headers[0]["Authorization"].startswith("DPoP login.example.com-")
+    one, other = (peek(each["dpop"]).claims for each in headers)
+    assert one["jti"] != other["jti"]
+    assert (one["htm"], one["htu"], "nonce" in one) == ("POST", world.url, False)
+
+    nonce = refused('DPoP error="use_dpop_nonce"', dpop_nonce="server-1")
+    assert await client.challenged(world.url, 401, nonce)
+    assert peek((await client.headers("POST", world.url))["dpop"]).claims["nonce"] == "server-1"
+    # A request that was sent before the nonce came is refused with it as well.
+    assert await client.challenged(world.url, 401, nonce)
+    assert not await client.challenged(world.url, 401, refused('DPoP error="use_dpop_nonce"'))
+    assert world.people == 1
+    # The key is kept with the tokens.
+    later = await world.client(store=store).headers("POST", world.url)
+    assert peek(later["dpop"]).header["jwk"] == peek(headers[0]["dpop"]).header["jwk"]
+    world.clock.now += 3600
+    assert (await client.headers("POST", world.url))["Authorization"] != headers[0]["Authorization"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "challenges", "metadata", "bound"),
+    [
+        ("asked", ["Bearer"], {}, False),
+        ("asked", ["Bearer"], {"dpop_signing_alg_values_supported": ["ES256"]}, False),
+        ("asked", ["DPoP"], {}, True),
+        ("asked", ["Bearer", "DPoP"], {"dpop_signing_alg_values_supported": ["ES256"]}, True),
+        ("asked", ["Bearer", "DPoP"], {}, False),
+        ("always", ["Bearer"], {}, True),
+        ("never", ["Bearer", "DPoP"], {"dpop_signing_alg_values_supported": ["ES256"]}, False),
+    ],
+)
+async def test_when_tokens_are_bound(mode: Any, challenges: list[str], metadata: dict[str, Any], bound: bool) -> None:
+    made = (Bound if bound else Issuer)("https://login.example.com", metadata)
+    world = World(issuers=[made])
+    client = world.client(dpop=mode)
+    with pytest.raises(ConsentNeeded) as caught:
+        await client.challenged(world.url, 401, refused(*challenges))
+    await caught.value.ask()
+
+    assert (await world.sent(client) or "").startswith("DPoP " if bound else "Bearer ")
+
+
+@pytest.mark.parametrize(
+    ("mode", "challenge", "metadata", "why"),
+    [
+        ("never", "DPoP", {}, "dpop is never"),
+        ("always", "Bearer", {"dpop_signing_alg_values_supported": ["RS512"]}, "expected ES256 to be among them"),
+        ("always", "Bearer", {}, "token_type: expected DPoP, got Bearer"),
+    ],
+)
+async def test_tokens_that_cannot_be_bound(mode: Any, challenge: str, metadata: dict[str, Any], why: str) -> None:
+    world = World(issuers=[Issuer("https://login.example.com", metadata)])
+    client = world.client(dpop=mode)
+
+    async def request() -> None:
+        try:
+            await client.challenged(world.url, 401, refused(challenge))
+        except ConsentNeeded as needed:
+            await needed.ask()
+
+    with pytest.raises(AuthorizationError, match=why):
+        await request()
+    assert await world.sent(client) is None

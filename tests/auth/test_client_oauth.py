@@ -1,0 +1,562 @@
+"""A client's requests are authorized: once for all, never for somebody else, and not for ever."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+import trio
+
+from mcptrio.abc import FetchRequest, FetchResponse
+from mcptrio.auth.client_oauth import OAuth
+from mcptrio.auth.credentials import Credentials
+from mcptrio.auth.person_grant import ASKED, PATIENCE
+from mcptrio.auth.redirects import OwnRedirects
+from mcptrio.auth.registration import PreRegistered
+from mcptrio.errors import AuthorizationError, ConfigError, ConsentNeeded, RequestFailed
+
+from .client_parts import BACK, Issuer, Kept, World, answer, form, refused
+
+__all__: list[str] = []
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_whole_flow(world: World) -> None:
+    client = world.client()
+    assert await world.sent(client) is None
+
+    assert await world.refuse(client, scope="files:read")
+
+    assert await world.sent(client) == "Bearer login.example.com-3"
+    assert [f"{request.method} {request.url}" for request in world.requests] == [
+        "GET https://mcp.example.com/.well-known/oauth-protected-resource/mcp",
+        "GET https://login.example.com/.well-known/oauth-authorization-server",
+        "POST https://login.example.com/register",
+        "POST https://login.example.com/token",
+    ]
+    [asked], [granted] = world.issuer.asked, world.issuer.tokens
+    assert (asked["resource"], granted["resource"]) == (world.url, world.url)
+    assert asked["scope"] == "files:read"
+    assert world.people == 1
+
+
+async def test_person_is_asked_outside_of_the_request(world: World) -> None:
+    client = world.client()
+    with pytest.raises(ConsentNeeded, match=r"'https://mcp.example.com/mcp' wants authorization") as caught:
+        await client.challenged(world.url, 401, world.challenge())
+    assert world.people == 0
+
+    await caught.value.ask()
+
+    assert world.people == 1
+    assert await world.sent(client) is not None
+
+
+@pytest.mark.parametrize(
+    ("resource", "scopes", "expected"),
+    [
+        ({"scopes_supported": ["a", "b"]}, (), "a b"),
+        ({"scopes_supported": ["a", "b"]}, ("b",), "b"),
+        ({}, (), None),
+        ({}, ("x",), "x"),
+    ],
+)
+async def test_scopes_without_a_challenge(
+    world: World, resource: dict[str, Any], scopes: tuple[str, ...], expected: str | None
+) -> None:
+    world.resource = resource
+    await world.refuse(world.client(scopes=scopes))
+
+    assert world.issuer.asked[0].get("scope") == expected
+
+
+@pytest.mark.parametrize(
+    "named", ["https://mcp.example.com", "https://mcp.example.com/mcp/", "https://MCP.example.com/mcp"]
+)
+async def test_resource_is_named_as_it_is_published(world: World, named: str) -> None:
+    world.resource = {"resource": named}
+    client = world.client()
+    await world.refuse(client)
+
+    assert world.issuer.asked[0]["resource"] == world.issuer.tokens[0]["resource"] == named
+    assert await world.sent(client)
+
+
+async def test_log_in_without_a_request(world: World) -> None:
+    client = world.client()
+    await client.log_in()
+
+    assert await world.sent(client)
+
+
+# --- once for all
+
+
+async def test_many_requests_ask_once(world: World) -> None:
+    client = world.client()
+    results: list[bool] = []
+
+    async def request() -> None:
+        results.append(await world.refuse(client))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(10):
+            nursery.start_soon(request)
+
+    assert results == [True] * 10
+    assert (world.people, len(world.issuer.tokens), len(world.issuer.clients)) == (1, 1, 1)
+
+
+async def test_two_clients_of_one_server_ask_once(world: World) -> None:
+    oauth = world.oauth()
+    one, other = world.client(oauth), oauth.client_auth("HTTPS://MCP.example.com:443/mcp", world.fetch)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.refuse, one)
+        nursery.start_soon(world.refuse, other)
+
+    assert world.people == 1
+    assert await world.sent(one) == await world.sent(other) != None  # noqa: E711
+
+
+async def test_no_is_a_no_for_all_who_waited(world: World) -> None:
+    asked = 0
+
+    async def deny(url: str) -> str:
+        nonlocal asked
+        asked += 1
+        await trio.lowlevel.checkpoint()
+        state = url.partition("state=")[2].partition("&")[0]
+        return f"{BACK}?{urlencode({'error': 'access_denied', 'state': state, 'iss': world.issuer.url})}"
+
+    client = world.client(OAuth(redirects=OwnRedirects(uri=BACK, send=deny), clock=world.clock))
+    failures: list[str] = []
+
+    async def request() -> None:
+        with pytest.raises(AuthorizationError, match="access_denied") as caught:
+            await world.refuse(client)
+        failures.append(str(caught.value))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(5):
+            nursery.start_soon(request)
+
+    assert (asked, len(failures)) == (1, 5)
+    # Another request may ask anew.
+    await request()
+    assert asked == 2
+
+
+async def test_request_that_leaves_takes_nobody_along(world: World) -> None:
+    hung = trio.Event()
+
+    async def hang(url: str) -> str:
+        if not hung.is_set():
+            hung.set()
+            await trio.sleep_forever()
+        return await world.send(url)
+
+    client = world.client(OAuth(redirects=OwnRedirects(uri=BACK, send=hang), clock=world.clock))
+    async with trio.open_nursery() as nursery:
+        leaving = trio.CancelScope()
+
+        async def leave() -> None:
+            with leaving:
+                await world.refuse(client)
+
+        nursery.start_soon(leave)
+        await hung.wait()
+        nursery.start_soon(world.refuse, client)
+        await trio.testing.wait_all_tasks_blocked()
+        leaving.cancel()
+
+    assert await world.sent(client)
+    assert world.people == 1
+
+
+# --- refreshing
+
+
+async def test_token_is_renewed_before_it_ends(world: World) -> None:
+    client = world.client()
+    await world.refuse(client)
+    first = await world.sent(client)
+    world.clock.now += 3600 - 31
+    assert await world.sent(client) == first
+    world.clock.now += 2
+
+    sent: list[str | None] = []
+
+    async def request() -> None:
+        sent.append(await world.sent(client))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(5):
+            nursery.start_soon(request)
+
+    assert len(set(sent)) == 1
+    assert sent[0] != first
+    assert [fields["grant_type"] for fields in world.issuer.tokens] == ["authorization_code", "refresh_token"]
+    assert world.issuer.tokens[1]["resource"] == world.url
+    assert world.people == 1
+
+
+async def test_short_life_is_not_spent_on_renewing(world: World) -> None:
+    world.issuer.lifetime = 20
+    client = world.client()
+    await world.refuse(client)
+    first = await world.sent(client)
+    world.clock.now += 17
+    assert await world.sent(client) == first
+    world.clock.now += 2
+    assert await world.sent(client) != first
+
+
+async def test_token_that_was_revoked_is_refreshed_once(world: World) -> None:
+    client = world.client()
+    await world.refuse(client)
+    world.clock.now += 60
+    first = await world.sent(client)
+
+    assert await world.refuse(client, error="invalid_token")
+
+    second = await world.sent(client)
+    assert second not in (None, first)
+    assert world.people == 1
+    # The new one is refused as well: refreshing does not help.
+    assert await world.refuse(client, error="invalid_token")
+    assert world.people == 2
+
+
+async def test_refresh_token_that_has_ended(world: World) -> None:
+    client = world.client()
+    await world.refuse(client)
+    world.issuer.refresh.clear()
+    world.clock.now += 3601
+
+    assert await world.sent(client) is None
+    assert await world.refuse(client)
+
+    assert world.people == 2
+    assert await world.sent(client)
+
+
+@pytest.mark.parametrize("response", [answer(b"<html>", 503), answer({"error": "temporarily_unavailable"}, 400)])
+async def test_server_that_is_out_of_order_does_not_end_a_refresh_token(world: World, response: FetchResponse) -> None:
+    broken = False
+
+    async def fetch(request: FetchRequest) -> FetchResponse:
+        return response if broken and request.url.endswith("/token") else await world.fetch(request)
+
+    client = world.oauth().client_auth(world.url, fetch)
+    await world.refuse(client)
+    world.clock.now += 3600
+    broken = True
+    for _ in range(2):
+        with pytest.raises(AuthorizationError, match="gave no token"):
+            await world.sent(client)
+    broken = False
+
+    assert await world.sent(client)
+    assert world.people == 1
+
+
+async def test_without_a_refresh_token_the_person_is_asked(world: World) -> None:
+    world.issuer.gives_refresh = False
+    client = world.client()
+    await world.refuse(client)
+    world.clock.now += 3601
+
+    assert await world.sent(client) is None
+    assert await world.refuse(client)
+    assert world.people == 2
+
+
+async def test_token_without_an_end_is_sent_until_it_is_refused(world: World) -> None:
+    world.issuer.lifetime = None
+    client = world.client()
+    await world.refuse(client)
+    world.clock.now += 10_000_000
+
+    assert await world.sent(client) == "Bearer login.example.com-3"
+
+
+async def test_server_that_is_down_does_not_spoil_a_good_token(world: World) -> None:
+    down = False
+
+    async def fetch(request: FetchRequest) -> FetchResponse:
+        if down:
+            raise RequestFailed("down")
+        return await world.fetch(request)
+
+    client = world.oauth().client_auth(world.url, fetch)
+    await world.refuse(client)
+    first = await world.sent(client)
+    down = True
+    world.clock.now += 3590
+    assert await world.sent(client) == first
+    world.clock.now += 10
+    with pytest.raises(RequestFailed, match="down"):
+        await world.sent(client)
+    down = False
+    assert await world.sent(client) not in (None, first)
+
+
+async def test_token_that_is_refused_at_once_is_the_end(world: World) -> None:
+    client = world.client()
+    await world.refuse(client)
+    with pytest.raises(AuthorizationError, match="refuses the token that it asked for: wrong audience"):
+        await world.refuse(client, error="invalid_token", error_description="wrong  audience")
+    assert world.people == 1
+
+
+async def test_person_is_not_asked_for_ever(world: World) -> None:
+    world.issuer.gives_refresh = False
+    client = world.client()
+    for _ in range(ASKED):
+        await world.refuse(client)
+        world.clock.now += 31
+    with pytest.raises(AuthorizationError, match="asked for 3 times within 300 seconds"):
+        await world.refuse(client)
+    assert world.people == ASKED
+
+    world.clock.now += PATIENCE
+    await world.refuse(client)
+    assert world.people == ASKED + 1
+
+
+# --- step up
+
+
+async def test_step_up_asks_for_all(world: World) -> None:
+    client = world.client()
+    await world.refuse(client, scope="read")
+    assert await world.refuse(client, 403, error="insufficient_scope", scope="write")
+
+    assert [asked["scope"] for asked in world.issuer.asked] == ["read", "read write"]
+    assert len(world.issuer.clients) == 2, "the first registration was for fewer scopes"
+
+
+async def test_step_up_that_was_not_granted_is_not_asked_for_again(world: World) -> None:
+    world.issuer.grants = {"read": "read", "read write": "read"}
+    client = world.client()
+    await world.refuse(client, scope="read")
+    await world.refuse(client, 403, error="insufficient_scope", scope="write")
+    with pytest.raises(AuthorizationError, match="wants the scopes write, which were asked for and not granted"):
+        await world.refuse(client, 403, error="insufficient_scope", scope="write")
+    assert world.people == 2
+
+    world.clock.now += PATIENCE
+    await world.refuse(client, 403, error="insufficient_scope", scope="write")
+    assert world.people == 3
+
+
+@pytest.mark.parametrize("scope", ["read", ""])
+async def test_step_up_to_what_there_is_already(world: World, scope: str) -> None:
+    client = world.client()
+    await world.refuse(client, scope="read")
+    with pytest.raises(AuthorizationError, match="the token has all that it names"):
+        await world.refuse(client, 403, error="insufficient_scope", scope=scope)
+    assert world.people == 1
+
+
+async def test_other_refusals_are_not_ours(world: World) -> None:
+    client = world.client()
+    assert not await client.challenged(world.url, 403, {})
+    assert not await client.challenged(world.url, 403, refused('Bearer error="invalid_token"'))
+    assert world.requests == []
+
+
+async def test_offline_access_where_it_is_known(world: World) -> None:
+    world.issuer.metadata["scopes_supported"] = ["read", "offline_access"]
+    await world.refuse(world.client(), scope="read")
+
+    assert world.issuer.asked[0]["scope"] == "read offline_access"
+
+
+# --- who we are
+
+
+async def test_registration_is_kept_by_issuer(world: World) -> None:
+    store = Kept()
+    await world.refuse(world.client(store=store))
+    other = World(url="https://other.example.com/mcp", issuers=world.issuers)
+    await other.refuse(other.client(store=store))
+
+    assert len(world.issuer.clients) == 1
+    assert sorted(key.partition(" ")[0] for key in store.values) == ["client", "server", "server", "tokens", "tokens"]
+    assert f"tokens {world.issuer.url} {other.url}" in store.values
+
+
+async def test_server_that_moves_to_another_authorization_server(world: World) -> None:
+    store = Kept()
+    client = world.client(store=store)
+    await world.refuse(client)
+    first = world.issuer
+    world.issuers.insert(0, Issuer("https://new.example.com"))
+
+    assert await world.refuse(client)
+
+    new = world.issuer
+    assert (await world.sent(client) or "").startswith("Bearer new.example.com-")
+    assert len(new.clients) == 1
+    assert set(new.clients) & set(first.clients) == set() or new.tokens[0]["client_id"] in new.clients
+    # Nothing of the first one has been shown to the new one.
+    [fields] = new.tokens
+    assert fields["grant_type"] == "authorization_code"
+    assert len(first.tokens) == 1
+
+
+async def test_document_of_ours_needs_no_registration(world: World) -> None:
+    world.issuer.metadata["client_id_metadata_document_supported"] = True
+    client = world.client(client_metadata_url="https://app.example.com/client.json")
+    await world.refuse(client)
+    world.clock.now += 3600
+
+    assert await world.sent(client)
+    assert world.issuer.clients == {}
+    assert {fields["client_id"] for fields in world.issuer.tokens} == {"https://app.example.com/client.json"}
+
+
+def test_document_that_is_none() -> None:
+    with pytest.raises(ConfigError, match="client_metadata_url"):
+        OAuth(client_metadata_url="https://app.example.com")
+
+
+async def test_client_that_was_registered_by_hand(world: World) -> None:
+    own = PreRegistered(client_id="abc", client_secret="s3cret", issuer=world.issuer.url)
+    client = world.client(client=own)
+    await world.refuse(client)
+    world.clock.now += 3600
+
+    assert await world.sent(client)
+    assert world.issuer.clients == {}
+    assert [header and header[:6] for header in world.issuer.authorizations] == ["Basic ", "Basic "]
+
+
+@pytest.mark.parametrize("issuer", ["https://login.example.com", None])
+async def test_secret_is_not_shown_to_another_authorization_server(world: World, issuer: str | None) -> None:
+    own = PreRegistered(client_id="abc", client_secret="s3cret", issuer=issuer)
+    oauth = world.oauth(client=own)
+    client = world.client(oauth)
+    await world.refuse(client)
+    world.clock.now += 60
+    evil = Issuer("https://evil.example")
+    world.issuers.insert(0, evil)
+    with pytest.raises(AuthorizationError, match=r"registered at 'https://login.example.com'"):
+        await world.refuse(client)
+    # Nor by another server.
+    other = World(url="https://mcp.evil.example/mcp", issuers=[evil])
+    with pytest.raises(AuthorizationError, match=r"registered at 'https://login.example.com'"):
+        await other.refuse(other.client(oauth))
+
+    assert (evil.asked, evil.tokens) == ([], [])
+
+
+async def test_registration_that_was_forgotten_there_is_made_anew(world: World) -> None:
+    world.issuer.gives_refresh = False
+    forgotten: dict[str, Any] = {}
+
+    async def fetch(request: FetchRequest) -> FetchResponse:
+        if request.url.endswith("/token") and form(request)["client_id"] in forgotten:
+            return answer({"error": "invalid_client"}, 401)
+        return await world.fetch(request)
+
+    client = world.oauth().client_auth(world.url, fetch)
+    await world.refuse(client)
+    world.clock.now += 3600
+    forgotten.update(world.issuer.clients)
+    with pytest.raises(AuthorizationError, match="invalid_client"):
+        await world.refuse(client)
+    await world.refuse(client)
+
+    assert await world.sent(client)
+    assert len(world.issuer.clients) == 2
+
+
+# --- what is kept
+
+
+async def test_tokens_are_found_again(world: World) -> None:
+    store = Kept()
+    await world.refuse(world.client(store=store))
+    later = world.client(store=store)
+
+    assert await world.sent(later) == "Bearer login.example.com-3"
+    world.clock.now += 3600
+    assert await world.sent(later) not in (None, "Bearer login.example.com-3")
+    assert world.people == 1
+
+
+async def test_other_process_has_logged_in_meanwhile(world: World) -> None:
+    store = Kept()
+    one, other = world.client(store=store), world.client(store=store)
+    assert await world.sent(one) is None
+    await world.refuse(other)
+
+    assert await one.challenged(world.url, 401, world.challenge())
+    assert await world.sent(one) == await world.sent(other)
+    assert world.people == 1
+
+
+async def test_other_process_has_refreshed_meanwhile(world: World) -> None:
+    """A refresh token that is used twice is taken for stolen."""
+    store = Kept()
+    await world.refuse(world.client(store=store))
+    one, other = world.client(store=store), world.client(store=store)
+    assert await world.sent(one) == await world.sent(other)
+    world.clock.now += 3600
+
+    assert await world.sent(one) == await world.sent(other)
+    assert len(world.issuer.tokens) == 2
+
+
+@pytest.mark.parametrize("spoiled", [{}, {"access_token": 1}, {"asked": None, "key": {"kty": "x"}}])
+async def test_store_that_holds_something_else(world: World, spoiled: dict[str, Any]) -> None:
+    store = Kept()
+    await world.refuse(world.client(store=store))
+    for key in list(store.values):
+        store.values[key] = spoiled
+
+    client = world.client(store=store)
+    assert await world.sent(client) is None
+    assert await world.refuse(client)
+
+
+async def test_log_out(world: World) -> None:
+    revoked: list[dict[str, str]] = []
+    world.issuer.metadata["revocation_endpoint"] = "https://login.example.com/revoke"
+
+    async def fetch(request: FetchRequest) -> FetchResponse:
+        if request.url.endswith("/revoke"):
+            revoked.append(form(request))
+            return FetchResponse(status=200)
+        return await world.fetch(request)
+
+    store = Kept()
+    client = world.oauth(store=store).client_auth(world.url, fetch)
+    await world.refuse(client)
+    assert await Credentials(store).servers() == [world.url]
+
+    assert await client.log_out()
+
+    assert [fields["token"] for fields in revoked] == ["refresh-3"]
+    assert await world.sent(client) is None
+    assert [key.partition(" ")[0] for key in store.values] == ["client"]
+    assert not await client.log_out()
+
+
+async def test_log_out_of_a_server_that_is_gone(world: World) -> None:
+    async def fetch(request: FetchRequest) -> FetchResponse:
+        raise RequestFailed("gone")
+
+    store = Kept()
+    await world.refuse(world.client(store=store))
+    client = world.oauth(store=store).client_auth(world.url, fetch)
+
+    assert await client.log_out()
+    assert await Credentials(store).servers() == []

@@ -1,0 +1,254 @@
+"""Proofs of possession: made, judged, replayed, taken from elsewhere."""
+
+from __future__ import annotations
+
+import json
+from base64 import urlsafe_b64encode
+from typing import Any
+
+import pytest
+from attrs import define, field
+
+from mcptrio.auth.dpop import BadProof, ProofJudge, Prover, hash_token, normal_url
+from mcptrio.auth.jose import Key, peek, sign
+from mcptrio.errors import Overloaded
+
+__all__: list[str] = []
+
+NOW = 1_800_000_000.0
+URL = "https://mcp.example.com/mcp"
+TOKEN = "the-token"
+KEY = Key.generate()
+OTHER = Key.generate()
+
+
+@define
+class Memory:
+    seen: dict[str, float] = field(factory=dict)
+
+    def __call__(self, name: str, until: float) -> bool:
+        if name in self.seen:
+            return False
+        self.seen[name] = until
+        return True
+
+
+def clock() -> float:
+    return NOW
+
+
+def judge(**options: Any) -> ProofJudge:
+    return ProofJudge(is_new=options.pop("is_new", Memory()), clock=clock, **options)
+
+
+def proof(key: Key = KEY, *, typ: str = "dpop+jwt", jwk: Any = None, **claims: Any) -> str:
+    """One that is good for a POST to :data:`URL` with :data:`TOKEN`, but for what is said otherwise."""
+    good = {"jti": "1", "htm": "POST", "htu": URL, "iat": int(NOW), "ath": hash_token(TOKEN)}
+    told = {name: value for name, value in {**good, **claims}.items() if value is not ...}
+    return sign(
+        told, Key.from_jwk({**key.private(), "kid": None}), typ=typ, header={"jwk": key.bare if jwk is None else jwk}
+    )
+
+
+def test_what_is_proven_is_believed_once() -> None:
+    memory = Memory()
+    prover, judging = Prover(KEY, clock=clock), judge(is_new=memory)
+    made = prover.prove("POST", f"{URL}?key=x#y", token=TOKEN)
+
+    found = judging.judge([made], method="POST", url=URL, token=TOKEN, bound_to=prover.thumbprint)
+
+    assert found.thumbprint == KEY.thumbprint
+    assert peek(made).header == {"alg": "ES256", "typ": "dpop+jwt", "jwk": KEY.bare}
+    assert "d" not in peek(made).header["jwk"]
+    assert peek(made).claims["htu"] == URL
+    [(_, until)] = memory.seen.items()
+    assert until == NOW + 300
+    with pytest.raises(BadProof, match="used before"):
+        judging.judge([made], method="POST", url=URL, token=TOKEN, bound_to=prover.thumbprint)
+
+
+def test_each_proof_is_another() -> None:
+    prover = Prover(KEY)
+
+    assert len({peek(prover.prove("POST", URL)).claims["jti"] for _ in range(50)}) == 50
+
+
+def test_the_hash_of_a_token_is_that_of_the_rfc() -> None:
+    """RFC 9449, section 7.1."""
+    token = "Kz~8mXK1EalYznwH-LC-1fBAo.4Ljp~zsPE_NeO.gxU"
+
+    assert hash_token(token) == "fUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo"
+
+
+def test_the_proof_of_the_rfc() -> None:
+    """RFC 9449, section 4.1, figure 2."""
+    text = (
+        "eyJ0eXAiOiJkcG9wK2p3dCIsImFsZyI6IkVTMjU2IiwiandrIjp7Imt0eSI6IkVDIiwieCI6Imw4dEZyaHgtMzR0VjNoUklDUkRZOXpDa0RscEJo"
+        "RjQyVVFVZldWQVdCRnMiLCJ5IjoiOVZFNGpmX09rX282NHpiVFRsY3VOSmFqSG10NnY5VERWclUwQ2R2R1JEQSIsImNydiI6IlAtMjU2In19.eyJ"
+        "qdGkiOiItQndDM0VTYzZhY2MybFRjIiwiaHRtIjoiUE9TVCIsImh0dSI6Imh0dHBzOi8vc2VydmVyLmV4YW1wbGUuY29tL3Rva2VuIiwiaWF0Ijo"
+        "xNTYyMjYyNjE2fQ.2-GxA6T8lP4vfrg8v-FdWP0A0zdrj8igiMLvqRMUvwnQg4PtFLbdLXiOSsX0x7NVY-FNyJK70nfbV37xRZT3Lg"
+    )
+    judging = ProofJudge(is_new=Memory(), clock=lambda: 1562262616.0)
+
+    found = judging.judge([text], method="POST", url="https://server.example.com/token")
+
+    assert found.thumbprint == "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"
+
+
+BAD: dict[str, tuple[list[str], str]] = {
+    "none": ([], "got none"),
+    "empty": ([""], "expected one"),
+    "two": ([proof(), proof()], "got 2"),
+    "no token": (["x"], "three parts"),
+    "huge": (["x" * 20_000], "at most"),
+    "type": ([proof(typ="JWT")], "typ"),
+    "no key": ([proof(jwk={})], "JSON Web Key"),
+    "private key": ([proof(jwk=KEY.private())], "public key"),
+    "symmetric key": ([proof(jwk={"kty": "oct", "k": "AAAA"})], "public key"),
+    "somebody else's key": ([proof(jwk=OTHER.bare)], "signature"),
+    "method": ([proof(htm="GET")], "htm"),
+    "method in lower case": ([proof(htm="post")], "htm"),
+    "no method": ([proof(htm=...)], "htm"),
+    "host": ([proof(htu="https://mcp.example.org/mcp")], "htu"),
+    "scheme": ([proof(htu="http://mcp.example.com/mcp")], "htu"),
+    "port": ([proof(htu="https://mcp.example.com:8443/mcp")], "htu"),
+    "path": ([proof(htu="https://mcp.example.com/mcp/")], "htu"),
+    "path in upper case": ([proof(htu="https://mcp.example.com/MCP")], "htu"),
+    "user": ([proof(htu="https://a@mcp.example.com/mcp")], "htu"),
+    "no URL": ([proof(htu=["https://mcp.example.com/mcp"])], "htu"),
+    "broken URL": ([proof(htu="https://[/mcp")], "htu"),
+    "old": ([proof(iat=int(NOW) - 301)], "iat"),
+    "from the future": ([proof(iat=int(NOW) + 301)], "iat"),
+    "no time": ([proof(iat=...)], "iat"),
+    "true": ([proof(iat=True)], "iat"),
+    "infinite": ([proof(iat="Infinity")], "iat"),
+    "no id": ([proof(jti=...)], "jti"),
+    "empty id": ([proof(jti="")], "jti"),
+    "long id": ([proof(jti="x" * 257)], "jti"),
+    "other token": ([proof(ath=hash_token("another"))], "ath"),
+    "no hash": ([proof(ath=...)], "ath"),
+    "hash of another kind": ([proof(ath=1)], "ath"),
+    "nonce of another kind": ([proof(nonce=1)], "nonce"),
+}
+
+
+@pytest.mark.parametrize(("proofs", "why"), BAD.values(), ids=BAD)
+def test_a_bad_proof_is_refused_and_not_remembered(proofs: list[str], why: str) -> None:
+    memory = Memory()
+
+    with pytest.raises(BadProof, match=why) as caught:
+        judge(is_new=memory).judge(proofs, method="POST", url=URL, token=TOKEN, bound_to=KEY.thumbprint)
+    assert caught.value.error == "invalid_dpop_proof"
+    assert memory.seen == {}
+
+
+@pytest.mark.parametrize("algorithm", ["none", "HS256"])
+def test_a_proof_that_anybody_can_make(algorithm: str) -> None:
+    _, payload, signature = proof().split(".")
+    header = json.dumps({"typ": "dpop+jwt", "alg": algorithm, "jwk": KEY.bare}).encode()
+
+    forged = f"{urlsafe_b64encode(header).rstrip(b'=').decode()}.{payload}.{signature}"
+    with pytest.raises(BadProof, match="alg"):
+        judge().judge([forged], method="POST", url=URL, token=TOKEN)
+
+
+def test_a_good_proof_of_the_wrong_key() -> None:
+    """Whoever has stolen a token has not stolen the key."""
+    with pytest.raises(BadProof, match="another key") as caught:
+        judge().judge([proof(OTHER)], method="POST", url=URL, token=TOKEN, bound_to=KEY.thumbprint)
+    assert caught.value.error == "invalid_token"
+
+
+def test_ids_are_each_keys_own() -> None:
+    judging = judge()
+
+    for key in (KEY, OTHER):
+        judging.judge([proof(key)], method="POST", url=URL, token=TOKEN, bound_to=key.thumbprint)
+
+
+def test_a_memory_that_is_full_lets_nobody_in() -> None:
+    def full(name: str, until: float) -> bool:
+        raise Overloaded("full")
+
+    with pytest.raises(Overloaded):
+        judge(is_new=full).judge([proof()], method="POST", url=URL, token=TOKEN)
+
+
+@pytest.mark.parametrize("off", [-300, 300])
+def test_clocks_may_differ(off: int) -> None:
+    judge().judge([proof(iat=int(NOW) + off)], method="POST", url=URL, token=TOKEN)
+
+
+def test_algorithms_are_the_judges() -> None:
+    rsa = Key.generate("RS256")
+
+    assert judge().judge([proof(rsa)], method="POST", url=URL, token=TOKEN).thumbprint == rsa.thumbprint
+    with pytest.raises(BadProof, match="alg: expected one of ES256"):
+        judge(algorithms=frozenset({"ES256"})).judge([proof(rsa)], method="POST", url=URL, token=TOKEN)
+
+
+# Nonces
+
+
+def test_a_nonce_is_asked_for_given_and_used() -> None:
+    prover = Prover(KEY, clock=clock)
+    judging = judge(is_current=lambda nonce: nonce == "n1")
+
+    with pytest.raises(BadProof) as caught:
+        judging.judge([prover.prove("POST", URL)], method="POST", url=URL)
+    assert caught.value.error == "use_dpop_nonce"
+    assert prover.heard(URL, {"dpop-nonce": "n1"})
+    assert judging.judge([prover.prove("POST", URL)], method="POST", url=URL).nonce == "n1"
+    assert not prover.heard(URL, {"dpop-nonce": "n1"})
+    assert not prover.heard(URL, {})
+
+
+def test_nonces_are_each_servers_own() -> None:
+    prover = Prover(KEY)
+    prover.heard("https://AS.example.com:443/token?x", {"dpop-nonce": "of-as"})
+
+    assert peek(prover.prove("POST", "https://as.example.com/other")).claims["nonce"] == "of-as"
+    assert "nonce" not in peek(prover.prove("POST", URL)).claims
+
+
+def test_nonces_of_the_last_servers_are_kept() -> None:
+    prover = Prover(KEY)
+    for number in range(100):
+        prover.heard(f"https://{number}.example.com", {"dpop-nonce": str(number)})
+
+    kept = [
+        number for number in range(100) if "nonce" in peek(prover.prove("GET", f"https://{number}.example.com")).claims
+    ]
+    assert kept == list(range(36, 100))
+
+
+@pytest.mark.parametrize("nonce", ["", 'a"b', "a b", "a\\b", "é", "x" * 257], ids=repr)
+def test_what_is_no_nonce_is_not_kept(nonce: str) -> None:
+    assert not Prover(KEY).heard(URL, {"dpop-nonce": nonce})
+
+
+# URLs
+
+
+@pytest.mark.parametrize(
+    ("url", "normal"),
+    [
+        ("HTTPS://Example.COM", "https://example.com/"),
+        ("https://example.com:443/a?b#c", "https://example.com/a"),
+        ("http://example.com:80/", "http://example.com/"),
+        ("http://example.com:8080", "http://example.com:8080/"),
+        ("https://[2001:DB8::1]:443/a", "https://[2001:db8::1]/a"),
+        ("https://example.com/%7euser/%2f%c3%a9", "https://example.com/~user/%2F%C3%A9"),
+        ("https://example.com/A//b/", "https://example.com/A//b/"),
+    ],
+)
+def test_normal_urls(url: str, normal: str) -> None:
+    assert normal_url(url) == normal_url(normal) == normal
+
+
+@pytest.mark.parametrize(
+    "url", ["", "/mcp", "ftp://a/", "https://", "https://u@a/", "https://a:99999/", "https://[::1"]
+)
+def test_what_is_no_url(url: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        normal_url(url)

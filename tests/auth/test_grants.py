@@ -1,0 +1,569 @@
+"""Tokens that nobody is asked for: as the program itself, for a person of a company, for a workload."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+import pytest
+import trio
+from attrs import define, field
+
+from mcptrio.abc import FetchRequest, FetchResponse
+from mcptrio.auth import ClientCredentials, EnterpriseManaged, IdentityProvider, Key, PreRegistered, WorkloadIdentity
+from mcptrio.auth.dpop import ProofJudge, Prover
+from mcptrio.auth.granted_client import GrantedClient
+from mcptrio.auth.jose import peek, sign, verify
+from mcptrio.errors import AuthorizationError, RequestFailed
+from mcptrio.secret import Secret
+
+from .client_parts import NOT_FOUND, Clock, answer, form, refused
+
+__all__: list[str] = []
+
+URL = "https://mcp.example.com/mcp"
+AS = "https://as.example.com"
+IDP = "https://idp.example.com"
+PLACE = "https://mcp.example.com/.well-known/oauth-protected-resource/mcp"
+SECRET = PreRegistered(client_id="me:1", client_secret="p&ss", issuer=AS)
+ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
+BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+PLATFORM = Key.generate()
+
+
+@define
+class World:
+    """A server, its authorization server, and an identity provider."""
+
+    server: dict[str, Any] = field(factory=dict)
+    metadata: dict[str, Any] = field(factory=dict)
+    """Of the authorization server: beside, or instead of, what it says otherwise."""
+    given: dict[str, Any] = field(factory=dict)
+    """In its answers."""
+    refusal: FetchResponse | RequestFailed | None = None
+    exchange: dict[str, Any] = field(factory=dict)
+    """In those of the identity provider."""
+    requests: list[FetchRequest] = field(factory=list)
+    tokens: list[dict[str, str]] = field(factory=list)
+    """Token requests to the authorization server."""
+    exchanges: list[dict[str, str]] = field(factory=list)
+    clock: Clock = field(factory=Clock)
+    issuer: str = AS
+    slow: bool = False
+
+    async def fetch(self, request: FetchRequest) -> FetchResponse:
+        self.requests.append(request)
+        if self.slow:
+            await trio.sleep(1)
+        if request.url == PLACE:
+            return answer({"resource": URL, "authorization_servers": [self.issuer], **self.server})
+        if request.url == f"{self.issuer}/.well-known/oauth-authorization-server":
+            own = {"issuer": self.issuer, "token_endpoint": f"{self.issuer}/token"}
+            return answer({**own, **self.metadata})
+        if request.url == f"{IDP}/.well-known/openid-configuration":
+            return answer({"issuer": IDP, "token_endpoint": f"{IDP}/token"})
+        if request.url == f"{IDP}/token":
+            self.exchanges.append(form(request))
+            own = {"access_token": "a.b.c", "issued_token_type": ID_JAG, "token_type": "N_A"}
+            return answer({**own, **self.exchange})
+        if request.url == f"{self.issuer}/token":
+            self.tokens.append(form(request))
+            if isinstance(self.refusal, RequestFailed):
+                raise self.refusal
+            if self.refusal is not None:
+                return self.refusal
+            own = {"access_token": f"t{len(self.tokens)}", "token_type": "Bearer", "expires_in": 3600}
+            return answer({**own, **self.given})
+        return NOT_FOUND
+
+    def challenge(self, scheme: str = "Bearer", **parameters: str) -> dict[str, str]:
+        said = {"resource_metadata": PLACE, **parameters}
+        return refused(f"{scheme} " + ", ".join(f'{name}="{value}"' for name, value in said.items()))
+
+    async def refuse(self, client: GrantedClient, status: int = 401, **parameters: str) -> bool:
+        return await client.challenged(URL, status, self.challenge(**parameters))
+
+    async def sent(self, client: GrantedClient) -> str | None:
+        return (await client.headers("POST", URL)).get("Authorization")
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def machine(world: World, client: PreRegistered = SECRET, **options: Any) -> GrantedClient:
+    return ClientCredentials(client=client, clock=world.clock, **options).client_auth(URL, world.fetch)
+
+
+def assertion(audience: Any = AS, **claims: Any) -> Secret:
+    return Secret(sign({"iss": "https://platform", "sub": "job", "aud": audience, **claims}, PLATFORM))
+
+
+def workload(world: World, *assertions: Secret, issuer: str | None = None) -> GrantedClient:
+    rest = list(assertions)
+
+    async def source() -> Secret:
+        await trio.lowlevel.checkpoint()
+        return rest.pop(0) if len(rest) > 1 else rest[0]
+
+    return WorkloadIdentity(assertion=source, issuer=issuer, clock=world.clock).client_auth(URL, world.fetch)
+
+
+def company(world: World, **options: Any) -> GrantedClient:
+    async def identity() -> Secret:
+        await trio.lowlevel.checkpoint()
+        return Secret("id-token")
+
+    provider = IdentityProvider(
+        issuer=IDP, client=PreRegistered(client_id="us", client_secret="idp-secret"), identity=identity, **options
+    )
+    method = EnterpriseManaged(provider=provider, client=SECRET, clock=world.clock)
+    return method.client_auth(URL, world.fetch)
+
+
+# Client credentials
+
+
+async def test_a_secret(world: World) -> None:
+    client = machine(world)
+    assert await world.sent(client) is None
+
+    assert await world.refuse(client)
+
+    assert await world.sent(client) == "Bearer t1"
+    assert world.tokens == [{"grant_type": "client_credentials", "resource": URL, "client_id": "me:1"}]
+    basic = b64encode(b"me%3A1:p%26ss").decode()
+    assert world.requests[-1].headers["authorization"] == f"Basic {basic}"
+    assert [request.url for request in world.requests] == [
+        PLACE,
+        f"{AS}/.well-known/oauth-authorization-server",
+        f"{AS}/token",
+    ]
+
+
+async def test_a_secret_in_the_body(world: World) -> None:
+    world.metadata = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
+
+    await world.refuse(machine(world), scope="read")
+
+    [asked] = world.tokens
+    assert asked == {
+        "grant_type": "client_credentials",
+        "resource": URL,
+        "scope": "read",
+        "client_id": "me:1",
+        "client_secret": "p&ss",
+    }
+
+
+async def test_a_key(world: World) -> None:
+    key = Key.generate("ES384")
+    world.metadata = {
+        "token_endpoint_auth_methods_supported": ["private_key_jwt"],
+        "token_endpoint_auth_signing_alg_values_supported": ["ES384"],
+    }
+
+    await world.refuse(machine(world, PreRegistered(client_id="me", key=key)))
+
+    [asked] = world.tokens
+    assert asked["client_assertion_type"] == "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+    claims = verify(asked["client_assertion"], key, algorithms=["ES384"]).claims
+    assert (claims["iss"], claims["sub"], claims["aud"]) == ("me", "me", AS)
+    assert claims["exp"] == claims["iat"] + 300 == int(world.clock.now) + 300
+    assert len(claims["jti"]) > 16
+
+
+@pytest.mark.parametrize(
+    ("client", "metadata", "why"),
+    [
+        (PreRegistered(client_id="me"), {}, "expected a secret or a private key"),
+        (SECRET, {"token_endpoint_auth_methods_supported": ["private_key_jwt"]}, "expected one of client_secret_basic"),
+        (
+            PreRegistered(client_id="me", key=PLATFORM),
+            {"token_endpoint_auth_signing_alg_values_supported": ["RS256"]},
+            "expected ES256 to be among them",
+        ),
+        (SECRET, {"token_endpoint": None}, "token_endpoint: expected to be there"),
+        (SECRET, {"token_endpoint": "http://as.example.com/token"}, "expected an https URL"),
+        (SECRET, {"issuer": "https://other.example.com"}, "issuer: expected"),
+    ],
+    ids=["nothing", "methods", "algorithms", "no endpoint", "plain http", "issuer"],
+)
+async def test_a_server_that_does_not_fit(
+    world: World, client: PreRegistered, metadata: dict[str, Any], why: str
+) -> None:
+    world.metadata = metadata
+
+    with pytest.raises(AuthorizationError, match=why):
+        await world.refuse(machine(world, client))
+    assert world.tokens == []
+
+
+async def test_a_secret_is_shown_to_its_own_issuer_only(world: World) -> None:
+    world.issuer = "https://evil.example.com"
+
+    with pytest.raises(AuthorizationError, match="it is not shown them"):
+        await world.refuse(machine(world))
+    assert world.tokens == []
+
+
+async def test_the_first_issuer_is_kept_to(world: World) -> None:
+    client = machine(world, PreRegistered(client_id="me", client_secret="s"))
+    await world.refuse(client)
+    await world.sent(client)
+    world.issuer = "https://evil.example.com"
+    world.clock.now += 100
+
+    with pytest.raises(AuthorizationError, match="it is not shown them"):
+        await world.refuse(client)
+    assert len(world.tokens) == 1
+
+
+async def test_a_token_is_for_one_origin(world: World) -> None:
+    client = machine(world)
+    await world.refuse(client)
+
+    for url in ("https://mcp.example.org/mcp", "http://mcp.example.com/mcp", "https://mcp.example.com:8443/mcp"):
+        with pytest.raises(AuthorizationError, match="are not sent to"):
+            await client.headers("POST", url)
+        with pytest.raises(AuthorizationError, match="are not sent to"):
+            await client.challenged(url, 401, {})
+
+
+async def test_a_token_is_replaced_before_it_ends(world: World) -> None:
+    client = machine(world)
+    await world.refuse(client, scope="a")
+    world.clock.now += 3600 - 29
+
+    assert await world.sent(client) == "Bearer t2"
+    assert [asked["scope"] for asked in world.tokens] == ["a", "a"]
+
+
+async def test_a_token_is_used_to_its_end(world: World) -> None:
+    client = machine(world)
+    await world.refuse(client)
+    world.refusal = RequestFailed("the authorization server is away")
+    world.clock.now += 3600 - 10
+    assert await world.sent(client) == "Bearer t1"
+    world.clock.now += 20
+
+    with pytest.raises(RequestFailed, match="away"):
+        await world.sent(client)
+    assert await world.sent(client) is None
+
+
+async def test_a_new_token_that_is_refused(world: World) -> None:
+    client = machine(world)
+    await world.refuse(client)
+    await world.sent(client)
+
+    with pytest.raises(AuthorizationError, match="refuses the token that it asked for: revoked, say"):
+        await world.refuse(client, error="invalid_token", error_description="revoked, say")
+    world.clock.now += 60
+    assert await world.refuse(client)
+    assert len(world.tokens) == 2
+
+
+async def test_scopes_are_added(world: World) -> None:
+    world.server = {"scopes_supported": ["read", "write"]}
+    client = machine(world)
+    await world.refuse(client)
+    await world.sent(client)
+
+    assert await world.refuse(client, 403, error="insufficient_scope", scope="admin read")
+
+    assert [asked["scope"] for asked in world.tokens] == ["read write", "read write admin"]
+    await world.sent(client)
+    with pytest.raises(AuthorizationError, match="admin, which was asked for"):
+        await world.refuse(client, 403, error="insufficient_scope", scope="admin")
+    assert not await world.refuse(client, 403, error="forbidden")
+
+
+async def test_scopes_are_not_added_for_ever(world: World) -> None:
+    client = machine(world)
+    await world.refuse(client)
+    for number in range(3):
+        await world.sent(client)
+        assert await world.refuse(client, 403, error="insufficient_scope", scope=f"s{number}")
+    await world.sent(client)
+
+    with pytest.raises(AuthorizationError, match="for want of a scope"):
+        await world.refuse(client, 403, error="insufficient_scope", scope="s3")
+
+
+async def test_requests_at_once_are_authorized_once(world: World, autojump_clock: object) -> None:
+    world.slow = True
+    method = ClientCredentials(client=SECRET, clock=world.clock)
+    sent = []
+
+    async def request() -> None:
+        client = method.client_auth(URL, world.fetch)
+        assert await world.sent(client) is None
+        assert await world.refuse(client)
+        sent.append(await world.sent(client))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(5):
+            nursery.start_soon(request)
+
+    assert sent == ["Bearer t1"] * 5
+    assert len(world.tokens) == 1
+
+
+async def test_a_failure_is_everybodys_who_waited(world: World, autojump_clock: object) -> None:
+    world.slow = True
+    world.refusal = answer({"error": "invalid_client", "error_description": "who?"}, 401)
+    client = machine(world)
+    failures = []
+
+    async def request() -> None:
+        await world.sent(client)
+        with pytest.raises(AuthorizationError) as caught:
+            await world.refuse(client)
+        failures.append(str(caught.value))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(request)
+
+    assert len(world.tokens) == 1
+    assert {text.partition(" @")[0] for text in failures} == {
+        "the authorization server gave no token: invalid_client: who?"
+    }
+
+
+async def test_a_request_that_was_sent_with_an_older_token(world: World, autojump_clock: object) -> None:
+    """Its refusal says nothing of the newer one."""
+    client = machine(world)
+    late = trio.Event()
+    results = []
+
+    async def slow_request() -> None:
+        await world.sent(client)
+        await late.wait()
+        results.append(await world.refuse(client))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(slow_request)
+        await trio.testing.wait_all_tasks_blocked()
+        await world.refuse(client)
+        late.set()
+
+    assert results == [True]
+    assert len(world.tokens) == 1
+
+
+def test_secrets_are_not_shown() -> None:
+    method = ClientCredentials(client=PreRegistered(client_id="me", client_secret="hidden", key=PLATFORM))
+
+    assert "hidden" not in repr(method)
+    assert PLATFORM.private()["d"] not in repr(method)
+
+
+# DPoP
+
+
+async def test_tokens_bound_to_a_key(world: World) -> None:
+    world.given = {"token_type": "DPoP"}
+    world.metadata = {"dpop_signing_alg_values_supported": ["ES256"]}
+    client = machine(world)
+    assert await world.refuse(client, scheme="DPoP")
+
+    judge = ProofJudge(is_new=lambda name, until: True, clock=world.clock)
+    at_token = judge.judge([world.requests[-1].headers["dpop"]], method="POST", url=f"{AS}/token")
+    sent = [await client.headers("POST", f"{URL}?x=1") for _ in range(2)]
+
+    assert sent[0]["Authorization"] == "DPoP t1"
+    assert sent[0]["dpop"] != sent[1]["dpop"]
+    for each in sent:
+        judge.judge([each["dpop"]], method="POST", url=URL, token="t1", bound_to=at_token.thumbprint)
+
+
+async def test_nonces_of_both_servers(world: World) -> None:
+    """The authorization server's is answered within the flow; the server's with one more try of the request."""
+    world.given = {"token_type": "DPoP"}
+    world.metadata = {"dpop_signing_alg_values_supported": ["ES256"]}
+    client = machine(world)
+    world.refusal = answer({"error": "use_dpop_nonce"}, 400, dpop_nonce="as-nonce")
+
+    async def once(request: FetchRequest) -> FetchResponse:
+        response = await World.fetch(world, request)
+        if request.url == f"{AS}/token":
+            world.refusal = None
+        return response
+
+    client = ClientCredentials(client=SECRET, clock=world.clock).client_auth(URL, once)
+    assert await world.refuse(client, scheme="DPoP")
+    proofs = [peek(request.headers["dpop"]).claims for request in world.requests if "dpop" in request.headers]
+    assert [proof.get("nonce") for proof in proofs] == [None, "as-nonce"]
+    assert proofs[0]["jti"] != proofs[1]["jti"]
+
+    first = await client.headers("POST", URL)
+    headers = {**world.challenge("DPoP", error="use_dpop_nonce"), "dpop-nonce": "rs-nonce"}
+    assert await client.challenged(URL, 401, headers)
+    second = await client.headers("POST", URL)
+    assert (peek(first["dpop"]).claims.get("nonce"), peek(second["dpop"]).claims["nonce"]) == (None, "rs-nonce")
+    assert len(world.tokens) == 2
+
+
+@pytest.mark.parametrize(
+    ("mode", "server", "metadata", "given", "why"),
+    [
+        ("never", {"dpop_bound_access_tokens_required": True}, {}, "Bearer", "dpop is never"),
+        ("always", {}, {}, "Bearer", "expected DPoP, got Bearer"),
+        ("asked", {"dpop_bound_access_tokens_required": True}, {}, "Bearer", "expected DPoP, got Bearer"),
+        ("always", {}, {"dpop_signing_alg_values_supported": ["RS256"]}, "DPoP", "expected ES256"),
+        ("asked", {}, {}, "DPoP", "token_type: expected Bearer, got 'DPoP'"),
+    ],
+    ids=["never", "always", "required", "algorithms", "unasked"],
+)
+async def test_bound_or_not(
+    world: World, mode: str, server: dict[str, Any], metadata: dict[str, Any], given: str, why: str
+) -> None:
+    world.server, world.metadata, world.given = server, metadata, {"token_type": given}
+
+    with pytest.raises(AuthorizationError, match=why):
+        await world.refuse(machine(world, dpop=mode))
+
+
+# Enterprise-managed
+
+
+async def test_a_person_of_a_company(world: World) -> None:
+    world.metadata = {"authorization_grant_profiles_supported": ["urn:ietf:params:oauth:grant-profile:id-jag"]}
+    client = company(world, token_endpoint=f"{IDP}/token")
+
+    assert await world.refuse(client, scope="chat")
+
+    assert await world.sent(client) == "Bearer t1"
+    assert world.exchanges == [
+        {
+            "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
+            "requested_token_type": ID_JAG,
+            "audience": AS,
+            "resource": URL,
+            "scope": "chat",
+            "subject_token": "id-token",
+            "subject_token_type": "urn:ietf:params:oauth:token-type:id_token",
+            "client_id": "us",
+        }
+    ]
+    assert world.tokens == [
+        {"grant_type": BEARER, "assertion": "a.b.c", "resource": URL, "scope": "chat", "client_id": "me:1"}
+    ]
+    at_idp, at_as = (request.headers["authorization"] for request in world.requests if request.method == "POST")
+    assert at_idp == f"Basic {b64encode(b'us:idp-secret').decode()}"
+    assert at_as == f"Basic {b64encode(b'me%3A1:p%26ss').decode()}"
+
+
+async def test_the_identity_is_shown_to_the_provider_only(world: World) -> None:
+    client = company(world, kind="saml2")
+    await world.refuse(client)
+
+    assert world.exchanges[0]["subject_token_type"] == "urn:ietf:params:oauth:token-type:saml2"
+    holding = [request.url for request in world.requests if b"id-token" in request.body]
+    assert holding == [f"{IDP}/token"]
+
+
+@pytest.mark.parametrize(
+    ("exchange", "metadata", "why"),
+    [
+        ({"issued_token_type": "urn:ietf:params:oauth:token-type:access_token"}, {}, "issued_token_type: expected"),
+        ({"issued_token_type": None}, {}, "issued_token_type: expected"),
+        ({"access_token": "opaque"}, {}, "access_token: expected a JWT"),
+        ({"access_token": "a.b.c\r\nx"}, {}, "access_token: expected a JWT"),
+        ({"access_token": f"a.b.{'c' * 100_000}"}, {}, "access_token: expected a JWT"),
+        ({"access_token": None}, {}, "access_token: expected a JWT"),
+        ({}, {"authorization_grant_profiles_supported": []}, "grant-profile:id-jag to be among them"),
+    ],
+    ids=["another token", "no type", "opaque", "header", "huge", "none", "not supported"],
+)
+async def test_an_exchange_that_goes_wrong(
+    world: World, exchange: dict[str, Any], metadata: dict[str, Any], why: str
+) -> None:
+    world.exchange, world.metadata = exchange, metadata
+
+    with pytest.raises(AuthorizationError, match=why):
+        await world.refuse(company(world))
+    assert world.tokens == []
+
+
+# Workload identity
+
+
+async def test_a_workload(world: World) -> None:
+    shown = assertion()
+    client = workload(world, shown)
+
+    assert await world.refuse(client)
+
+    assert await world.sent(client) == "Bearer t1"
+    assert world.tokens == [{"grant_type": BEARER, "assertion": shown.reveal(), "resource": URL}]
+    assert "authorization" not in world.requests[-1].headers
+
+
+async def test_a_rejected_assertion_is_not_shown_again(world: World) -> None:
+    """Not in the same request, not in the next, and nothing is tried in its place."""
+    world.refusal = answer({"error": "invalid_grant", "error_description": "unknown"}, 400)
+    client = workload(world, assertion())
+
+    for _ in range(3):
+        with pytest.raises(AuthorizationError, match="invalid_grant: unknown"):
+            await world.refuse(client)
+        world.clock.now += 1000
+    assert [asked["grant_type"] for asked in world.tokens] == [BEARER]
+
+
+async def test_another_assertion_may_be_better(world: World) -> None:
+    world.refusal = answer({"error": "invalid_grant"}, 400)
+    client = workload(world, assertion(jti="1"), assertion(jti="2"))
+    with pytest.raises(AuthorizationError):
+        await world.refuse(client)
+    world.refusal = None
+
+    assert await world.refuse(client)
+    assert len(world.tokens) == 2
+
+
+@pytest.mark.parametrize("audience", [f"{AS}/token", [AS, "https://other"], AS], ids=str)
+async def test_whom_an_assertion_is_for(world: World, audience: Any) -> None:
+    assert await world.refuse(workload(world, assertion(audience)))
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [assertion("https://other"), assertion(f"{AS}/"), assertion(None), assertion([1]), Secret("opaque")],
+    ids=["other", "almost", "none", "rubbish", "opaque"],
+)
+async def test_an_assertion_for_somebody_else_is_not_shown(world: World, shown: Secret) -> None:
+    """A server could name an authorization server of its own, to get it."""
+    with pytest.raises(AuthorizationError, match="assertion: expected"):
+        await world.refuse(workload(world, shown))
+    assert world.tokens == []
+
+
+async def test_an_assertion_with_an_audience_of_another_name(world: World) -> None:
+    assert await world.refuse(workload(world, assertion("api://exchange"), issuer=AS))
+
+    world.issuer = "https://evil.example.com"
+    with pytest.raises(AuthorizationError, match="it is not shown them"):
+        await world.refuse(workload(world, assertion("api://exchange"), issuer=AS))
+    assert len(world.tokens) == 1
+
+
+def test_named_servers() -> None:
+    """They may be in a private network."""
+
+    async def source() -> Secret:
+        raise AssertionError("not asked")
+
+    provider = IdentityProvider(issuer=IDP, client=SECRET, identity=source)
+    assert ClientCredentials(client=SECRET).named_servers == (AS,)
+    assert ClientCredentials(client=PreRegistered(client_id="x")).named_servers == ()
+    assert WorkloadIdentity(assertion=source, issuer=AS).named_servers == (AS,)
+    assert EnterpriseManaged(provider=provider, client=SECRET).named_servers == (AS, IDP)
+
+
+def test_a_prover_makes_its_key_when_it_is_needed() -> None:
+    assert Prover().key.algorithm == "ES256"

@@ -1,0 +1,288 @@
+"""Tokens that are asked about: as seldom as was said, never past their end, and nobody gets in unanswered."""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from mcptrio import Secret
+from mcptrio.abc import FetchRequest, FetchResponse, Principal
+from mcptrio.auth.introspection import IntrospectedTokens, IntrospectionBounds
+from mcptrio.auth.token_requests import ClientIdentity
+from mcptrio.errors import Overloaded
+from tests.auth.server_parts import INTROSPECTION, ISSUER, METADATA, RESOURCE, Issuer
+
+__all__: list[str] = []
+
+CLIENT = ClientIdentity(client_id="mcp server", client_secret=Secret("s:e cret"), method="client_secret_basic")
+ACTIVE = {"active": True, "sub": "ada", "client_id": "cli", "scope": "read", "aud": RESOURCE}
+
+
+def verifier(
+    issuer: Issuer,
+    *,
+    audience: tuple[str, ...] = (RESOURCE,),
+    client: ClientIdentity = CLIENT,
+    endpoint: str | None = INTROSPECTION,
+    fetch: Any = None,
+    **bounds: Any,
+) -> IntrospectedTokens:
+    return IntrospectedTokens(
+        ISSUER,
+        client,
+        fetch or issuer,
+        audience=audience,
+        endpoint=endpoint,
+        bounds=IntrospectionBounds(**bounds),
+        clock=issuer.clock,
+    )
+
+
+async def test_token_is_asked_about_as_the_client_that_we_are() -> None:
+    issuer = Issuer(active={"opaque": ACTIVE})
+
+    principal = await verifier(issuer, endpoint=None).verify("opaque")
+
+    assert principal == Principal(subject="ada", issuer=ISSUER, client_id="cli", scopes=frozenset({"read"}))
+    [(headers, form)] = issuer.questions
+    assert headers["authorization"] == "Basic " + base64.b64encode(b"mcp%20server:s%3Ae%20cret").decode()
+    assert form == {"token": ["opaque"], "token_type_hint": ["access_token"], "client_id": ["mcp server"]}
+    assert issuer.asked == {METADATA: 1, INTROSPECTION: 1}
+
+
+async def test_client_may_say_who_it_is_in_the_form() -> None:
+    issuer = Issuer(active={"opaque": ACTIVE})
+    client = ClientIdentity(client_id="us", client_secret=Secret("secret"), method="client_secret_post")
+
+    assert await verifier(issuer, client=client).verify("opaque") is not None
+    [(headers, form)] = issuer.questions
+    assert "authorization" not in headers
+    assert (form["client_id"], form["client_secret"]) == (["us"], ["secret"])
+
+
+NOW = int(Issuer().clock())
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_good"),
+    [
+        ({}, True),
+        ({"active": False}, False),
+        ({"active": "true"}, False),
+        ({"active": 1}, False),
+        ({"active": None}, False),
+        ({"aud": ["https://other.example", RESOURCE]}, True),
+        ({"aud": "https://other.example"}, False),
+        ({"aud": None}, False),
+        ({"iss": ISSUER}, True),
+        ({"iss": "https://other.example"}, False),
+        ({"exp": NOW + 1}, True),
+        ({"exp": NOW - 61}, False),
+        ({"exp": "soon"}, False),
+        ({"nbf": NOW + 61}, False),
+        ({"sub": None}, True),
+        ({"sub": None, "client_id": None}, False),
+        ({"token_type": "DPoP"}, True),
+        ({"token_type": "bearer"}, True),
+        ({"token_type": "refresh_token"}, False),
+        ({"typ": "Refresh"}, False),
+        ({"token_use": "refresh"}, False),
+    ],
+)
+async def test_answers(answer: Mapping[str, Any], is_good: bool) -> None:
+    issuer = Issuer(active={"opaque": {**ACTIVE, **answer}})
+
+    assert (await verifier(issuer).verify("opaque") is not None) == is_good
+
+
+async def test_audience_matters_not_where_the_server_is_the_only_one() -> None:
+    issuer = Issuer(active={"opaque": {**ACTIVE, "aud": None}})
+
+    assert await verifier(issuer, audience=()).verify("opaque") is not None
+
+
+async def test_answer_is_used_for_a_while_and_never_past_the_end() -> None:
+    issuer = Issuer(active={"opaque": {**ACTIVE, "exp": NOW - 40}, "lasting": ACTIVE})
+    tokens = verifier(issuer, remember=30)
+
+    for _ in range(5):
+        assert await tokens.verify("opaque") is not None
+        assert await tokens.verify("lasting") is not None
+    assert issuer.asked[INTROSPECTION] == 2
+    issuer.active.clear()
+    issuer.clock.now += 19
+    assert await tokens.verify("opaque") is not None
+    issuer.clock.now += 1
+    assert await tokens.verify("opaque") is None  # expired, and the skew is over
+    assert await tokens.verify("lasting") is not None
+    issuer.clock.now += 10
+    assert await tokens.verify("lasting") is None  # revoked
+
+
+async def test_unknown_token_is_asked_about_once_in_a_while() -> None:
+    issuer = Issuer()
+    tokens = verifier(issuer, remember_bad=10)
+
+    for _ in range(5):
+        assert await tokens.verify("unknown") is None
+    assert issuer.asked[INTROSPECTION] == 1
+    issuer.clock.now += 10
+    assert await tokens.verify("unknown") is None
+    assert issuer.asked[INTROSPECTION] == 2
+
+
+async def test_no_more_is_remembered_than_was_said() -> None:
+    issuer = Issuer(active={"opaque": ACTIVE})
+    tokens = verifier(issuer, remembered=3)
+    await tokens.verify("opaque")
+    for number in range(3):
+        await tokens.verify(str(number))
+    await tokens.verify("opaque")
+
+    assert issuer.asked[INTROSPECTION] == 5
+
+
+async def test_token_that_comes_with_many_requests_is_asked_about_once() -> None:
+    issuer = Issuer(active={"opaque": ACTIVE})
+    slow, found = trio.Event(), []
+
+    async def fetch(request: FetchRequest) -> FetchResponse:
+        await slow.wait()
+        return await issuer(request)
+
+    tokens = verifier(issuer, fetch=fetch)
+
+    async def verify() -> None:
+        found.append(await tokens.verify("opaque"))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(50):
+            nursery.start_soon(verify)
+        await trio.testing.wait_all_tasks_blocked()
+        slow.set()
+
+    assert issuer.asked[INTROSPECTION] == 1
+    assert len(found) == 50
+    assert None not in found
+
+
+async def test_who_gives_up_while_asking_takes_nobody_along() -> None:
+    issuer = Issuer(active={"opaque": ACTIVE})
+    events: list[trio.Event] = []
+
+    async def fetch(request: FetchRequest) -> FetchResponse:
+        events.append(trio.Event())
+        await events[-1].wait()
+        return await issuer(request)
+
+    tokens, found = verifier(issuer, fetch=fetch), []
+
+    async def leave(scope: trio.CancelScope) -> None:
+        with scope:
+            await tokens.verify("opaque")
+
+    async def stay() -> None:
+        found.append(await tokens.verify("opaque"))
+
+    async with trio.open_nursery() as nursery:
+        scope = trio.CancelScope()
+        nursery.start_soon(leave, scope)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(stay)
+        await trio.testing.wait_all_tasks_blocked()
+        scope.cancel()
+        await trio.testing.wait_all_tasks_blocked()
+        events[-1].set()
+
+    assert len(events) == 2
+    assert found[0] is not None
+
+
+async def test_so_many_ask_and_so_many_wait_and_more_are_refused() -> None:
+    issuer = Issuer()
+    slow, refused = trio.Event(), []
+
+    async def fetch(request: FetchRequest) -> FetchResponse:
+        await slow.wait()
+        return await issuer(request)
+
+    tokens = verifier(issuer, fetch=fetch, asking=2, waiting=3)
+
+    async def verify(token: str) -> None:
+        try:
+            await tokens.verify(token)
+        except Overloaded:
+            refused.append(token)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(10):
+            nursery.start_soon(verify, str(number))
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(refused) == 5
+        slow.set()
+    assert issuer.asked[INTROSPECTION] == 5
+
+
+async def test_nobody_is_let_in_while_nobody_answers(caplog: pytest.LogCaptureFixture) -> None:
+    issuer = Issuer(active={"opaque": ACTIVE, "known": ACTIVE}, down=False)
+    tokens = verifier(issuer)
+    await tokens.verify("known")
+    issuer.down = True
+
+    for _ in range(10):
+        with pytest.raises(Overloaded, match="cannot be verified now"):
+            await tokens.verify("opaque")
+        assert await tokens.verify("known") is not None
+    assert issuer.asked[INTROSPECTION] == 2
+    assert "nobody is there" in caplog.text
+    assert "opaque" not in caplog.text
+    issuer.down = False
+    issuer.clock.now += 5
+    assert await tokens.verify("opaque") is not None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        FetchResponse(status=401),
+        FetchResponse(status=500),
+        FetchResponse(status=302, headers={"location": "https://evil.example/"}),
+        FetchResponse(status=200, body=b"active"),
+        FetchResponse(status=200, body=b"[true]"),
+        FetchResponse(status=200, body=b'{"active":true,"x":"' + b"x" * 200_000 + b'"}'),
+    ],
+)
+async def test_answer_that_is_none_lets_nobody_in(answer: FetchResponse, caplog: pytest.LogCaptureFixture) -> None:
+    issuer = Issuer(answers={INTROSPECTION: answer}, active={"other": ACTIVE})
+    tokens = verifier(issuer)
+
+    with caplog.at_level(logging.ERROR), pytest.raises(Overloaded):
+        await tokens.verify("opaque")
+    assert "cannot be verified" in caplog.text
+    assert "s:e cret" not in caplog.text
+    issuer.answers.clear()
+    assert await tokens.verify("other") is not None  # it was that one token
+
+
+async def test_endpoint_that_never_answers_is_given_up(autojump_clock: trio.testing.MockClock) -> None:
+    async def fetch(request: FetchRequest) -> FetchResponse:
+        await trio.sleep_forever()
+
+    began = trio.current_time()
+
+    with pytest.raises(Overloaded):
+        await verifier(Issuer(), fetch=fetch, patience=3).verify("opaque")
+    assert trio.current_time() - began == pytest.approx(3)
+
+
+async def test_long_token_is_not_asked_about() -> None:
+    issuer = Issuer()
+
+    assert await verifier(issuer).verify("x" * 16385) is None
+    assert not issuer.asked

@@ -1,0 +1,257 @@
+"""A client that is authorized on the way: over real sockets, at a server of ours, by an authorization server in memory.
+
+The official suite plays all of the flow; here is what it does not play: deadlines, step up at our own server, tokens
+that are bound, and everything at once.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+from attrs import define, field, frozen
+
+import mcptrio
+from mcptrio import AuthorizationError, ClientTimeouts, Context, Endpoint, HTTPOptions, Principal, Server, tool
+from mcptrio.abc import FetchRequest, FetchResponse
+from mcptrio.auth import DPoPRule, OAuth, OwnRedirects, ResourceOptions, ResourceServer
+from mcptrio.auth.jose import Key, peek
+from mcptrio.transports.http.fetching import Fetcher
+from mcptrio.transports.http.reach import Reach
+from tests.transports.http.web import Seen, Wire
+from tests.transports.http.web import serving as answering
+
+from .client_parts import BACK, Issuer, answer
+
+__all__: list[str] = []
+
+VERSIONS = ("2026-07-28", "2025-11-25")
+
+
+class Notes:
+    @tool
+    async def whoami(self, ctx: Context) -> str:
+        return ctx.principal.subject if ctx.principal is not None else "nobody"
+
+    @tool(scopes=["write"])
+    def write(self) -> str:
+        return "written"
+
+
+@define
+class Login(Issuer):
+    """Remembers what its tokens are good for, and the key that each is bound to."""
+
+    good: dict[str, Principal] = field(factory=dict)
+    nonce: str | None = None
+
+    def token(self, request: FetchRequest) -> FetchResponse:
+        proof = request.headers.get("dpop")
+        if proof is not None and self.nonce is not None and peek(proof).claims.get("nonce") != self.nonce:
+            return answer({"error": "use_dpop_nonce"}, 400, dpop_nonce=self.nonce)
+        response = Issuer.token(self, request)
+        if response.status != 200:
+            return response
+        given = json.loads(response.body)
+        scope = self.asked[-1].get("scope", "")
+        claims: dict[str, Any] = {}
+        if proof is not None:
+            claims = {"cnf": {"jkt": Key.from_jwk(peek(proof).header["jwk"]).thumbprint}}
+        self.good[given["access_token"]] = Principal(
+            subject="ada", issuer=self.url, scopes=frozenset(scope.split()), claims=claims
+        )
+        return answer({**given, "token_type": "DPoP" if claims else "Bearer"})
+
+    async def verify(self, token: str) -> Principal | None:
+        await trio.lowlevel.checkpoint()
+        return self.good.get(token)
+
+
+@frozen
+class Here:
+    url: str
+    login: Login
+
+    def oauth(self, send: Callable[[str], Any] | None = None, **options: Any) -> OAuth:
+        async def approve(url: str) -> str:
+            await trio.lowlevel.checkpoint()
+            return self.login.authorize(url)
+
+        return OAuth(redirects=OwnRedirects(uri=BACK, send=send or approve), **options)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
+
+
+@asynccontextmanager
+async def protected(
+    *, metadata: dict[str, Any] | None = None, options: Any = None, whole: bool = False
+) -> AsyncIterator[Here]:
+    """A server that wants tokens, and who gives them: for its endpoint, or for the whole of it."""
+    login = Login("", metadata or {})
+
+    async def handle(seen: Seen, wire: Wire) -> None:
+        request = FetchRequest(url=seen.target, method=seen.method, headers=seen.headers, body=seen.body)
+        response = FetchResponse(status=404)
+        if seen.target == "/.well-known/oauth-authorization-server":
+            response = answer(login.document)
+        elif seen.target == "/register":
+            response = login.register(seen.message)
+        elif seen.target == "/token":
+            response = login.token(request)
+        headers = {name.replace("-", "_"): value for name, value in response.headers.items()}
+        await wire.reply(response.body, response.status, content_type="application/json", **headers)
+
+    async with answering(handle) as web:
+        login.url = f"http://127.0.0.1:{web.port}"
+        port = free_port()
+        url = f"http://127.0.0.1:{port}/mcp"
+        guard = ResourceServer(
+            url.removesuffix("/mcp") if whole else url,
+            tokens=[login],
+            authorization_servers=[login.url],
+            scopes=["read"],
+            options=options,
+        )
+        async with trio.open_nursery() as nursery:
+
+            async def serve(task_status: trio.TaskStatus[Any]) -> None:
+                server = Server(plugins=[Notes()], list_all=True)
+                await mcptrio.serve_http(server, port=port, options=HTTPOptions(auth=guard), task_status=task_status)
+
+            await nursery.start(serve)
+            yield Here(url, login)
+            nursery.cancel_scope.cancel()
+
+
+def said(result: Any) -> str:
+    text: str = result.content[0].text
+    return text
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_token_and_step_up(version: str) -> None:
+    async with protected() as here:
+        with trio.fail_after(20):
+            async with mcptrio.connect(Endpoint(url=here.url, auth=here.oauth()), revision=version) as client:
+                assert said(await client.call_tool("whoami")) == "ada"
+                assert said(await client.call_tool("write")) == "written"
+                assert said(await client.call_tool("whoami")) == "ada"
+
+    assert [asked["scope"] for asked in here.login.asked] == ["read", "read write"]
+    assert {asked["resource"] for asked in here.login.asked} == {here.url}
+
+
+async def test_calls_at_once_ask_once() -> None:
+    async with protected() as here:
+        with trio.fail_after(20):
+            async with mcptrio.connect(Endpoint(url=here.url, auth=here.oauth())) as client:
+                results: list[str] = []
+
+                async def call() -> None:
+                    results.append(said(await client.call_tool("write")))
+
+                async with trio.open_nursery() as nursery:
+                    for _ in range(10):
+                        nursery.start_soon(call)
+
+    assert results == ["written"] * 10
+    assert len(here.login.asked) == 2
+
+
+async def test_token_that_is_revoked_meanwhile_is_refreshed() -> None:
+    async with protected() as here:
+        with trio.fail_after(20):
+            oauth = here.oauth(clock=lambda: times.pop(0) if len(times) > 1 else times[0])
+            times = [1_800_000_000.0]
+            async with mcptrio.connect(Endpoint(url=here.url, auth=oauth)) as client:
+                await client.call_tool("whoami")
+                here.login.good.clear()
+                times[:] = [1_800_000_060.0]
+                assert said(await client.call_tool("whoami")) == "ada"
+
+    assert [fields["grant_type"] for fields in here.login.tokens] == ["authorization_code", "refresh_token"]
+
+
+async def test_no_deadline_runs_while_a_person_thinks() -> None:
+    """Neither of connecting, nor of finding out the revision, nor of a call."""
+    short = ClientTimeouts(connect=1.0, probe=1.0, request=1.0)
+
+    async def think(url: str) -> str:
+        await trio.sleep(1.3)
+        return here.login.authorize(url)
+
+    async with protected() as here:
+        with trio.fail_after(20):
+            endpoint = Endpoint(url=here.url, auth=here.oauth(think))
+            async with mcptrio.connect(endpoint, timeouts=short) as client:
+                assert said(await client.call_tool("write")) == "written"
+
+    assert len(here.login.asked) == 2
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_tokens_bound_to_a_key(version: str) -> None:
+    options = ResourceOptions(dpop=DPoPRule(use="required", nonces=60))
+    async with protected(metadata={"dpop_signing_alg_values_supported": ["ES256"]}, options=options) as here:
+        here.login.nonce = "of-the-login"
+        with trio.fail_after(20):
+            async with mcptrio.connect(Endpoint(url=here.url, auth=here.oauth()), revision=version) as client:
+                assert said(await client.call_tool("whoami")) == "ada"
+                assert said(await client.call_tool("write")) == "written"
+
+    thumbprints = {str(principal.claims["cnf"]) for principal in here.login.good.values()}
+    assert (len(here.login.good), len(thumbprints)) == (2, 1)
+
+
+async def test_http_with_sse() -> None:
+    """Its messages are posted beside the stream: each is authorized, and may be refused, by itself."""
+    now = [1_800_000_000.0]
+    async with protected(whole=True) as here:
+        here.login.gives_refresh = False
+        oauth = here.oauth(clock=lambda: now[0])
+        endpoint = Endpoint(url=here.url.replace("/mcp", "/sse"), auth=oauth, transport="sse")
+        with trio.fail_after(20):
+            async with mcptrio.connect(endpoint) as client:
+                assert said(await client.call_tool("whoami")) == "ada"
+                here.login.good.clear()
+                now[0] += 60
+                assert said(await client.call_tool("whoami")) == "ada"
+
+    assert len(here.login.asked) == 2
+
+
+async def test_person_says_no() -> None:
+    async def deny(url: str) -> str:
+        await trio.lowlevel.checkpoint()
+        raise AuthorizationError("the person said no")
+
+    async with protected() as here:
+        with trio.fail_after(20), pytest.raises(AuthorizationError, match="the person said no"):
+            async with mcptrio.connect(Endpoint(url=here.url, auth=here.oauth(deny))):
+                pass
+
+
+async def test_server_that_names_a_private_address_gets_nothing_asked() -> None:
+    """It is not on this machine by its own name, so this machine is none of its business."""
+    asked: list[str] = []
+
+    async def send(url: str) -> str:
+        asked.append(url)
+        return url
+
+    async with protected() as here:
+        public = Fetcher(Reach(origins=frozenset({here.url})))
+        client = here.oauth(send).client_auth(here.url, public)
+        with trio.fail_after(10), pytest.raises(mcptrio.RequestFailed, match="expected an https URL"):
+            await client.log_in()
+
+    assert asked == []

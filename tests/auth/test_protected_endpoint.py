@@ -1,0 +1,358 @@
+"""From nothing to an answer over real HTTP: 401, its header, the documents behind it, a token, 200, in every revision.
+
+The issuer is a real one on a socket of its own; what it signs, the endpoint verifies with the keys it fetches there.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+from attrs import define, field, frozen
+
+import mcptrio
+from mcptrio import Context, HTTPOptions, Server, serve_http, tool
+from mcptrio.abc import FetchRequest
+from mcptrio.auth import DPoPRule, FailureLimit, IssuerKeys, JWTTokens, ResourceOptions, ResourceServer
+from mcptrio.auth.challenges import parse_challenges
+from mcptrio.auth.discovery import discover
+from mcptrio.auth.dpop import Prover
+from mcptrio.auth.flows import drive
+from mcptrio.auth.issuer_keys import KeyTimes
+from mcptrio.auth.jose import Key, KeySet, sign
+from mcptrio.transports.http.fetching import Fetcher
+from mcptrio.transports.http.reach import Reach
+
+__all__: list[str] = []
+
+KEY, OTHER = Key.generate("ES256"), Key.generate("ES256")
+FIRST: Mapping[str, tuple[Mapping[str, str], Mapping[str, Any]]] = {
+    "2026-07-28": (
+        {"mcp-protocol-version": "2026-07-28", "mcp-method": "server/discover"},
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "server/discover",
+            "params": {
+                "_meta": {
+                    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                    "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
+                    "io.modelcontextprotocol/clientCapabilities": {},
+                }
+            },
+        },
+    ),
+    **{
+        version: (
+            {},
+            {
+                "jsonrpc": "2.0",
+                "id": 1,
+                "method": "initialize",
+                "params": {
+                    "protocolVersion": version,
+                    "capabilities": {},
+                    "clientInfo": {"name": "raw", "version": "1"},
+                },
+            },
+        )
+        for version in ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+    },
+}
+"""How a client of each revision begins: headers and message."""
+
+
+class Notes:
+    """The plugin behind the endpoint."""
+
+    @tool
+    async def whoami(self, ctx: Context) -> str:
+        assert ctx.principal is not None
+        return f"{ctx.principal.subject} {' '.join(sorted(ctx.principal.scopes))}"
+
+    @tool(scopes=["write"])
+    async def write(self) -> str:
+        return "written"
+
+
+@define
+class OwnIssuer:
+    """An authorization server as a plugin: its metadata and keys, over HTTP."""
+
+    url: str = ""
+    keys: list[Key] = field(factory=lambda: [KEY])
+    is_ill: bool = False
+    asked: list[str] = field(factory=list)
+
+    @mcptrio.hookimpl
+    def register_routes(self, register: Callable[..., None]) -> None:
+        register("/.well-known/oauth-authorization-server", self.answer)
+        register("/keys", self.answer)
+
+    async def answer(self, scope: Any, receive: Any, send: Any) -> None:
+        self.asked.append(scope["path"])
+        documents: Mapping[str, Any] = {
+            "/keys": KeySet(self.keys).document,
+            "/.well-known/oauth-authorization-server": {
+                "issuer": self.url,
+                "jwks_uri": f"{self.url}/keys",
+                "authorization_endpoint": f"{self.url}/authorize",
+                "token_endpoint": f"{self.url}/token",
+                "code_challenge_methods_supported": ["S256"],
+            },
+        }
+        body = json.dumps(documents[scope["path"]]).encode()
+        status = 500 if self.is_ill else 200
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": body})
+
+    def token(self, resource: str, key: Key = KEY, **claims: Any) -> str:
+        now = int(time.time())
+        usual = {"iss": self.url, "aud": resource, "sub": "ada", "client_id": "cli", "iat": now, "exp": now + 300}
+        return sign({**usual, "scope": "read", **claims}, key, typ="at+jwt")
+
+
+@frozen
+class Reply:
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes = field(repr=False)
+
+    def header(self, name: str) -> str:
+        return ", ".join(value for each, value in self.headers if each == name)
+
+
+@frozen
+class Here:
+    resource: str
+    issuer: OwnIssuer
+    fetch: Fetcher
+
+    async def ask(self, method: str, target: str, body: bytes = b"", *fields: tuple[str, str]) -> Reply:
+        """One request on a connection of its own, as it is written here."""
+        host = self.resource.split("/")[2]
+        lines = [f"{method} {target} HTTP/1.1", f"host: {host}", "connection: close", f"content-length: {len(body)}"]
+        lines += [f"{name}: {value}" for name, value in fields]
+        with trio.fail_after(10):
+            async with await trio.open_tcp_stream("127.0.0.1", int(host.split(":")[1])) as stream:
+                await stream.send_all("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
+                data = b"".join([part async for part in stream])
+        head, _, rest = data.partition(b"\r\n\r\n")
+        first, *read = head.decode("latin-1").split("\r\n")
+        pairs = [line.partition(":") for line in read]
+        return Reply(int(first.split()[1]), [(name.lower(), value.strip()) for name, _, value in pairs], rest)
+
+    async def begin(self, version: str, *fields: tuple[str, str], target: str = "/mcp") -> Reply:
+        headers, message = FIRST[version]
+        usual = {"accept": "application/json, text/event-stream", "content-type": "application/json", **headers}
+        return await self.ask("POST", target, json.dumps(message).encode(), *usual.items(), *fields)
+
+
+@asynccontextmanager
+async def protected(options: ResourceOptions | None = None, times: KeyTimes | None = None) -> AsyncIterator[Here]:
+    """An endpoint that everybody needs the scope ``read`` for, and the issuer of its tokens."""
+    issuer = OwnIssuer()
+    async with trio.open_nursery() as nursery:
+        urls = await nursery.start(_serve, Server(plugins=[issuer]), HTTPOptions())
+        issuer.url = _origin(urls[0]).replace("127.0.0.1", "localhost")
+        # The address of the endpoint has to be known before there is a guard.
+        with trio.socket.socket() as probe:
+            await probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        resource = f"http://localhost:{port}/mcp"
+        fetch = Fetcher(Reach(origins=frozenset({issuer.url, resource})))
+        tokens = JWTTokens(IssuerKeys(issuer.url, fetch, times=times), audience=[resource])
+        guard = ResourceServer(
+            resource, tokens=[tokens], authorization_servers=[issuer.url], scopes=["read"], options=options
+        )
+        await nursery.start(_serve, Server(plugins=[Notes()]), HTTPOptions(auth=guard), port)
+        yield Here(resource, issuer, fetch)
+        nursery.cancel_scope.cancel()
+
+
+async def _serve(server: Server, options: HTTPOptions, port: int = 0, *, task_status: trio.TaskStatus[Any]) -> None:
+    await serve_http(server, port=port, options=options, task_status=task_status)
+
+
+def _origin(url: str) -> str:
+    return "/".join(url.split("/")[:3])
+
+
+@define
+class Walker:
+    """A client's authorization that goes where the challenge leads, and asks the issuer for what it says."""
+
+    here: Here
+    prover: Prover | None = None
+    token: str | None = None
+    asked: list[frozenset[str]] = field(factory=list)
+
+    async def headers(self, method: str, url: str) -> Mapping[str, str]:
+        if self.token is None:
+            return {}
+        if self.prover is None:
+            return {"authorization": f"Bearer {self.token}"}
+        return {
+            "authorization": f"DPoP {self.token}",
+            "dpop": self.prover.prove(method, url.replace("127.0.0.1", "localhost"), token=self.token),
+        }
+
+    async def challenged(self, url: str, status: int, headers: Mapping[str, str]) -> bool:
+        [challenge, *_] = parse_challenges(headers["www-authenticate"])
+        if self.prover is not None and self.prover.heard(self.here.resource, headers):
+            return True
+        where = challenge.parameters["resource_metadata"]
+        place = await drive(discover(self.here.resource, metadata_url=where), self.here.fetch)
+        assert (place.resource, place.server.issuer) == (self.here.resource, self.here.issuer.url)
+        wanted = frozenset(challenge.parameters["scope"].split())
+        self.asked.append(wanted)
+        bound: dict[str, Any] = {"cnf": {"jkt": self.prover.thumbprint}} if self.prover is not None else {}
+        self.token = self.here.issuer.token(place.resource, scope=" ".join(wanted), **bound)
+        return True
+
+
+@pytest.mark.parametrize("version", FIRST)
+async def test_stranger_is_shown_the_way(version: str) -> None:
+    async with protected() as here:
+        refused = await here.begin(version)
+        [challenge, _] = parse_challenges(refused.header("www-authenticate"))
+        assert (refused.status, challenge.scheme) == (401, "bearer")
+        assert "error" not in challenge.parameters
+
+        path = challenge.parameters["resource_metadata"].removeprefix(_origin(here.resource))
+        assert path == "/.well-known/oauth-protected-resource/mcp"
+        document = await here.ask("GET", path)
+        assert (document.status, document.header("content-type")) == (200, "application/json")
+        metadata = json.loads(document.body)
+        assert metadata["resource"] == here.resource
+
+        [issuer] = metadata["authorization_servers"]
+        found = await here.fetch(FetchRequest(url=f"{issuer}/.well-known/oauth-authorization-server"))
+        assert json.loads(found.body)["issuer"] == issuer
+
+        token = here.issuer.token(metadata["resource"], scope=challenge.parameters["scope"])
+        answer = await here.begin(version, ("authorization", f"Bearer {token}"))
+        assert answer.status == 200
+        assert b'"result"' in answer.body
+
+
+@pytest.mark.parametrize("version", [version for version in FIRST if version != "2024-11-05"])
+async def test_our_client_goes_that_way_by_itself_and_steps_up(version: str) -> None:
+    async with protected() as here:
+        walker = Walker(here)
+        target = mcptrio.Endpoint(url=here.resource, auth=walker)
+        async with mcptrio.connect(target, revision=version) as client:
+            assert _text(await client.call_tool("whoami")) == "ada read"
+            assert _text(await client.call_tool("write")) == "written"
+            assert _text(await client.call_tool("whoami")) == "ada read write"
+
+        assert walker.asked == [{"read"}, {"read", "write"}]
+        assert here.issuer.asked.count("/keys") == 1
+
+
+async def test_client_of_2024_is_let_in_over_sse() -> None:
+    async with protected() as here:
+        refused = await here.ask("GET", "/sse", b"", ("accept", "text/event-stream"))
+        assert refused.status == 401
+        assert "oauth-protected-resource/mcp" in refused.header("www-authenticate")
+
+        token = here.issuer.token(here.resource)
+        target = mcptrio.Endpoint(
+            url=here.resource.replace("/mcp", "/sse"), headers={"authorization": f"Bearer {token}"}, transport="sse"
+        )
+        async with mcptrio.connect(target) as client:
+            assert _text(await client.call_tool("whoami")) == "ada read"
+
+
+async def test_key_of_the_client_is_proven_with_every_request() -> None:
+    options = ResourceOptions(dpop=DPoPRule(use="required", nonces=300))
+    async with protected(options) as here:
+        walker = Walker(here, prover=Prover())
+        async with mcptrio.connect(mcptrio.Endpoint(url=here.resource, auth=walker)) as client:
+            for _ in range(3):
+                assert _text(await client.call_tool("whoami")) == "ada read"
+
+        stolen = await here.begin("2026-07-28", ("authorization", f"Bearer {walker.token}"))
+        assert stolen.status == 401
+        [challenge] = parse_challenges(stolen.header("www-authenticate"))
+        assert challenge.scheme == "dpop"
+        assert stolen.header("dpop-nonce")
+        assert walker.prover is not None
+        assert walker.token is not None
+        proof = walker.prover.prove("POST", here.resource, token=walker.token)
+        fields = (("authorization", f"DPoP {walker.token}"), ("dpop", proof))
+        assert (await here.begin("2026-07-28", *fields)).status == 200
+        replayed = await here.begin("2026-07-28", *fields)
+        assert (replayed.status, "invalid_dpop_proof" in replayed.header("www-authenticate")) == (401, True)
+
+
+async def test_attacks() -> None:
+    async with protected(ResourceOptions(failures=FailureLimit(per_minute=0))) as here:
+        make = partial(here.issuer.token, here.resource)
+        good, now = ("authorization", f"Bearer {make()}"), int(time.time())
+        assert (await here.begin("2026-07-28", good)).status == 200
+
+        for name, token in {
+            "audience": make(aud="http://localhost:1/mcp"),
+            "issuer": make(iss="https://evil.example"),
+            "key": make(OTHER),
+            "expired": make(exp=now - 61, iat=now - 400),
+            "not yet": make(nbf=now + 100),
+            "refresh": make(token_use="refresh"),
+            "opaque": "x",
+        }.items():
+            refused = await here.begin("2026-07-28", ("authorization", f"Bearer {token}"))
+            assert refused.status == 401, name
+            assert 'error="invalid_token"' in refused.header("www-authenticate"), name
+            assert token not in str(refused) or len(token) < 9, name
+        for name, fields, target in (
+            ("twice", [good, good], "/mcp"),
+            ("two names", [good, ("AUTHORIZATION", good[1])], "/mcp"),
+            ("query", [], f"/mcp?access_token={good[1].split()[1]}"),
+            ("query too", [good], "/mcp?access_token=x"),
+            ("no token", [("authorization", "Bearer")], "/mcp"),
+        ):
+            refused = await here.begin("2026-07-28", *fields, target=target)
+            assert refused.status == 400, name
+        weak = await here.begin("2026-07-28", ("authorization", f"Bearer {make(scope='other')}"))
+        assert weak.status == 403
+        assert 'scope="other read"' in weak.header("www-authenticate")
+
+
+async def test_rotated_key_and_issuer_that_is_down() -> None:
+    async with protected(times=KeyTimes(refetch_after=0.05)) as here:
+        make = partial(here.issuer.token, here.resource)
+        assert (await here.begin("2026-07-28", ("authorization", f"Bearer {make()}"))).status == 200
+        here.issuer.keys = [OTHER]
+        await trio.sleep(0.06)
+        assert (await here.begin("2026-07-28", ("authorization", f"Bearer {make(OTHER)}"))).status == 200
+        assert (await here.begin("2026-07-28", ("authorization", f"Bearer {make(jti='2')}"))).status == 401
+        here.issuer.is_ill = True
+        await trio.sleep(0.06)
+        assert (await here.begin("2026-07-28", ("authorization", f"Bearer {make(OTHER, jti='3')}"))).status == 200
+
+    async with protected() as here:
+        here.issuer.is_ill = True
+        unsure = await here.begin("2026-07-28", ("authorization", f"Bearer {here.issuer.token(here.resource)}"))
+        assert unsure.status in (429, 503)
+        assert int(unsure.header("retry-after")) >= 1
+        assert (await here.begin("2026-07-28")).status == 401
+
+
+async def test_address_that_guesses_is_told_to_wait() -> None:
+    async with protected(ResourceOptions(failures=FailureLimit(per_minute=1, burst=3))) as here:
+        statuses = [(await here.begin("2026-07-28", ("authorization", "Bearer guess"))).status for _ in range(5)]
+
+        assert statuses == [401, 401, 401, 429, 429]
+        assert (await here.begin("2026-07-28")).status == 401
+
+
+def _text(result: Any) -> str:
+    text: str = result.content[0].text
+    return text

@@ -1,0 +1,87 @@
+"""No proof is taken twice, whatever else comes; and a nonce is good for a while, wherever the key is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcptrio.auth.remembered import Remembered, hash_of
+from mcptrio.auth.replays import Nonces, ReplayBounds, Replays
+from mcptrio.errors import Overloaded
+from tests.auth.server_parts import Clock
+
+__all__: list[str] = []
+
+
+def test_proof_is_new_once_and_forgotten_when_it_is_of_no_use() -> None:
+    clock = Clock()
+    replays = Replays(ReplayBounds(), clock)
+
+    assert replays.is_new("key:1", clock.now + 300)
+    assert not replays.is_new("key:1", clock.now + 300)
+    assert replays.is_new("key:2", clock.now + 300)
+    assert replays.is_new("other:1", clock.now + 300)
+    clock.now += 300
+    assert not replays.is_new("key:1", clock.now + 300)
+    clock.now += 1
+    assert replays.is_new("key:1", clock.now + 300)
+    assert len(replays) == 1
+
+
+def test_flood_of_one_key_is_refused_and_others_are_not() -> None:
+    clock = Clock()
+    replays = Replays(ReplayBounds(proofs=100, proofs_per_key=10), clock)
+    for number in range(10):
+        assert replays.is_new(f"flood:{number}", clock.now + 300)
+
+    with pytest.raises(Overloaded, match="of one key") as refused:
+        replays.is_new("flood:10", clock.now + 300)
+    assert 1 <= refused.value.retry_after <= 60
+    assert replays.is_new("calm:1", clock.now + 300)
+    assert not replays.is_new("flood:0", clock.now + 300)
+    clock.now += 301
+    assert replays.is_new("flood:10", clock.now + 300)
+
+
+def test_full_memory_forgets_nothing() -> None:
+    clock = Clock()
+    replays = Replays(ReplayBounds(proofs=50), clock)
+    for number in range(50):
+        assert replays.is_new(f"{number}:1", clock.now + 300)
+
+    with pytest.raises(Overloaded, match="too many proofs"):
+        replays.is_new("more:1", clock.now + 300)
+    assert not any(replays.is_new(f"{number}:1", clock.now + 300) for number in range(50))
+
+
+def test_nonce_is_taken_for_two_periods_and_only_with_the_key() -> None:
+    clock = Clock()
+    clock.now = 600.0
+    nonces = Nonces(rotate=300, clock=clock, key=b"k" * 32)
+    first = nonces.current()
+
+    assert nonces.accepts(first)
+    clock.now = 900.0
+    assert nonces.current() != first
+    assert nonces.accepts(first)
+    clock.now = 1200.0
+    assert not nonces.accepts(first)
+    assert Nonces(rotate=300, clock=clock, key=b"k" * 32).accepts(nonces.current())
+    assert not Nonces(rotate=300, clock=clock).accepts(nonces.current())
+    assert not nonces.accepts("")
+    assert not nonces.accepts("é")
+
+
+def test_what_is_remembered_is_bounded_and_ends() -> None:
+    clock = Clock()
+    kept: Remembered[int] = Remembered(2, clock)
+    for number in range(3):
+        kept.put(hash_of(str(number)), number, until=clock.now + 10)
+    kept.put(hash_of("late"), 9, until=clock.now)
+
+    assert len(kept) == 2
+    assert kept.get(hash_of("0")) is None
+    assert kept.get(hash_of("1")) == (1,)
+    assert kept.get(hash_of("late")) is None
+    clock.now += 10
+    assert kept.get(hash_of("1")) is None
+    assert len(kept) == 1

@@ -1,0 +1,180 @@
+"""Tokens in a file: found by their hash, gone a second after they were revoked, and never in the file themselves."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from mcptrio.auth import static_tokens
+from mcptrio.auth.static_tokens import PREFIX, StaticToken, StaticTokens, make_token, read_tokens, tokens_text
+from mcptrio.errors import ConfigError, Overloaded
+from tests.auth.server_parts import Clock
+
+__all__: list[str] = []
+
+
+def write(path: Path, *tokens: StaticToken) -> None:
+    beside = path.with_suffix(".new")
+    beside.write_text(tokens_text(tokens))
+    os.replace(beside, path)
+
+
+async def test_token_is_its_subjects_until_it_expires(tmp_path: Path) -> None:
+    clock, path = Clock(), tmp_path / "tokens.json"
+    token, kept = make_token("ada-laptop", subject="ada", scopes=["read"], created=clock(), expires=clock() + 60)
+    lasting, kept_too = make_token("robot", subject="robot", created=clock())
+    write(path, kept, kept_too)
+    tokens = StaticTokens(path, clock=clock)
+
+    principal = await tokens.verify(token)
+    assert principal is not None
+    assert (principal.subject, principal.issuer, principal.scopes) == ("ada", None, {"read"})
+    assert principal.claims == {"token_name": "ada-laptop", "exp": int(clock()) + 60}
+    clock.now += 61
+    assert await tokens.verify(token) is None
+    assert await tokens.verify(lasting) is not None
+
+
+@pytest.mark.parametrize("token", ["", PREFIX, PREFIX + "x" * 43, "x" * 43, PREFIX.upper()])
+async def test_other_tokens_are_nobodys(token: str, tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    write(path, make_token("ada", subject="ada", created=0)[1])
+
+    assert await StaticTokens(path).verify(token) is None
+
+
+async def test_hash_is_compared_without_telling_how_much_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The token is looked up by its SHA-256, which nobody can steer, and the last word has compare_digest."""
+    path = tmp_path / "tokens.json"
+    token, kept = make_token("ada", subject="ada", created=0)
+    write(path, kept)
+    compared = []
+
+    def comparing(one: str, other: str) -> bool:
+        compared.append((one, other))
+        return one == other
+
+    monkeypatch.setattr(static_tokens, "compare_digest", comparing)
+
+    assert await StaticTokens(path).verify(token) is not None
+    assert compared == [(kept.hash, kept.hash)]
+    assert token not in repr(kept) + repr(compared)
+
+
+async def test_token_is_not_in_the_file(tmp_path: Path) -> None:
+    token, kept = make_token("ada", subject="ada", created=0)
+    write(tmp_path / "tokens.json", kept)
+
+    assert len(token) == len(PREFIX) + 43
+    assert token not in (tmp_path / "tokens.json").read_text()
+    assert kept.hash not in repr(kept)
+
+
+async def test_file_is_read_again_when_it_has_changed(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "tokens.json"
+    (one, kept), (two, kept_too) = (make_token(name, subject=name, created=0) for name in ("ada", "bob"))
+    write(path, kept)
+    tokens = StaticTokens(path)
+    assert await tokens.verify(one) is not None
+
+    write(path, kept_too)
+    assert await tokens.verify(one) is not None  # not looked at more than once a second
+    autojump_clock.jump(1)
+    assert await tokens.verify(one) is None
+    assert await tokens.verify(two) is not None
+
+    path.write_text("{")
+    autojump_clock.jump(1)
+    with pytest.raises(Overloaded, match="cannot be verified"):
+        await tokens.verify(two)
+
+    path.unlink()
+    autojump_clock.jump(1)
+    with caplog.at_level(logging.ERROR, "mcptrio.auth"):
+        assert await tokens.verify(two) is None
+    assert "none is good now" in caplog.text
+
+    write(path, kept, kept_too)
+    autojump_clock.jump(1)
+    assert await tokens.verify(one) is not None
+
+
+async def test_many_requests_read_the_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "tokens.json"
+    token, kept = make_token("ada", subject="ada", created=0)
+    write(path, kept)
+    tokens, read = StaticTokens(path), []
+    monkeypatch.setattr(static_tokens, "read_tokens", lambda path: read.append(path) or read_tokens(path))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(20):
+            nursery.start_soon(tokens.verify, token)
+
+    assert read == [path]
+
+
+ENTRY = {"name": "ada", "hash": "0" * 64, "subject": "ada", "scopes": ["read"], "created": 1, "expires": None}
+
+
+@pytest.mark.parametrize(
+    ("document", "problem"),
+    [
+        ("", "expected JSON"),
+        ("[" * 100_000, "expected JSON"),
+        ([], "format 1"),
+        ({"format": 2, "tokens": []}, "format 1"),
+        ({"format": 1}, "tokens: expected a list"),
+        ({"format": 1, "tokens": [ENTRY] * 5001}, "at most 5000"),
+        ({"format": 1, "tokens": [1]}, r"tokens\[0\]: expected an object"),
+        ({"format": 1, "tokens": [ENTRY, {**ENTRY, "hash": "1" * 64}]}, "expected no name twice"),
+        ({"format": 1, "tokens": [ENTRY, {**ENTRY, "name": "bob"}]}, "expected no hash twice"),
+        *(
+            ({"format": 1, "tokens": [{**ENTRY, key: value}]}, rf"tokens\[0\]\.{key}: expected")
+            for key, value in (
+                ("name", None),
+                ("name", "a b"),
+                ("name", ""),
+                ("hash", "0" * 63),
+                ("hash", "G" * 64),
+                ("subject", ""),
+                ("subject", "a\nb"),
+                ("scopes", "read"),
+                ("scopes", [1]),
+                ("created", "1"),
+                ("created", True),
+                ("expires", 1.5),
+            )
+        ),
+    ],
+)
+def test_file_that_is_not_understood_is_an_error(document: object, problem: str, tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    path.write_text(document if isinstance(document, str) else json.dumps(document))
+
+    with pytest.raises(ConfigError, match=problem) as refused:
+        read_tokens(path)
+    assert str(path) in str(refused.value)
+    assert "0" * 63 not in str(refused.value)
+
+
+def test_file_that_is_huge_or_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_tokens(tmp_path / "none.json")
+    (tmp_path / "huge.json").write_bytes(b" " * (4 * 1024 * 1024 + 1))
+    with pytest.raises(ConfigError, match="at most 4194304 bytes"):
+        read_tokens(tmp_path / "huge.json")
+
+
+def test_no_file_is_written_that_could_not_be_read() -> None:
+    with pytest.raises(ConfigError, match="at most 5000 tokens"):
+        tokens_text([StaticToken(**{**ENTRY, "scopes": ()})] * 5001)
+    with pytest.raises(ConfigError, match="bytes"):
+        tokens_text([StaticToken(**{**ENTRY, "scopes": ("x" * 200,) * 100})] * 1000)

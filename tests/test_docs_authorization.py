@@ -1,0 +1,115 @@
+"""docs/authorization.md takes a team from nothing to a protected server: what it says is run, line by line.
+
+The convention of ``console`` blocks is that of docs/commands.md: ``$`` begins a command, what follows is its output and
+its standard error, and ``…`` stands for anything. They all run in one folder, the second one while the server serves.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import attrs
+import pytest
+
+from mcptrio.auth_config import AuthLimits, AuthSettings, Introspection, guard_of
+from mcptrio.config_file import load_config
+from tests.processes import environment, serving
+from tests.test_readme import blocks_of
+
+__all__: list[str] = []
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = (ROOT / "docs" / "authorization.md").read_text("utf-8")
+BLOCKS = list(blocks_of(PAGE, "docs/authorization.md"))
+CONFIGURATIONS = [block for block in BLOCKS if block.language == "toml"]
+EMPTY_FILE = '{"format": 1, "tokens": []}'
+
+
+def run_console(text: str, folder: Path) -> None:
+    """Run the commands of a block, and compare what each says."""
+    parts = [part.partition("\n") for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]]
+    script = "".join(f"{command}\necho @@@\n" for command, _, _ in parts)
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=folder,
+        env=environment(PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    said = done.stdout.split("@@@\n")
+    assert len(said) == len(parts) + 1, done.stdout
+    for (command, _, expected), got in zip(parts, said, strict=False):
+        pattern = ".*".join(map(re.escape, expected.split("…")))
+        assert re.fullmatch(pattern, got), f"$ {command}\n{got}"
+
+
+def test_a_team_is_protected_in_ten_minutes(tmp_path: Path) -> None:
+    [plugin, *_] = [block for block in BLOCKS if block.language == "python"]
+    before, during = [block for block in BLOCKS if block.language == "console"]
+    [serve, *_] = [block for block in BLOCKS if block.language == "sh"]
+    (tmp_path / "team.py").write_text(plugin.text)
+    (tmp_path / "mcptrio.toml").write_text(CONFIGURATIONS[0].text)
+
+    run_console(before.text, tmp_path)
+    words = serve.text.split()
+    assert words[:2] == ["mcptrio", "serve"]
+    with serving(*words[2:], "--port", "0", cwd=tmp_path) as server:
+        run_console(during.text.replace(":8000/", f":{server.port}/"), tmp_path)
+        token = (tmp_path / "ada.token").read_text().strip()
+        assert "refused 127.0.0.1: the access token is not good here" in server.stderr
+        assert token not in server.stderr
+
+
+@pytest.mark.parametrize("block", CONFIGURATIONS, ids=str)
+def test_configuration_makes_a_guard(block: object, tmp_path: Path) -> None:
+    text = getattr(block, "text", "")
+    (tmp_path / "tokens.json").write_text(EMPTY_FILE)
+    (tmp_path / "mcptrio.toml").write_text(text)
+
+    assert "auth" in tomllib.loads(text)
+    environ = {"INTROSPECTION_SECRET": "hush"}
+    assert guard_of(load_config(tmp_path / "mcptrio.toml"), environ=environ) is not None
+
+
+def rows(table: str) -> dict[str, str]:
+    """The keys of a table, and the cell with the default."""
+    [found] = re.findall(rf"^\| key of `\[{re.escape(table)}\]` .*\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
+    return dict(re.findall(r"^\| `(\w+)` \| ([^|]*) \|", found, re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    ("table", "cls"), [("auth", AuthSettings), ("auth.introspection", Introspection), ("auth.limits", AuthLimits)]
+)
+def test_every_key_is_there_with_its_default(table: str, cls: type) -> None:
+    shown = rows(table)
+    defaults = {each.name: each.default for each in attrs.fields(cls)}
+
+    assert shown.keys() == defaults.keys()
+    for name, default in defaults.items():
+        if isinstance(default, bool):
+            assert shown[name] == str(default).lower(), name
+        elif isinstance(default, int | float):
+            assert float(shown[name]) == default, name
+        elif isinstance(default, tuple) and default:
+            assert tuple(re.findall(r"`(\S+)`", shown[name])) == default, name
+        elif name == "dpop":
+            assert shown[name] == f"`{default}`"
+
+
+def test_the_pages_know_each_other() -> None:
+    index, security, deployment = (
+        (ROOT / "docs" / f"{page}.md").read_text("utf-8") for page in ("index", "security", "deployment")
+    )
+
+    for page in (index, security):
+        assert "(authorization.md)" in page
+        assert "(threat-model.md)" in page
+    assert "(authorization.md" in deployment
