@@ -1,7 +1,7 @@
 """Writes ``docs/reference.md``: the public names of mcptrio, from their signatures and docstrings.
 
 Run it after a change: python docs/make_reference.py. A test compares the file with what this would write.
-The one rule: nothing is said here that the code does not say; the groups are the comments in ``mcptrio/__init__.py``.
+The one rule: nothing is said here that the code does not say; the groups are the comments in the packages.
 """
 
 from __future__ import annotations
@@ -12,19 +12,23 @@ import re
 from collections.abc import Iterator
 from enum import EnumMeta
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import attrs
 
 import mcptrio
+import mcptrio.auth
 
-__all__ = ["PAGE", "render"]
+__all__ = ["PACKAGES", "PAGE", "render"]
+
+PACKAGES = (mcptrio, mcptrio.auth)
 
 PAGE = Path(__file__).resolve().parent / "reference.md"
 
 _HEAD = """# Reference
 
-The names of `mcptrio.__all__`, from their docstrings.
+The names of `mcptrio.__all__` and `mcptrio.auth.__all__`, from their docstrings.
 Written by `docs/make_reference.py`; change the docstrings, not this page.
 Seconds and bytes unless a name says otherwise (`ttl_ms`).
 """
@@ -33,12 +37,13 @@ _SECTIONS = ("Args", "Attributes", "Returns", "Raises", "Source")
 
 def render() -> str:
     """The whole page."""
-    return "\n".join([_HEAD, *(line for group in _groups() for line in _group(*group))]).rstrip() + "\n"
+    lines = [line for package in PACKAGES for group in _groups(package) for line in _group(package, *group)]
+    return "\n".join([_HEAD, *lines]).rstrip() + "\n"
 
 
-def _groups() -> Iterator[tuple[str, list[str]]]:
+def _groups(package: ModuleType) -> Iterator[tuple[str, list[str]]]:
     """The public names below the comments that group them."""
-    source = inspect.getsource(mcptrio)
+    source = inspect.getsource(package)
     title = ""
     names: list[str] = []
     for line in source[source.index("_HOMES = {") :].splitlines()[1:]:
@@ -52,10 +57,12 @@ def _groups() -> Iterator[tuple[str, list[str]]]:
     yield title, names
 
 
-def _group(title: str, names: list[str]) -> Iterator[str]:
+def _group(package: ModuleType, title: str, names: list[str]) -> Iterator[str]:
     yield f"## {title}\n"
+    if package is not mcptrio:
+        yield f"Names of `{package.__name__}`.\n"
     for name in names:
-        yield from _entry(name, getattr(mcptrio, name))
+        yield from _entry(name, getattr(package, name))
 
 
 def _entry(name: str, value: Any) -> Iterator[str]:
@@ -83,6 +90,8 @@ def _entry(name: str, value: Any) -> Iterator[str]:
 
 
 _OTHERS = {
+    "ANYONE": "What `ctx.caller` is where one caller cannot be told from another: over HTTP in 2026-07-28, where "
+    "nobody has to sign in.",
     "hookimpl": "Marks a function, or a method of a plugin object, as the implementation of a [hook](hooks.md).",
 }
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from mcptrio.errors import ConfigError as ConfigError
     from mcptrio.errors import ConnectionClosed as ConnectionClosed
     from mcptrio.errors import HeaderMismatch as HeaderMismatch
+    from mcptrio.errors import InsufficientScope as InsufficientScope
     from mcptrio.errors import InternalError as InternalError
     from mcptrio.errors import InvalidParams as InvalidParams
     from mcptrio.errors import InvalidRequest as InvalidRequest
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from mcptrio.errors import ParseError as ParseError
     from mcptrio.errors import PluginError as PluginError
     from mcptrio.errors import ProtocolError as ProtocolError
+    from mcptrio.errors import RateLimited as RateLimited
     from mcptrio.errors import RemoteProtocolError as RemoteProtocolError
     from mcptrio.errors import RequestFailed as RequestFailed
     from mcptrio.errors import RequestTimeout as RequestTimeout
@@ -114,6 +116,7 @@ if TYPE_CHECKING:
     from mcptrio.protocol.model import TextResourceContents as TextResourceContents
     from mcptrio.protocol.model import Tool as Tool
     from mcptrio.protocol.model import ToolChoice as ToolChoice
+    from mcptrio.runtime.callers import ANYONE as ANYONE
     from mcptrio.runtime.limits import Limits as Limits
     from mcptrio.runtime.timeouts import Timeouts as Timeouts
     from mcptrio.secret import Secret as Secret
@@ -125,6 +128,9 @@ if TYPE_CHECKING:
     from mcptrio.serve.stream import StreamOptions as StreamOptions
     from mcptrio.serve.stream import serve_stream as serve_stream
     from mcptrio.server import Server as Server
+    from mcptrio.stores.tokens_file import FileTokenStore as FileTokenStore
+    from mcptrio.stores.tokens_keyring import KeyringTokenStore as KeyringTokenStore
+    from mcptrio.stores.tokens_memory import MemoryTokenStore as MemoryTokenStore
     from mcptrio.targets import Command as Command
     from mcptrio.targets import Endpoint as Endpoint
     from mcptrio.targets import Socket as Socket
@@ -136,6 +142,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     # What a plugin author writes
+    "ANYONE": "mcptrio.runtime.callers",
     "Context": "mcptrio.capabilities.context",
     "Header": "mcptrio.capabilities.marks",
     "completion": "mcptrio.capabilities.marks",
@@ -219,6 +226,9 @@ _HOMES = {
     "ServerCapabilities": "mcptrio.protocol.model",
     "Socket": "mcptrio.targets",
     "ToolCall": "mcptrio.client.tool_calls",
+    "FileTokenStore": "mcptrio.stores.tokens_file",
+    "KeyringTokenStore": "mcptrio.stores.tokens_keyring",
+    "MemoryTokenStore": "mcptrio.stores.tokens_memory",
     "connect": "mcptrio.connecting",
     "load_mcp_json": "mcptrio.mcp_json.files",
     # Mounting servers
@@ -245,6 +255,7 @@ _HOMES = {
     "ConnectionClosed": "mcptrio.errors",
     "HeaderMismatch": "mcptrio.errors",
     "InputFailed": "mcptrio.client.handlers",
+    "InsufficientScope": "mcptrio.errors",
     "InternalError": "mcptrio.errors",
     "InvalidParams": "mcptrio.errors",
     "InvalidRequest": "mcptrio.errors",
@@ -261,6 +272,7 @@ _HOMES = {
     "RemoteProtocolError": "mcptrio.errors",
     "RequestFailed": "mcptrio.errors",
     "RequestTimeout": "mcptrio.errors",
+    "RateLimited": "mcptrio.errors",
     "ResourceNotFound": "mcptrio.errors",
     "SessionLost": "mcptrio.errors",
     "ToolError": "mcptrio.errors",

@@ -9,7 +9,7 @@ Source: JSON-RPC 2.0 section 5.1; MCP 2026-07-28, basic/index, "Error Codes"; MC
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from enum import IntEnum
 from typing import Any
 
@@ -18,6 +18,7 @@ __all__ = [
     "Code",
     "ConfigError",
     "ConnectionClosed",
+    "ConsentNeeded",
     "HeaderMismatch",
     "InsufficientScope",
     "InternalError",
@@ -32,6 +33,7 @@ __all__ = [
     "ParseError",
     "PluginError",
     "ProtocolError",
+    "RateLimited",
     "RemoteProtocolError",
     "RequestFailed",
     "RequestTimeout",
@@ -140,6 +142,10 @@ class Overloaded(MCPError):
     def __init__(self, message: str, *, retry_after: float = 1.0) -> None:
         super().__init__(message, data={"retryAfter": retry_after})
         self.retry_after = retry_after
+
+
+class RateLimited(Overloaded):
+    """It is not the server that is busy: whoever asks has asked too often. Over HTTP the status is 429 instead of 503."""
 
 
 class ResourceNotFound(MCPError):
@@ -302,3 +308,19 @@ class AuthorizationError(MCPTrioError):
         self.challenge = challenge
         self.status = status
         self.headers = dict(headers or {})
+
+
+class ConsentNeeded(AuthorizationError):
+    """There are no credentials for a request before a person has been asked.
+
+    Raised out of the request, so that no deadline of it runs while they think. The client asks and sends it again; who
+    uses a link without a client does so itself.
+
+    Args:
+        ask: has them asked, once for all requests that wait for it. Raises AuthorizationError where they say no or do
+            not answer, RequestFailed where the authorization server cannot be reached.
+    """
+
+    def __init__(self, message: str, *, ask: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(message)
+        self.ask = ask

@@ -140,41 +140,16 @@ class Server:
         self.is_open = False
         """Whether it welcomes sessions: every lifespan is entered, and none is being left."""
         self._capabilities: tuple[tuple[int, ...], ServerCapabilities] | None = None
-        handlers: dict[str, Handler] = {}
-        for capability in (
-            Lifecycle(self),
-            self.tools,
-            self.resources,
-            self.prompts,
-            self.completions,
-            self.logging,
-            self.subscriptions,
-        ):
-            handlers.update(capability.handlers)
-        self.supervisor = Supervisor(
-            self.settings,
-            handlers=handlers,
-            custom=self.methods.rows,
-            listeners=self.methods.listeners,
-            serves=self.serves,
-            sealer=KeyRing(keys),
-            mirrored=self.tools.mirrored,
-            lacking_scopes=self.access.lacking_scopes,
-            route=self.routes.at,
-            health=self.health,
-            middleware=self.middleware,
-        )
-        if isinstance(plugins, PluginManager):
-            self.plugins = plugins
-        else:
-            self.plugins = PluginManager(strict=strict)
-            for plugin in plugins:
-                self.plugins.register(plugin)
+        self.supervisor = self._make_supervisor(keys)
+        self.plugins = plugins if isinstance(plugins, PluginManager) else _registered(plugins, strict=strict)
         tables = config if isinstance(config, PluginTables) else PluginTables(tables=config or {})
         self.contributions = Contributions(self, self.plugins, tables, tool_policy or ToolPolicy())
         self._running = RunningPlugins(self, self.plugins, self.contributions)
         for plugin in self.plugins.active():
             self.contributions.offer(plugin)
+        if any(plugin.state is State.QUARANTINED for plugin in self.plugins.plugins.values()):
+            # It may be tried again, and nobody knows what it has: clients are told now that there may be something.
+            self.announce_lists()
 
     # Serving
 
@@ -301,6 +276,11 @@ class Server:
         """Add a prompt. Takes the arguments of ``@prompt``. Returns its name."""
         return self.prompts.register(function, mark or mark_of(function, PromptMark, options), owner)
 
+    def tool_name(self, name: str) -> str:
+        """The name under which clients see a tool of whoever asks: of a plugin with its prefix, of the server itself as
+        it is."""
+        return name
+
     def remove_prompt(self, name: str) -> bool:
         """Whether there was one; clients are told."""
         return self.prompts.registry.remove(name)
@@ -357,9 +337,13 @@ class Server:
         self.extensions.pop(identifier, None)
         self._capabilities = None
 
-    def notify_resource_updated(self, uri: str) -> None:
-        """Tell the subscribers of a resource, in every revision, that it has changed."""
-        self.subscriptions.updated(uri)
+    def notify_resource_updated(self, uri: str, *, caller: str | None = None) -> None:
+        """Tell the subscribers of a resource, in every revision, that it has changed.
+
+        Args:
+            caller: whose view of it alone has changed, as ``ctx.caller`` has it; nobody else is told.
+        """
+        self.subscriptions.updated(uri, caller)
 
     async def broadcast(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification of one's own, in wire form, to every handshake session that has a stream for it."""
@@ -391,6 +375,8 @@ class Server:
         return {
             "server": {"name": self.info.name, "version": self.info.version},
             "plugins": [plugin.snapshot() for plugin in self.plugins.plugins.values()],
+            # Of sync functions; also those that go on after their request has ended.
+            "threads": {"busy": self.threads.borrowed_tokens, "limit": self.threads.total_tokens},
             **self.supervisor.snapshot(),
         }
 
@@ -436,3 +422,38 @@ class Server:
         self.contributions.withdraw(plugin)
         if self.plugins.strict:
             raise problem
+
+    # Private
+
+    def _make_supervisor(self, keys: Sequence[bytes]) -> Supervisor:
+        handlers: dict[str, Handler] = {}
+        for capability in (
+            Lifecycle(self),
+            self.tools,
+            self.resources,
+            self.prompts,
+            self.completions,
+            self.logging,
+            self.subscriptions,
+        ):
+            handlers.update(capability.handlers)
+        return Supervisor(
+            self.settings,
+            handlers=handlers,
+            custom=self.methods.rows,
+            listeners=self.methods.listeners,
+            serves=self.serves,
+            sealer=KeyRing(keys),
+            mirrored=self.tools.mirrored,
+            lacking_scopes=self.access.lacking_scopes,
+            route=self.routes.at,
+            health=self.health,
+            middleware=self.middleware,
+        )
+
+
+def _registered(plugins: Iterable[object], *, strict: bool) -> PluginManager:
+    manager = PluginManager(strict=strict)
+    for plugin in plugins:
+        manager.register(plugin)
+    return manager

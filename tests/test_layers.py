@@ -47,6 +47,18 @@ LAZY: frozenset[tuple[str, str]] = frozenset(
         # A server that never parks a request, stdio in a handshake revision, seals nothing.
         ("mcptrio.runtime.request_state", "cryptography.exceptions"),
         ("mcptrio.runtime.request_state", "cryptography.hazmat.primitives.ciphers.aead"),
+        # Where the server has no URL, and nobody logs in.
+        ("mcptrio.commands.running", "mcptrio.commands.credentials"),
+        ("mcptrio.commands.running", "mcptrio.commands.signing_in"),
+        # Where no token is signed or verified.
+        ("mcptrio.auth.jose", "cryptography.exceptions"),
+        ("mcptrio.auth.jose", "joserfc"),
+        ("mcptrio.auth.jose", "joserfc.errors"),
+        # An extra, and slow to look for its backends.
+        ("mcptrio.stores.tokens_keyring", "keyring"),
+        ("mcptrio.stores.tokens_keyring", "keyring.backends.fail"),
+        ("mcptrio.stores.tokens_keyring", "keyring.backends.null"),
+        ("mcptrio.stores.tokens_keyring", "keyring.errors"),
     }
 )
 """``(module, imported)``: heavy libraries, or parts of ours that load one, imported when needed, to start fast."""
@@ -57,6 +69,7 @@ EDGES = (
     "mcptrio.serve.http_options",
     "mcptrio.connecting",
     "mcptrio.commands.serving",
+    "mcptrio.commands.serving_auth",
     "mcptrio.commands.plugin_server",
     "mcptrio.commands.developing",
 )

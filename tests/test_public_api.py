@@ -10,17 +10,23 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import mcptrio
+import mcptrio.auth
 
 __all__: list[str] = []
 
 ROOT = Path(__file__).resolve().parent.parent
 
+PACKAGES = (mcptrio, mcptrio.auth)
+NAMES = [f"{package.__name__}.{name}" for package in PACKAGES for name in package.__all__]
+
 HEAVY = {
-    *("cryptography", "h11", "httpx2", "hypercorn", "jsonschema_rs", "pydantic", "quart", "quart_trio"),
+    *("cryptography", "joserfc", "keyring"),
+    *("h11", "httpx2", "hypercorn", "jsonschema_rs", "pydantic", "quart", "quart_trio"),
     *("trio_websocket", "wsproto"),
 }
 """What ``import mcptrio`` must not load: HTTP stacks, validators, ciphers, what plugins may bring."""
@@ -36,25 +42,29 @@ def names_in(source: str) -> set[str]:
     return set(re.findall(r"\w+", source))
 
 
-def test_type_checkers_are_told_what_is_importable() -> None:
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+def test_type_checkers_are_told_what_is_importable(package: ModuleType) -> None:
     """Names are imported when they are used; type checkers read the block that is never run."""
-    block = next(node for node in ast.parse(inspect.getsource(mcptrio)).body if isinstance(node, ast.If))
+    block = next(node for node in ast.parse(inspect.getsource(package)).body if isinstance(node, ast.If))
     told = {
         alias.asname: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
     }
 
-    assert told == mcptrio._HOMES
-    assert dir(mcptrio) == sorted([*mcptrio.__all__, "__version__"])
+    assert told == package._HOMES
+    version = ["__version__"] if package is mcptrio else []
+    assert dir(package) == sorted([*package.__all__, *version])
 
 
-def test_unknown_name_is_no_attribute() -> None:
-    with pytest.raises(AttributeError, match="module 'mcptrio' has no attribute 'tools'"):
-        _ = mcptrio.tools  # type: ignore[attr-defined]
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+def test_unknown_name_is_no_attribute(package: ModuleType) -> None:
+    with pytest.raises(AttributeError, match=f"module '{package.__name__}' has no attribute 'tools'"):
+        _ = package.tools
 
 
-@pytest.mark.parametrize("name", mcptrio.__all__)
+@pytest.mark.parametrize("name", NAMES)
 def test_public_name_has_a_docstring(name: str) -> None:
-    text = getattr(mcptrio, name).__doc__ or ""
+    package, _, own = name.rpartition(".")
+    text = getattr(sys.modules[package], own).__doc__ or ""
 
     assert text.strip()
     assert not text.startswith("Method generated")
@@ -63,7 +73,7 @@ def test_public_name_has_a_docstring(name: str) -> None:
 def test_every_public_name_is_used() -> None:
     used = names_in(users())
 
-    assert [name for name in mcptrio.__all__ if name not in used] == []
+    assert [name for name in NAMES if name.rpartition(".")[2] not in used] == []
 
 
 def test_reference_is_up_to_date() -> None:
@@ -75,11 +85,11 @@ def test_reference_is_up_to_date() -> None:
     spec.loader.exec_module(module)
     page = module.PAGE.read_text("utf-8")
 
-    assert [name for name in mcptrio.__all__ if f"### `{name}`\n" not in page] == []
+    assert [name for name in NAMES if f"### `{name.rpartition('.')[2]}`\n" not in page] == []
     assert page == module.render()
 
 
-@pytest.mark.parametrize("statement", ["from mcptrio import *", "import mcptrio.cli"])
+@pytest.mark.parametrize("statement", ["from mcptrio import *", "import mcptrio.auth, mcptrio.cli"])
 def test_importing_loads_nothing_heavy(statement: str) -> None:
     code = f"import json, sys\n{statement}\nprint(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)

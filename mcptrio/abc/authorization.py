@@ -86,7 +86,8 @@ class Guard(Protocol):
 
         Raises:
             AuthorizationError: nobody who may, with the status and the challenge to answer with.
-            Overloaded: that cannot be found out now, or was asked too often from there.
+            RateLimited: there was too much of it from there.
+            Overloaded: that cannot be found out now.
         """
         ...
 
@@ -190,6 +191,12 @@ class AuthMethod(Protocol):
 
     Whoever opens a connection makes the authorization of its requests from it, and lends it an HTTP client.
     """
+
+    @property
+    def named_servers(self) -> Sequence[str]:
+        """URLs of authorization servers that the user has named himself: they are reached wherever they are, while
+        those that others name have to be public."""
+        ...
 
     def client_auth(self, url: str, fetch: Fetch) -> ClientAuth:
         """What authorizes the requests to one server.

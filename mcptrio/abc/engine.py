@@ -138,11 +138,11 @@ class Engine(Protocol):
         """Header name (lower case, without ``mcp-param-``) to the path of the argument it mirrors."""
         ...
 
-    def lacking_scopes(self, incoming: Incoming, principal: Principal | None) -> frozenset[str]:
+    def lacking_scopes(self, incoming: Incoming, principal: Principal | None, /) -> frozenset[str]:
         """All scopes that the requests in it need, if the principal lacks any of them; nothing, if it lacks none."""
         ...
 
-    def route(self, path: str) -> ASGIApp | None:
+    def route(self, path: str, /) -> ASGIApp | None:
         """The ASGI application that a plugin serves at this path, if there is one."""
         ...
 

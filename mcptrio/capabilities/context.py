@@ -31,6 +31,7 @@ from mcptrio.protocol.model.sampling import (
 )
 from mcptrio.protocol.model.tools import Tool
 from mcptrio.protocol.revisions.revision import Lifecycle
+from mcptrio.runtime.callers import caller_of
 from mcptrio.runtime.inputs import InputChannel, Question, declares, require
 from mcptrio.runtime.request_scope import RequestScope
 
@@ -82,6 +83,15 @@ class Context:
         return self._scope.principal
 
     @property
+    def caller(self) -> str:
+        """Who calls, as one text: the same for one principal in all sessions; without one, for one session or
+        connection; and ``mcptrio.ANYONE`` where callers cannot be told apart.
+
+        For bounds, and for what belongs to somebody. It is no credential: ask the principal who may do what.
+        """
+        return caller_of(self._scope)
+
+    @property
     def client_info(self) -> Implementation | None:
         return self._scope.request.peer.info
 
@@ -93,6 +103,16 @@ class Context:
     def meta(self) -> Mapping[str, Any]:
         """The request's ``_meta``."""
         return self._scope.meta or {}
+
+    def tool_name(self, name: str) -> str:
+        """The name under which clients see a tool of the same plugin, for texts that name it.
+
+        ``search`` of an installed plugin ``notes`` is ``notes_search``, unless the operator wants it otherwise.
+
+        Args:
+            name: as its own plugin calls it. Whether there is such a tool is not looked at.
+        """
+        return self.server.tool_name(name)
 
     def supports(self, capability: str) -> bool:
         """Whether the client can do something: ``sampling``, ``sampling.tools``, ``elicitation.form``,
@@ -290,9 +310,13 @@ class Context:
 
     # Tell
 
-    def notify_resource_updated(self, uri: str) -> None:
-        """Tell the subscribers of a resource, in every revision, that it has changed."""
-        self.server.notify_resource_updated(uri)
+    def notify_resource_updated(self, uri: str, *, caller: str | None = None) -> None:
+        """Tell the subscribers of a resource, in every revision, that it has changed.
+
+        Args:
+            caller: whose view of it alone has changed: ``ctx.caller``; nobody else is told. ``None``: everybody's.
+        """
+        self.server.notify_resource_updated(uri, caller=caller)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification of one's own, in wire form, on this request's stream."""

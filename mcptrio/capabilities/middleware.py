@@ -18,6 +18,7 @@ from mcptrio.errors import InternalError, MCPError
 from mcptrio.protocol.messages import RequestId
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.revisions.revision import Lifecycle
+from mcptrio.runtime.callers import caller_of
 from mcptrio.runtime.dispatch import Failure, Handler, contain
 from mcptrio.runtime.request_scope import RequestScope
 
@@ -37,6 +38,7 @@ class RequestView:
         arguments: of a tool or prompt, as they came: nothing has been checked yet.
         plugin: whose tool it is; ``None`` for the server's own, and for other methods.
         principal: who asks.
+        caller: the same text for one principal, or else session; see :attr:`mcptrio.Context.caller`.
         session_id: of the handshake session, where there is one. Not a credential.
         client_info: what the client says of itself. Anybody can say anything.
         meta: the request's ``_meta``.
@@ -48,6 +50,7 @@ class RequestView:
     arguments: Mapping[str, Any] | None
     plugin: str | None
     principal: Principal | None
+    caller: str
     session_id: str | None
     client_info: Implementation | None
     meta: Mapping[str, Any]
@@ -116,6 +119,7 @@ class MiddlewareChain:
             arguments=getattr(params, "arguments", None),
             plugin=self._owner_of(str(name)) if request.method.name == "tools/call" else None,
             principal=scope.principal,
+            caller=caller_of(scope),
             session_id=scope.session.id if request.peer.revision.lifecycle is Lifecycle.HANDSHAKE else None,
             client_info=request.peer.info,
             meta=scope.meta or {},

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from mcptrio.capabilities.anchors import as_written
 from mcptrio.errors import InvalidParams
 
 __all__ = ["describe_mismatch", "name_type", "show_path", "show_value", "suggest"]
@@ -75,7 +76,7 @@ def describe_mismatch(error: msgspec.ValidationError, value: Any, schema: Mappin
         wanted = f"one of {_join(map(show_value, choices[:20]))}" if choices else "one of the allowed values"
         return InvalidParams(f"expected {wanted} @ {where}{got}")
     if match := _EXPECTED.match(text):
-        limit = match["limit"].replace("that's ", "that is ")
+        limit = as_written(match["limit"].replace("that's ", "that is "))
         if " length " in limit and not is_key:
             # The value may be long; its length is what matters.
             got = f", got length {len(part)}" if found and hasattr(part, "__len__") else ""

@@ -24,6 +24,7 @@ from mcptrio.capabilities.marks import PromptMark
 from mcptrio.capabilities.pages import Pages
 from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.text_arguments import convert_text
+from mcptrio.capabilities.tool_names import with_names
 from mcptrio.errors import InvalidParams, ToolError
 from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.input_required import InputRequiredResult
@@ -113,7 +114,8 @@ class Prompts:
         outcome = await contain(work)
         if not isinstance(outcome, Done):
             if isinstance(outcome.error, ToolError):
-                raise InvalidParams(str(outcome.error)) from outcome.error
+                message = with_names(str(outcome.error), self._host.seen_by(entry.owner).tool_name)
+                raise InvalidParams(message) from outcome.error
             raise outcome.error
         if isinstance(outcome.value, GetPromptResult | InputRequiredResult):
             return outcome.value

@@ -27,6 +27,7 @@ from mcptrio.capabilities.marks import ResourceMark
 from mcptrio.capabilities.pages import Pages
 from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.text_arguments import convert_text
+from mcptrio.capabilities.tool_names import with_names
 from mcptrio.capabilities.uri_templates import URITemplate
 from mcptrio.errors import InvalidParams, ResourceNotFound, ToolError
 from mcptrio.protocol.model.input_required import InputRequiredResult
@@ -154,7 +155,8 @@ class Resources:
         if not isinstance(outcome, Done):
             if isinstance(outcome.error, ToolError):
                 # Resources have no `isError`: what the author meant for the reader is the error's message.
-                raise InvalidParams(str(outcome.error), data={"uri": params.uri}) from outcome.error
+                message = with_names(str(outcome.error), self._host.seen_by(entry.owner).tool_name)
+                raise InvalidParams(message, data={"uri": params.uri}) from outcome.error
             raise outcome.error
         value = outcome.value
         if isinstance(value, ReadResourceResult | InputRequiredResult):

@@ -20,8 +20,10 @@ from typing import Annotated, Any, get_args, get_origin
 import msgspec
 from attrs import field, frozen
 
+from mcptrio.capabilities.anchors import anchored
 from mcptrio.capabilities.annotations import Description, convert, describe, encode_value
 from mcptrio.capabilities.docstrings import parse_docstring
+from mcptrio.capabilities.inlining import inlined
 from mcptrio.errors import InvalidParams
 
 __all__ = ["Arguments", "OutputSchema", "encode_value", "schema_of"]
@@ -90,7 +92,8 @@ class Arguments:
         description = _describe_each(annotations, called)
         documented = parse_docstring(inspect.getdoc(_code(function))).parameters
         properties: dict[str, Any] = {}
-        for name, schema in zip(annotations, description.schemas, strict=True):
+        schemas, definitions = inlined(description.schemas, description.definitions)
+        for name, schema in zip(annotations, schemas, strict=True):
             schema.pop("title", None)
             if name in documented:
                 schema.setdefault("description", documented[name])
@@ -98,20 +101,21 @@ class Arguments:
                 _show_default(schema, defaults[name])
             properties[name] = schema
         required = [name for name in annotations if name not in defaults]
+        taken = {name: anchored(hint) for name, hint in annotations.items()}
         return cls(
             schema={
                 "type": "object",
                 **({"properties": properties} if properties else {}),
                 **({"required": required} if required else {}),
                 "additionalProperties": False,
-                **({"$defs": description.definitions} if description.definitions else {}),
+                **({"$defs": definitions} if definitions else {}),
             },
             names=tuple(annotations),
             required=frozenset(required),
             struct=msgspec.defstruct(
                 "Arguments",
                 # The placeholder None is never read: convert() reads only what was given.
-                [(name, hint, None) if name in defaults else (name, hint) for name, hint in annotations.items()],
+                [(name, hint, None) if name in defaults else (name, hint) for name, hint in taken.items()],
                 forbid_unknown_fields=True,
                 kw_only=True,
             ),

@@ -30,6 +30,7 @@ from mcptrio.protocol.model.resources import ResourceUpdatedParams, SubscribePar
 from mcptrio.protocol.model.subscriptions import AcknowledgedParams, ListenParams, ListenResult, SubscriptionFilter
 from mcptrio.protocol.revisions.revision import Changes
 from mcptrio.runtime.background import keep_running
+from mcptrio.runtime.callers import caller_of, caller_of_session
 from mcptrio.runtime.dispatch import Handler
 from mcptrio.runtime.request_scope import RequestScope
 
@@ -83,9 +84,9 @@ class Subscriptions:
         """A list has changed: ``tools``, ``prompts`` or ``resources``."""
         self._publish({"list": what})
 
-    def updated(self, uri: str) -> None:
-        """A resource has changed."""
-        self._publish({"uri": uri})
+    def updated(self, uri: str, caller: str | None = None) -> None:
+        """A resource has changed; as one caller sees it, where one is named."""
+        self._publish({"uri": uri} if caller is None else {"uri": uri, "caller": caller})
 
     def _publish(self, news: dict[str, str]) -> None:
         if not self._open:
@@ -130,7 +131,7 @@ class Subscriptions:
             method = f"notifications/{what}/list_changed"
             self._tell(method, EmptyParams, what, lambda listen: bool(getattr(listen.wanted, _LISTS[what])))
         elif isinstance(uri, str):
-            self._tell_updated(uri)
+            self._tell_updated(uri, news.get("caller"))
 
     def _tell(self, method: str, params: Callable[..., Any], key: str, wants: Callable[[_Listen], bool]) -> None:
         for listen in self._listens:
@@ -142,14 +143,14 @@ class Subscriptions:
             if peer is not None and peer.revision.changes is Changes.UNSOLICITED:
                 session.notify(method, params(), key=(method, key))
 
-    def _tell_updated(self, uri: str) -> None:
+    def _tell_updated(self, uri: str, caller: str | None) -> None:
         method = "notifications/resources/updated"
         for listen in self._listens:
-            if uri in listen.uris:
+            if uri in listen.uris and caller in (None, caller_of(listen.scope)):
                 meta = {SUBSCRIPTION_ID: listen.scope.request.id}
                 listen.scope.notify(method, ResourceUpdatedParams(uri=uri, meta=meta), key=(method, uri, listen))
         for session in self._host.supervisor.sessions:
-            if uri in session.subscriptions:
+            if uri in session.subscriptions and caller in (None, caller_of_session(session)):
                 session.notify(method, ResourceUpdatedParams(uri=uri), key=(method, uri))
 
     # Being asked

@@ -30,6 +30,7 @@ from mcptrio.capabilities.marks import Header, ToolMark
 from mcptrio.capabilities.pages import Pages
 from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.schemas import OutputSchema
+from mcptrio.capabilities.tool_names import with_names
 from mcptrio.capabilities.validation import Validator, check_header_annotations
 from mcptrio.errors import InvalidParams, MCPError, ToolError, URLElicitationRequired
 from mcptrio.protocol.model.content import TextContent
@@ -171,7 +172,7 @@ class Tools:
                 outcome = await contain(work)
         if isinstance(outcome, Done):
             return _result(entry, outcome.value)
-        return _failure(scope, entry, outcome.error)
+        return _failure(scope, self._host, entry, outcome.error)
 
 
 def _result(entry: ToolEntry, value: Any) -> CallToolResult | InputRequiredResult:
@@ -203,9 +204,9 @@ def _check(entry: ToolEntry, value: Any) -> None:
         raise MCPError(f"the result of {entry.key} does not fit its output schema") from error
 
 
-def _failure(scope: RequestScope, entry: ToolEntry, error: BaseException) -> CallToolResult:
+def _failure(scope: RequestScope, host: Host, entry: ToolEntry, error: BaseException) -> CallToolResult:
     if isinstance(error, ToolError):
-        return _failed(str(error))
+        return _failed(with_names(str(error), host.seen_by(entry.owner).tool_name))
     if isinstance(error, URLElicitationRequired) and not scope.request.peer.revision.url_elicitation_error:
         urls = ", ".join(elicitation["url"] for elicitation in error.data["elicitations"])
         return _failed(f"{error.message}: {urls}")

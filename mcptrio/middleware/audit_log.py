@@ -22,11 +22,13 @@ import orjson
 import trio
 from attrs import field, frozen, validators
 
+from mcptrio.capabilities.host import Host
 from mcptrio.capabilities.logging import Logging
 from mcptrio.capabilities.middleware import RequestView
 from mcptrio.errors import MCPError
 from mcptrio.hookspecs import hookimpl
 from mcptrio.lines_file import LinesFile
+from mcptrio.middleware.redaction import Redactor
 from mcptrio.protocol.model.tools import CallToolResult
 from mcptrio.runtime.dispatch import Failure, contain_sync
 
@@ -36,8 +38,13 @@ _log = logging.getLogger("mcptrio.audit")
 
 ORDER = -200
 """Outside of all others: what these refuse is a record too."""
-_LONGEST_TEXT = 4 * 1024
+_LONGEST = 4 * 1024
 """Bytes of arguments; of more only their size is kept."""
+_LARGEST = 64 * 1024
+"""Bytes of arguments that are looked through."""
+_LONGEST_TEXT = 1024
+"""Characters of whatever else a client has chosen: names, URIs, identifiers."""
+_MOST_SCOPES = 100
 
 
 @frozen(kw_only=True)
@@ -47,21 +54,46 @@ class AuditLogConfig:
         path: of the file, made with mode 0600; ``None``: records go to the log ``mcptrio.audit`` at level INFO.
         max_bytes: a file that would become larger is renamed to ``<path>.1``, in the place of an older one.
         arguments: what is kept of arguments: nothing, the names, or all with what looks secret redacted.
-        secret: globs of argument names whose values are never kept.
+        secret: globs of the names of arguments, and of members of objects in them, whose values are never kept. One
+            with a dot is of the path: ``login.pin``.
+        secret_values: regular expressions of texts that are never kept, wherever they stand, beside those that
+            redactions of log messages know.
         methods: globs of what is recorded.
     """
 
     path: Path | None = None
     max_bytes: int = field(default=16 * 1024 * 1024, validator=validators.ge(65536))
     arguments: Literal["none", "names", "redacted"] = "names"
-    secret: tuple[str, ...] = ("*password*", "*secret*", "*token*", "*key*", "*credential*")
+    secret: tuple[str, ...] = (
+        "*password*",
+        "*passphrase*",
+        "*secret*",
+        "*token*",
+        "*key*",
+        "*credential*",
+        "*authorization*",
+        "*cookie*",
+    )
+    secret_values: tuple[str, ...] = field(default=(), validator=lambda _, __, value: _check_patterns(value))
     methods: tuple[str, ...] = ("tools/call", "resources/read", "prompts/get")
+
+
+def _check_patterns(patterns: tuple[str, ...]) -> None:
+    """
+    Raises:
+        ValueError: one that is no regular expression.
+    """
+    try:
+        Redactor((), patterns)
+    except ValueError as error:
+        raise ValueError(f"secret_values: {error}") from error
 
 
 class AuditLog:
     def __init__(self, config: AuditLogConfig | None = None) -> None:
         self._config = config or AuditLogConfig()
         self._file: LinesFile | None = None
+        self._redactor = Redactor(self._config.secret, self._config.secret_values)
         self._redact = Logging().redact
 
     @hookimpl
@@ -70,8 +102,10 @@ class AuditLog:
 
     @hookimpl
     @asynccontextmanager
-    async def lifespan(self) -> AsyncIterator[None]:
+    async def lifespan(self, server: Host) -> AsyncIterator[None]:
         """The file is open while the server is."""
+        # What plugins say is secret is so here too.
+        self._redact = server.logging.redact
         if self._config.path is None:
             yield
             return
@@ -101,19 +135,17 @@ class AuditLog:
     # Private
 
     def _write(self, request: RequestView, at: datetime, seconds: float, outcome: str, detail: str | None) -> None:
-        principal = request.principal
+        arguments, rid = self._kept(request)
         line = {
             "at": at.isoformat(timespec="milliseconds"),
-            "principal": principal.subject if principal is not None else None,
-            "issuer": principal.issuer if principal is not None else None,
-            "client": request.client_info.name if request.client_info is not None else None,
-            "request": request.id,
+            **_who(request),
+            "request": _bounded(request.id),
             "method": request.method,
-            "name": request.name,
+            "name": self._text(request.name, rid or self._redactor.text),
             "plugin": request.plugin,
-            "arguments": self._kept(request),
+            "arguments": arguments,
             "outcome": outcome,
-            "detail": str(self._redact(detail))[:_LONGEST_TEXT] if detail is not None else None,
+            "detail": self._text(detail, rid),
             "seconds": round(seconds, 6),
         }
         data = orjson.dumps(line, default=str)
@@ -122,23 +154,52 @@ class AuditLog:
             return
         written = contain_sync(partial(self._file.write, data))
         if isinstance(written, Failure):
-            _log.error("a record was not kept: %s %s", request.method, request.name, exc_info=written.error)
+            _log.error("a record was not kept: %s %s", request.method, line["name"], exc_info=written.error)
 
-    def _kept(self, request: RequestView) -> Any:
-        """Of the arguments what the operator wants to know."""
-        arguments = request.arguments
-        if arguments is None or self._config.arguments == "none":
-            return None
-        if self._config.arguments == "names":
-            return sorted(arguments)
-        kept = self._redact(
-            {
-                name: "[redacted]" if any(fnmatchcase(name.lower(), glob) for glob in self._config.secret) else value
-                for name, value in arguments.items()
-            }
-        )
+    def _kept(self, request: RequestView) -> tuple[Any, Callable[[str], str] | None]:
+        """Of the arguments what the operator wants to know; and what takes their secrets out of a text.
+
+        Without the latter no text that could repeat them is kept.
+        """
+        arguments, keep = request.arguments, self._config.arguments
+        if arguments is None:
+            return None, self._redactor.text
+        if (size := len(orjson.dumps(arguments, default=str))) > _LARGEST:
+            return None if keep == "none" else _left_out(size), None
+        without, rid = self._redactor.arguments(arguments)
+        if keep == "none":
+            return None, rid
+        kept = sorted(arguments) if keep == "names" else self._redact(without)
         size = len(orjson.dumps(kept, default=str))
-        return kept if size <= _LONGEST_TEXT else f"[left out: {size} bytes]"
+        return (kept if size <= _LONGEST else _left_out(size)), rid
+
+    def _text(self, text: str | None, rid: Callable[[str], str] | None) -> str | None:
+        """A text that a client has chosen, or an error has made of it."""
+        if text is None or rid is None:
+            return None if text is None else "[left out]"
+        # Bounded twice: before it is looked through, and where a secret was cut in two at that bound, it is gone.
+        kept: str = _bounded(str(self._redact(rid(text[: 2 * _LONGEST]))))
+        return kept
+
+
+def _who(request: RequestView) -> dict[str, Any]:
+    principal, client = request.principal, request.client_info
+    return {
+        "caller": request.caller,
+        "principal": _bounded(principal.subject) if principal is not None else None,
+        "issuer": _bounded(principal.issuer) if principal is not None else None,
+        "client_id": _bounded(principal.client_id) if principal is not None else None,
+        "scopes": sorted(principal.scopes)[:_MOST_SCOPES] if principal is not None else None,
+        "client": _bounded(client.name) if client is not None else None,
+    }
+
+
+def _bounded(text: Any) -> Any:
+    return text if not isinstance(text, str) or len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
+
+
+def _left_out(size: int) -> str:
+    return f"[left out: {size} bytes]"
 
 
 @hookimpl

@@ -53,7 +53,7 @@ class Isolation:
         command = Command(args=self.command(name, path), env=unset, inherit_env=True, stderr=_Said(name).say)
         # Its tools have the prefix already that they would have here; and what it speaks is known.
         options = MountOptions(prefix="", wait=WAIT, required=True, revision=LATEST.version)
-        return Mount(command, name=name, options=options)
+        return _OwnMount(command, name=name, options=options)
 
     def command(self, name: str, path: Path | None = None) -> list[str]:
         """What is started.
@@ -68,6 +68,12 @@ class Isolation:
         log = ["--log-level", level if level in LEVELS else "info"]
         own = ["--plugin", plugin, *config, "--strict", "--isolated", *log]
         return [*interpreter, "-m", "mcptrio", "serve", "--stdio", *own, *self.options]
+
+
+class _OwnMount(Mount):
+    """The mount of a process that believes what it is told of callers."""
+
+    _tells_caller = True
 
 
 class _Said:

@@ -8,9 +8,9 @@ other server costs the calls that are in flight there, nothing else.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import trio
 from attrs import field, frozen
@@ -24,6 +24,7 @@ from mcptrio.host.gathering import ListKind, list_one
 from mcptrio.host.member import Member
 from mcptrio.host.options import HostOptions
 from mcptrio.mounting.calls import Calls
+from mcptrio.mounting.judging import Access, Judging
 from mcptrio.mounting.offers import Offers
 from mcptrio.mounting.options import MountOptions
 from mcptrio.mounting.questions import RelayingHandlers
@@ -75,6 +76,9 @@ class Mount:
     Raises:
         ConfigError: the target makes no sense, or can be connected to once only.
     """
+
+    _tells_caller: ClassVar = False
+    """Whether the server is told who calls, and says who may: a process of ours, which believes us."""
 
     def __init__(self, target: Target, *, name: str | None = None, options: MountOptions | None = None) -> None:
         _, self._where, can_restart = openers(target)
@@ -146,17 +150,25 @@ class Mount:
         """
         calls = Calls(self.name)
         offers: Offers
+        judging: Judging
 
         async def take(member: Member, hosting: HostOptions, kind: ListKind) -> None:
             listed, is_whole = await list_one(member, kind, hosting)
             if not is_whole:
                 _log.warning("%s: only the first %d of its %s are offered", self.name, hosting.listed, kind)
             completes = await member.ask(_completes, patience=0.0)
-            offers.take(kind, [each.item for each in listed], completes=completes)
+            access = Access()
+            if self._tells_caller:
+                access = await member.ask(Access.of, patience=0.0)
+                judging.take(access)
+            scopes = access.scopes.get(_COMPONENTS[kind])
+            offers.take(kind, [each.item for each in listed], completes=completes, scopes=scopes)
 
         handlers = RelayingHandlers(relay=calls.ask, heard=calls.hear, visited=calls.page_done)
         upstream = Upstream(self.name, self._target, self._options, handlers=handlers, take=take)
-        offers = Offers(server, self.name, self._options, Relay(self.name, upstream, calls), upstream)
+        relay = Relay(self.name, upstream, calls, tells_caller=self._tells_caller)
+        offers = Offers(server, self.name, self._options, relay)
+        judging = Judging(server, self.name, upstream, offers.own_name)
         watching = Watching(self.name, server, upstream, offers.has)
         self._open = upstream, offers
         try:
@@ -171,6 +183,7 @@ class Mount:
                 nursery.cancel_scope.cancel()
         finally:
             self._open = None
+            judging.end()
 
     def _come_later(self, server: Host, upstream: Upstream) -> None:
         reason = upstream.member.status.reason if upstream.member is not None else None
@@ -179,6 +192,14 @@ class Mount:
         if self._options.wait:
             _log.warning("%s is not there yet, and comes later: %s", self.name, reason or "it is being started")
         server.announce_lists()
+
+
+_COMPONENTS: Mapping[ListKind, str] = {
+    "tools": "tool",
+    "prompts": "prompt",
+    "resources": "resource",
+    "templates": "resource",
+}
 
 
 async def _completes(client: Client) -> bool:

@@ -17,7 +17,6 @@ from mcptrio.host.gathering import ListKind
 from mcptrio.mounting.names import mounted_name
 from mcptrio.mounting.options import MountOptions
 from mcptrio.mounting.relay import Relay
-from mcptrio.mounting.upstream import Upstream
 from mcptrio.protocol.model.completion import Completion
 from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.prompts import Prompt
@@ -37,17 +36,20 @@ class Offers:
         relay: carries the calls on.
     """
 
-    def __init__(self, server: Host, name: str, options: MountOptions, relay: Relay, upstream: Upstream) -> None:
+    def __init__(self, server: Host, name: str, options: MountOptions, relay: Relay) -> None:
         self._server = server
         self._name = name
         self._options = options
         self._prefix = name if options.prefix is None else options.prefix
         self._relay = relay
-        self._upstream = upstream
         self._offered: dict[ListKind, dict[str, tuple[Any, Callable[[], object]]]] = {}
         """By kind and by its own name or URI: as it was listed, and how to take it back."""
         self._templates: dict[str, URITemplate] = {}
         self._refused: set[tuple[str, str]] = set()
+        self._own_names: dict[tuple[str, str], str] = {}
+        self._scopes: Mapping[str, Sequence[str]] = {}
+        """What is being taken asks for."""
+        self._scoped: dict[ListKind, Mapping[str, Sequence[str]]] = {}
 
     def counts(self) -> dict[str, int]:
         """How many of each kind are offered."""
@@ -59,12 +61,25 @@ class Offers:
             return True
         return any(template.match(uri) is not None for template in self._templates.values())
 
-    def take(self, kind: ListKind, items: Sequence[Any], *, completes: bool) -> None:
+    def own_name(self, kind: str, name: str) -> str | None:
+        """What a ``tool`` or ``prompt`` is called there, by its name here; of a ``resource`` it is the same."""
+        return name if kind == "resource" else self._own_names.get((kind, name))
+
+    def take(
+        self,
+        kind: ListKind,
+        items: Sequence[Any],
+        *,
+        completes: bool,
+        scopes: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
         """Offer what is listed, in the place of what was listed before.
 
         Args:
             completes: whether the server completes arguments.
+            scopes: that some of them take, by their own names.
         """
+        self._scopes = scopes or {}
         add: Callable[[Any], Callable[[], object]]
         if kind == "tools":
             wanted = {item.name: item for item in items if self._options.offers(item.name)}
@@ -79,7 +94,13 @@ class Offers:
             wanted = {item.uri_template: item for item in items}
             add = lambda template: self._add_template(template, completes=completes)  # noqa: E731
         offered = self._offered.setdefault(kind, {})
-        for key in [key for key, (item, _) in offered.items() if wanted.get(key) != item]:
+        before = self._scoped.get(kind, {})
+        self._scoped[kind] = self._scopes
+        for key in [
+            key
+            for key, (item, _) in offered.items()
+            if wanted.get(key) != item or before.get(key) != self._scopes.get(key)
+        ]:
             _, take_back = offered.pop(key)
             take_back()
         # One whose name is as it is here comes before one whose name has to be made to fit.
@@ -107,8 +128,15 @@ class Offers:
             listed=evolve(tool, execution=None),
             read_only=hints.read_only_hint if hints is not None else None,
             timeout=self._options.timeout,
+            scopes=self._scopes.get(tool.name, ()),
         )
-        return lambda: self._server.remove_tool(name)
+        self._own_names["tool", name] = tool.name
+
+        def take_back() -> None:
+            self._own_names.pop(("tool", name), None)
+            self._server.remove_tool(name)
+
+        return take_back
 
     def _add_prompt(self, prompt: Prompt, *, completes: bool) -> Callable[[], object]:
         relay = self._relay
@@ -117,18 +145,27 @@ class Offers:
             return await relay.read(context, "prompts/get", {"name": prompt.name, "arguments": arguments})
 
         name = mounted_name(self._prefix, prompt.name)
-        self._server.add_prompt(get, name=name, listed=prompt, timeout=self._options.timeout)
+        scopes = self._scopes.get(prompt.name, ())
+        self._server.add_prompt(get, name=name, listed=prompt, timeout=self._options.timeout, scopes=scopes)
+        self._own_names["prompt", name] = prompt.name
         arguments = [each.name for each in prompt.arguments] if completes else []
         self._add_completions(name, {"type": "ref/prompt", "name": prompt.name}, arguments)
 
         def take_back() -> None:
+            self._own_names.pop(("prompt", name), None)
             self._server.remove_prompt(name)
             self._remove_completions(name, arguments)
 
         return take_back
 
     def _add_resource(self, resource: Resource) -> Callable[[], object]:
-        uri = self._server.add_resource(self._reader(), resource.uri, listed=resource, timeout=self._options.timeout)
+        uri = self._server.add_resource(
+            self._reader(),
+            resource.uri,
+            listed=resource,
+            timeout=self._options.timeout,
+            scopes=self._scopes.get(resource.uri, ()),
+        )
         return lambda: self._server.remove_resource(uri)
 
     def _add_template(self, template: ResourceTemplate, *, completes: bool) -> Callable[[], object]:
@@ -136,7 +173,8 @@ class Offers:
         if "{" not in key:
             raise ValueError("expected a template with a variable in braces, got one without")
         parsed = URITemplate(key)
-        self._server.add_resource(self._reader(), key, listed=template, timeout=self._options.timeout)
+        scopes = self._scopes.get(key, ())
+        self._server.add_resource(self._reader(), key, listed=template, timeout=self._options.timeout, scopes=scopes)
         self._templates[key] = parsed
         arguments = list(parsed.variables) if completes else []
         self._add_completions(key, {"type": "ref/resource", "uri": key}, arguments)
@@ -165,13 +203,10 @@ class Offers:
             self._server.remove_completion(ref, argument)
 
     def _completer(self, own: Mapping[str, str], argument: str) -> Callable[..., Any]:
-        upstream = self._upstream
+        relay = self._relay
 
-        async def complete(value: str, arguments: dict[str, str]) -> Completion:
-            of, name = ("prompt", own["name"]) if "name" in own else ("resource", own["uri"])
-            return await upstream.ask(
-                lambda client: client.complete(of, name, argument, value, context=arguments)  # type: ignore[arg-type]
-            )
+        async def complete(context: Context, value: str, arguments: dict[str, str]) -> Completion:
+            return await relay.complete(context, own, argument, value, arguments)
 
         return complete
 

@@ -35,11 +35,13 @@ from mcptrio.mounting.upstream import Upstream
 from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, LOG_LEVEL
 from mcptrio.protocol.model.base import Result
+from mcptrio.protocol.model.completion import CompleteResult, Completion
 from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.input_required import InputRequiredResult
 from mcptrio.protocol.model.logging import LEVELS
 from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
 from mcptrio.protocol.revisions.revision import Inputs, Lifecycle, LogLevel, Revision
+from mcptrio.runtime.callers import CALLER, stated
 
 __all__ = ["Relay"]
 
@@ -49,7 +51,8 @@ MAX_ROUNDS = 10
 """Times the mounted server may ask in one call."""
 _PROTOCOL = "io.modelcontextprotocol/"
 """Members of ``_meta`` that say something about one conversation only."""
-_NOT_OURS = ("progressToken",)
+_NOT_OURS = ("progressToken", CALLER)
+"""What is said of this request is not said of another; nor may a client say what a parent does."""
 _SEVERITY: dict[str, int] = {level: severity for severity, level in enumerate(LEVELS)}
 
 
@@ -58,10 +61,12 @@ class Relay:
     Args:
         name: of the mount, for errors.
         calls: where each call is known while it is in flight.
+        tells_caller: whether the server is told who calls: it is a process of ours, which believes it.
     """
 
-    def __init__(self, name: str, upstream: Upstream, calls: Calls) -> None:
+    def __init__(self, name: str, upstream: Upstream, calls: Calls, *, tells_caller: bool = False) -> None:
         self._name = name
+        self._tells_caller = tells_caller
         self._upstream = upstream
         self._calls = calls
         self._level: tuple[Client, int] | None = None
@@ -106,6 +111,22 @@ class Relay:
             raise
         except MCPTrioError as error:
             raise InternalError(self._told(error)) from error
+
+    async def complete(
+        self, context: Context, ref: Mapping[str, str], argument: str, value: str, settled: Mapping[str, str]
+    ) -> Completion:
+        """Suggestions for an argument.
+
+        Raises:
+            MCPError, ConnectionClosed, RequestFailed, RequestTimeout: there is no answer.
+        """
+        params: dict[str, Any] = {"ref": dict(ref), "argument": {"name": argument, "value": value}}
+        if settled:
+            params["context"] = {"arguments": dict(settled)}
+        if self._tells_caller:
+            params["_meta"] = {CALLER: stated(context.principal, context.caller)}
+        result: CompleteResult = await self._upstream.ask(lambda client: client.request("completion/complete", params))
+        return result.completion
 
     # Private
 
@@ -194,6 +215,8 @@ class Relay:
         meta = {
             key: value for key, value in context.meta.items() if not key.startswith(_PROTOCOL) and key not in _NOT_OURS
         }
+        if self._tells_caller:
+            meta[CALLER] = stated(context.principal, context.caller)
         if revision.lifecycle is Lifecycle.PER_REQUEST:
             meta[CLIENT_CAPABILITIES] = revision.unstructure(context.client_capabilities)
             level = context.inputs.scope.log_level

@@ -24,7 +24,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeAlias, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import attrs
 import msgspec
@@ -32,26 +32,13 @@ import orjson
 
 from mcptrio.errors import ConfigError
 from mcptrio.plugins.policy import RESERVED, PluginPolicy
+from mcptrio.plugins.setting_problems import NOT_SHOWN, Key, place_of, sentence, shown
 from mcptrio.secret import Secret
 
-__all__ = ["Key", "PluginTables", "variable_of"]
-
-Key: TypeAlias = tuple[str, ...]
-"""Where something stands: ``("plugins", "git", "repositories")``."""
+__all__ = ["PluginTables", "refers", "variable_of"]
 
 _FILE_BYTES = 64 * 1024
 _ENV, _FILE, _DEFAULT = "$env", "$file", "default"
-
-_WORDS = {
-    "str": "a string",
-    "int": "an integer",
-    "float": "a number",
-    "bool": "true or false",
-    "array": "a list",
-    "object": "a table",
-    "null": "nothing",
-}
-"""What msgspec calls things, and what one says of TOML."""
 
 
 def _error(key: Key, problem: str) -> ConfigError:
@@ -81,7 +68,7 @@ class PluginTables:
             ConfigError: they do not fit; names file, line and key.
             TypeError: the class cannot be used for settings.
         """
-        table = {key: value for key, value in self._table(plugin).items() if key not in RESERVED}
+        table = {key: value for key, value in self.resolved(plugin).items() if key not in RESERVED}
         if cls is None:
             return table
         _check_class(cls)
@@ -93,33 +80,44 @@ class PluginTables:
         Raises:
             ConfigError: it does not fit; names file, line and key.
         """
-        table = {key: value for key, value in self._table(plugin).items() if key in RESERVED}
+        table = {key: value for key, value in self.resolved(plugin).items() if key in RESERVED}
         policy: PluginPolicy = self._structured(plugin, table, PluginPolicy)
         return policy
 
-    # Private
+    def resolved(self, plugin: str) -> dict[str, Any]:
+        """The table of a plugin with the values of what it refers to.
 
-    def _table(self, plugin: str) -> dict[str, Any]:
+        Raises:
+            ConfigError: a variable is not set, or a file cannot be read; names file, line and key.
+        """
         return {
             key: self._resolved(value, ("plugins", plugin, key)) for key, value in self.tables.get(plugin, {}).items()
         }
 
+    # Private
+
     def _structured(self, plugin: str, table: dict[str, Any], cls: type[Any]) -> Any:
         where = ("plugins", plugin)
         self._check_keys(cls, table, where)
-        hints = typing.get_type_hints(cls)
-        settings = {key: self._converted(value, hints[key], (*where, key)) for key, value in table.items()}
+        hints = _hints(cls)
+        hidden = {key for key, value in self.tables.get(plugin, {}).items() if refers(value)}
+        settings = {
+            key: self._converted(value, hints[key], (*where, key), hidden=key in hidden) for key, value in table.items()
+        }
         environ = os.environ if self.environ is None else self.environ
-        for name in _fields(cls):
+        for name, hint in hints.items():
             variable = variable_of(plugin, name)
             if variable in environ:
-                settings[name] = _from_environment(environ[variable], hints[name], variable)
+                hidden.discard(name)
+                settings[name] = _from_environment(environ[variable], hint, variable)
         try:
             return cls(**settings)
         except (ValueError, TypeError) as error:
             # A validator of attrs names its field; others may begin with it.
-            said = _sentence(error)
+            said = sentence(error)
             named = next((name for name in settings if f"'{name}'" in said or re.match(rf"{name}[.:\[]", said)), None)
+            if named in hidden:
+                raise self.error((*where, named), "its value does not fit") from None
             if named is not None:
                 raise self.error((*where, named), said.removeprefix(f"{named}: ")) from error
             raise self.error(where, said) from error
@@ -169,27 +167,33 @@ class PluginTables:
         Raises:
             ConfigError: a key is none of the class's, here or in a table inside.
         """
-        known = list(_fields(cls))
-        hints = typing.get_type_hints(cls)
+        hints = _hints(cls)
         for key, value in table.items():
-            if key not in known:
-                near = get_close_matches(key, known, 1)
-                hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
+            if key not in hints:
+                near = get_close_matches(key, hints, 1)
+                hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(hints)}"
                 raise self.error((*where, key), f"there is no setting {key}; {hint}")
             for inner, part, path in _tables_in(hints[key], value, (*where, key)):
                 self._check_keys(inner, part, path)
 
-    def _converted(self, value: Any, hint: Any, where: Key) -> Any:
+    def _converted(self, value: Any, hint: Any, where: Key, *, hidden: bool = False) -> Any:
+        """
+        Args:
+            hidden: whether the value is not to be shown, for it may be a secret.
+        """
         if get_origin(hint) in (dict, Mapping) and isinstance(value, dict):
             # One by one, for msgspec does not say which.
             inner = get_args(hint)[1]
-            return {key: self._converted(item, inner, (*where, key)) for key, item in value.items()}
+            return {key: self._converted(item, inner, (*where, key), hidden=hidden) for key, item in value.items()}
         try:
             return msgspec.convert(value, hint, dec_hook=self._made)
         except msgspec.ValidationError as error:
-            place, problem = _place_of(error, hint)
-            shown = _shown(value, place, hint)
-            raise self.error((*where, *place), f"{problem}, got {shown}" if shown else problem) from error
+            place, problem = place_of(error, hint)
+            is_secret = hidden or "Secret" in str(hint)
+            came = NOT_SHOWN if is_secret else shown(value, place)
+            told = self.error((*where, *place), f"{problem}, got {came}" if came else problem)
+            # The log has the cause too, which may quote the value.
+            raise told from (None if is_secret else error)
 
     def _made(self, cls: type[Any], value: Any) -> Any:
         if cls is Path and isinstance(value, str):
@@ -201,6 +205,13 @@ class PluginTables:
         if cls in (Path, Secret):
             raise ValueError("Expected `str`")
         raise NotImplementedError(f"{cls} cannot be the type of a setting")
+
+
+def refers(value: Any) -> bool:
+    """Whether a value, or anything in it, stands for a variable or a file."""
+    if isinstance(value, dict):
+        return bool({_ENV, _FILE} & value.keys()) or any(map(refers, value.values()))
+    return isinstance(value, list) and any(map(refers, value))
 
 
 def variable_of(plugin: str, field: str) -> str:
@@ -220,8 +231,10 @@ def _check_class(cls: type[Any]) -> None:
             raise TypeError(f"configuration: {each.name} is a setting of the server's own; expected another name")
 
 
-def _fields(cls: type[Any]) -> Iterator[str]:
-    return (each.alias or each.name for each in attrs.fields(cls) if each.init)
+def _hints(cls: type[Any]) -> dict[str, Any]:
+    """The types of the settings, by the names that one sets them by."""
+    hints = typing.get_type_hints(cls)
+    return {each.alias or each.name: hints.get(each.name, Any) for each in attrs.fields(cls) if each.init}
 
 
 def _tables_in(hint: Any, value: Any, where: Key) -> Iterator[tuple[type[Any], Mapping[str, Any], Key]]:
@@ -244,8 +257,12 @@ def _tables_in(hint: Any, value: Any, where: Key) -> Iterator[tuple[type[Any], M
 
 def _from_environment(text: str, hint: Any, variable: str) -> Any:
     tables = PluginTables(error=lambda _, problem: ConfigError(f"{variable}: {problem}"))
-    inner = [each for each in get_args(hint) if each is not type(None)]
-    kind = inner[0] if get_origin(hint) in (typing.Union, types.UnionType) and len(inner) == 1 else hint
+    others = [each for each in get_args(hint) if each is not type(None)]
+    kind = others[0] if get_origin(hint) in (typing.Union, types.UnionType) and len(others) == 1 else hint
+    words = [word for each in others if get_origin(each) is typing.Literal for word in get_args(each)]
+    if kind is hint and words and text not in words:
+        # A list, or else one of some words, of which it is none.
+        kind = next((each for each in others if get_origin(each) is tuple), hint)
     value: Any = text
     if get_origin(kind) is tuple:
         separator = os.pathsep if get_args(kind)[0] is Path else ","
@@ -255,53 +272,11 @@ def _from_environment(text: str, hint: Any, variable: str) -> Any:
             value = orjson.loads(text)
         except orjson.JSONDecodeError as error:
             raise ConfigError(f"{variable}: expected JSON: {error}") from error
+        for inner, table, path in _tables_in(kind, value, ()):
+            tables._check_keys(inner, table, path)
     elif kind in (bool, int, float):
         try:
             return msgspec.convert(text.strip().lower(), kind, strict=False)
         except msgspec.ValidationError as error:
-            raise ConfigError(f"{variable}: {_place_of(error, kind)[1]}, got {text!r}") from error
+            raise ConfigError(f"{variable}: {place_of(error, kind)[1]}, got {text!r}") from error
     return tables._converted(value, kind, ())
-
-
-def _place_of(error: msgspec.ValidationError, hint: Any) -> tuple[Key, str]:
-    """Where in the value, and the problem in our words."""
-    text, _, path = str(error).partition(" - at `$")
-    place = tuple(re.findall(r"\.(\w+)", path))
-    if text.startswith("Invalid enum value"):
-        choices = ", ".join(str(each) for each in _choices(hint))
-        return place, f"expected one of {choices}" if choices else "expected one of the values there are"
-    text = re.sub(r", got .*", "", text)
-    text = re.sub(
-        r"`([^`]+)`", lambda found: " or ".join(_WORDS.get(word, word) for word in found[1].split(" | ")), text
-    )
-    return place, text[:1].lower() + text[1:]
-
-
-def _choices(hint: Any) -> Iterator[Any]:
-    if get_origin(hint) is typing.Literal:
-        yield from get_args(hint)
-    else:
-        for each in get_args(hint):
-            yield from _choices(each)
-
-
-def _sentence(error: BaseException) -> str:
-    """What a validator of attrs says comes with the attribute and more in further arguments."""
-    return str(error.args[0]) if error.args else type(error).__name__
-
-
-def _shown(value: Any, place: Key, hint: Any) -> str:
-    """A value in a message, or nothing; without any that may be secret."""
-    if "Secret" in str(hint):
-        return "a value that is not shown"
-    for part in place:
-        if not isinstance(value, dict) or part not in value:
-            return ""  # inside a list or a table of tables, where msgspec does not say which
-        value = value[part]
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float):
-        return str(value)
-    if isinstance(value, str):
-        return repr(value if len(value) <= 40 else value[:39] + "…")
-    return "a list" if isinstance(value, list) else "a table" if isinstance(value, dict) else type(value).__name__

@@ -75,6 +75,7 @@ def settings_of(plugin: str, cls: type[Any]) -> Iterator[Setting]:
         kind = _kind(hint, name)
         if kind is None:
             continue
+        is_secret = hint is Secret or bool(each.metadata.get("secret"))
         default = each.default if isinstance(each.default, bool | int | float | str) and each.default != "" else None
         yield Setting(
             plugin=plugin,
@@ -83,17 +84,18 @@ def settings_of(plugin: str, cls: type[Any]) -> Iterator[Setting]:
             kind=kind,
             description=" ".join((told.get(name) or name.replace("_", " ")).replace("``", "`").split())[:_LONGEST],
             is_multiple=is_multiple,
-            is_secret=hint is Secret,
-            default=default,
+            is_secret=is_secret,
+            default=default if not is_secret else None,
             choices=tuple(map(str, get_args(hint))) if get_origin(hint) is Literal else (),
         )
 
 
 def _bare(hint: Any) -> Any:
-    """A type without ``None``."""
+    """A type without ``None``; of a list, or one of some words, the list."""
     if get_origin(hint) in (typing.Union, types.UnionType):
         inner = [each for each in get_args(hint) if each is not type(None)]
-        return inner[0] if len(inner) == 1 else hint
+        lists = [each for each in inner if get_origin(each) is tuple]
+        return (lists or inner)[0] if len(lists or inner) == 1 else hint
     return hint
 
 

@@ -18,6 +18,8 @@ class Parked(Protocol):
     """What can be parked."""
 
     label: str
+    owner: str | None
+    """The plugin whose handler it is."""
     since: float
 
     def cancel(self, reason: str) -> None: ...
@@ -54,10 +56,12 @@ class ParkingLot:
                 del self._parked[ticket]
                 return
 
-    def clear(self, reason: str) -> None:
-        for run in list(self._parked.values()):
-            run.cancel(reason)
-        self._parked.clear()
+    def clear(self, reason: str, owner: str | None = None) -> None:
+        """Throw out all, or those of one plugin."""
+        for ticket, run in list(self._parked.items()):
+            if owner is None or run.owner == owner:
+                del self._parked[ticket]
+                run.cancel(reason)
 
     def snapshot(self) -> list[dict[str, Any]]:
         return [{"label": run.label, "age": trio.current_time() - run.since} for run in self._parked.values()]

@@ -1,6 +1,7 @@
 """A token bucket: so many at once, so many per second.
 
-Used for progress, log messages and completion. Time is trio's clock, so tests can jump it.
+Used for progress, log messages, completion and the limits of callers and addresses. Time is trio's clock, so tests can
+jump it.
 """
 
 from __future__ import annotations
@@ -25,12 +26,30 @@ class TokenBucket:
         self._tokens = burst
         self._then = trio.current_time()
 
-    def take(self) -> bool:
-        """Whether there was a token; it is gone then. Never waits."""
+    def take(self, count: float = 1) -> bool:
+        """Whether there were so many tokens; they are gone then. Never waits.
+
+        Args:
+            count: more than ``burst`` are never there.
+        """
+        self._fill()
+        if self._tokens < count:
+            return False
+        self._tokens -= count
+        return True
+
+    def wait(self, count: float = 1) -> float:
+        """Seconds until there are so many, if nobody takes any before."""
+        self._fill()
+        return max(0.0, (min(count, self._burst) - self._tokens) / self._rate)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is as it was when it was new."""
+        self._fill()
+        return self._tokens >= self._burst
+
+    def _fill(self) -> None:
         now = trio.current_time()
         self._tokens = min(self._burst, self._tokens + (now - self._then) * self._rate)
         self._then = now
-        if self._tokens < 1:
-            return False
-        self._tokens -= 1
-        return True

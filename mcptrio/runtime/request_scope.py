@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import trio
 
 from mcptrio.abc import Outlet, Principal
-from mcptrio.errors import ConnectionClosed
+from mcptrio.errors import ConnectionClosed, InternalError, MCPError
 from mcptrio.protocol.events import RequestReceived
 from mcptrio.protocol.messages import ErrorResponse, Notification, Response
+from mcptrio.runtime.callers import Stated, read_stated
 from mcptrio.runtime.progress import Progress
 from mcptrio.runtime.timeouts import Timeouts, call_timeout
 
@@ -47,7 +48,9 @@ class RequestScope:
         closes: whether the outlet is the request's own, and is closed at its end.
         reply: what the handler came to.
         reason: why it was cancelled, where somebody said.
+        fault: what is told where it was not its client that ended it.
         started: trio time.
+        stated: for whom the process that started this one asks; ``None`` where the peer is anybody else.
         may_stand: whether it may stay open without a task (:meth:`stand`).
         standing: what is open while it does.
     """
@@ -60,6 +63,7 @@ class RequestScope:
         "closes",
         "deadline",
         "ended",
+        "fault",
         "label",
         "may_stand",
         "outlet",
@@ -73,7 +77,7 @@ class RequestScope:
         "session",
         "standing",
         "started",
-        "timed_out",
+        "stated",
     )
 
     def __init__(
@@ -97,11 +101,15 @@ class RequestScope:
         self.deadline = self.started + min(self._timeouts.idle, self._timeouts.request)
         self.closes = closes
         self.reply: Response | ErrorResponse | None = None
-        self.timed_out = False
+        self.fault: MCPError | None = None
         self.released = False
         self.may_stand = False
         self.standing: Standing | None = None
         self._lent: trio.CancelScope | None = None
+        self.stated: Stated | None = None
+        if session.believes:
+            self.stated = read_stated(request.method.name, meta)
+            self.principal = self.stated.principal
         token = meta.get("progressToken") if meta else None
         # A bool is an int to isinstance, and no token.
         if not isinstance(token, str | int) or isinstance(token, bool):
@@ -140,8 +148,13 @@ class RequestScope:
 
     def expire(self) -> None:
         """The deadline has passed: stop, and say so."""
-        if not self.ended:
-            self.timed_out = True
+        seconds = trio.current_time() - self.started
+        self.give_up(InternalError(f"{self.label} timed out after {seconds:.3g} s", data={"timeout": seconds}))
+
+    def give_up(self, fault: MCPError) -> None:
+        """Stop the request and answer with an error, unless its answer is on its way. The first one given is kept."""
+        if not self.ended and self.fault is None:
+            self.fault = fault
             if self._lent is not None:
                 self._lent.cancel()
 
@@ -151,7 +164,7 @@ class RequestScope:
         Returns:
             Whether the request is still wanted.
         """
-        if self.reason is not None or self.timed_out:
+        if self.reason is not None or self.fault is not None:
             return False
         self._lent = cancel_scope
         return True

@@ -57,6 +57,7 @@ class Run:
         self.given = given
         """Answers that came with the request; they go into the journal when their question is asked, or nowhere."""
         self.label = channel.scope.label
+        self.owner = channel.scope.owner
         self.since = trio.current_time()
         self.cancel_scope = trio.CancelScope()
         self.open: dict[str, _Asked] = {}
@@ -128,7 +129,7 @@ class RoundTrips:
         try:
             await run.settle()
         except trio.Cancelled:
-            if scope.reason is None and not scope.timed_out:
+            if scope.reason is None and scope.fault is None:
                 # Not its deadline: whoever carries the request has let go of it.
                 scope.reason = "the client is gone"
             run.cancel(scope.reason or "its time is over")

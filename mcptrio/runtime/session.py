@@ -18,7 +18,7 @@ import trio
 from attrs import evolve
 
 from mcptrio.abc import Outlet, Principal, SessionRecord
-from mcptrio.errors import ConnectionClosed, InternalError, MCPError, Overloaded
+from mcptrio.errors import ConnectionClosed, MCPError, Overloaded
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.connection import Connection
 from mcptrio.protocol.events import (
@@ -52,6 +52,7 @@ class Session:
     """
     Args:
         shared: one outlet serves every request (stdio); it is not closed when a request ends.
+        believes: the peer is the process that started this one for a plugin, and says for whom it asks.
         begin: called when there is the first task to be run, and calls :meth:`run`; without, the owner does.
         outlet: where messages go that belong to no request; ``None`` while there is no such stream.
     """
@@ -66,6 +67,7 @@ class Session:
         principal: Principal | None = None,
         outlet: Outlet | None = None,
         shared: bool = False,
+        believes: bool = False,
         begin: Callable[[Session], None] | None = None,
         record: SessionRecord | None = None,
     ) -> None:
@@ -83,6 +85,7 @@ class Session:
         self.reason: str | None = None
         self._outlets: list[Outlet] = [outlet] if outlet is not None else []
         self._shared = shared
+        self.believes = believes
         self._begin = begin
         self._nursery: trio.Nursery | None = None
         self._early: list[tuple[Callable[..., Awaitable[None]], tuple[Any, ...]]] = []
@@ -101,6 +104,11 @@ class Session:
         if self._id is None:
             self._id = secrets.token_urlsafe(24)
         return self._id
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all that comes over one connection belongs to it."""
+        return self._shared
 
     @cached_property
     def outgoing(self) -> Outgoing:
@@ -295,10 +303,8 @@ class Session:
     async def finish(self, scope: RequestScope) -> None:
         """Send the answer, where there is one to be sent."""
         try:
-            if scope.reply is None and scope.timed_out and scope.reason is None:
-                seconds = trio.current_time() - scope.started
-                late = InternalError(f"{scope.label} timed out after {seconds:.3g} s", data={"timeout": seconds})
-                scope.reply = self.connection.error(scope.request, late)
+            if scope.reply is None and scope.fault is not None and scope.reason is None:
+                scope.reply = self.connection.error(scope.request, scope.fault)
             # Cancelled: what a handler still brought out of a shield comes too late.
             if scope.reply is not None and scope.reason is None:
                 if scope.progress is not None:

@@ -53,26 +53,33 @@ async def watch_loop(patience: float, owner_of: Callable[[str], str | None]) -> 
     try:
         yield
     finally:
-        watch.ended.set()
+        watch.end()
         thread.join(_GOODBYE)
 
 
 class _Watch:
     def __init__(self, token: trio.lowlevel.TrioToken, patience: float, owner_of: Callable[[str], str | None]) -> None:
-        self.ended = threading.Event()
+        self._ended = threading.Event()
         self._token = token
         self._patience = patience
         self._owner_of = owner_of
         self._loop = threading.get_ident()
         self._alive = threading.Event()
 
+    def end(self) -> None:
+        """Called by the loop, which then waits for the thread: so that may not wait for the loop any more."""
+        self._ended.set()
+        self._alive.set()
+
     def run(self) -> None:
         try:
-            while not self.ended.wait(_ASKED):
+            while not self._ended.wait(_ASKED):
                 self._alive.clear()
+                if self._ended.is_set():
+                    return
                 asked = monotonic()
                 self._token.run_sync_soon(self._alive.set, idempotent=True)
-                if not self._alive.wait(self._patience) and not self.ended.is_set():
+                if not self._alive.wait(self._patience) and not self._ended.is_set():
                     self._told(asked)
         except trio.RunFinishedError:
             pass  # there is no loop any more
@@ -82,7 +89,7 @@ class _Watch:
         culprit = self._culprit()
         _log.error("the event loop has been held up for %.3g s by %s", monotonic() - asked, culprit)
         while not self._alive.wait(_ASKED):
-            if self.ended.is_set():
+            if self._ended.is_set():
                 return
         _log.error("the event loop was held up for %.3g s by %s", monotonic() - asked, culprit)
 

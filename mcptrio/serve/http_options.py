@@ -31,6 +31,9 @@ class HTTPOptions:
         access_log: whether each request is told to the log ``mcptrio.http.access``, at level INFO. Not with ``http2``.
         allow_hosts: names that ``Host`` may carry beside those of this machine; ``*`` for any.
         allow_origins: web pages that may call; ``*`` for any.
+        forwarded: proxies that are trusted to say whose request it is, in ``X-Forwarded-For`` or ``Forwarded``, and
+            over which scheme it came: addresses, networks like ``10.0.0.0/8``, ``unix`` for who connects to a Unix
+            socket. They have to say it of every request. The rightmost address that is not theirs counts.
         limits: sizes, times and counts; the defaults of :class:`mcptrio.transports.http.exchange.HTTPLimits`.
         store: where handshake sessions and the messages of streams that can be resumed are kept: ``memory``, or
             ``sqlite:`` and the path of a file, with which they outlive the process.
@@ -39,7 +42,7 @@ class HTTPOptions:
         auth: says who asks and who may, an :class:`mcptrio.auth.ResourceServer`; without, everybody may and is nobody.
 
     Raises:
-        ValueError: two of the paths are the same, or there is no such store.
+        ValueError: two of the paths are the same, there is no such store, or ``forwarded`` is none of these.
     """
 
     path: str = "/mcp"
@@ -50,6 +53,7 @@ class HTTPOptions:
     access_log: bool = False
     allow_hosts: Sequence[str] = ()
     allow_origins: Sequence[str] = ()
+    forwarded: Sequence[str] = ()
     limits: HTTPLimits | None = None
     store: str = "memory"
     sessions: SessionStore | None = None
@@ -62,6 +66,10 @@ class HTTPOptions:
             raise ValueError(f"path, sse_path, messages_path: expected paths that differ, got {', '.join(paths)}")
         if not is_store(self.store):
             raise ValueError(f"store: expected memory or sqlite:PATH, got {self.store!r}")
+        if self.forwarded:
+            from mcptrio.transports.http.addresses import Proxies
+
+            Proxies.of(self.forwarded)
 
 
 @asynccontextmanager
@@ -87,6 +95,7 @@ async def open_http_app(server: Server, options: HTTPOptions, *, host: str = "12
 def make_http_app(server: Server, options: HTTPOptions, *, host: str = "127.0.0.1") -> HTTPApp:
     """The same with stores that need no opening: those that are given, or else memory."""
     from mcptrio.stores.memory import MemoryEventStore, MemorySessionStore
+    from mcptrio.transports.http.addresses import Proxies
     from mcptrio.transports.http.app import HTTPApp
     from mcptrio.transports.http.legacy_sse import LegacyPaths
     from mcptrio.transports.http.origins import HostPolicy, OriginPolicy
@@ -106,4 +115,5 @@ def make_http_app(server: Server, options: HTTPOptions, *, host: str = "127.0.0.
         origins=OriginPolicy.with_loopback(options.allow_origins),
         limits=options.limits,
         guard=options.auth,
+        proxies=Proxies.of(options.forwarded),
     )

@@ -34,7 +34,7 @@ from mcptrio.serve.worker_balance import Board
 from mcptrio.serve.worker_bus import Relay
 from mcptrio.serve.worker_link import Kind, WorkerLink
 from mcptrio.serve.worker_output import Output, WorkerStderr
-from mcptrio.transports.child_process import ChildProcess
+from mcptrio.transports.child_process import ChildProcess, signal_name
 from mcptrio.transports.sockets import Listening
 
 __all__ = ["Plan", "Pool"]
@@ -110,7 +110,7 @@ class _Worker:
         """How it ended, and, where it never served, its last line."""
         code = self.child.returncode
         if code is not None and code < 0:
-            told = f"was killed by {signal.Signals(-code).name}"
+            told = f"was killed by {signal_name(-code)}"
         else:
             told = f"ended with {code}"
         if self.late:

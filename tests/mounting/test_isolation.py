@@ -109,6 +109,7 @@ def test_list_of_plugins_says_it(tmp_path: Path) -> None:
     assert listed.returncode == 0
     assert "loaded, isolated" in listed.stdout
     assert "imported" not in listed.stdout
+    assert "bad: its process is not started here: mcptrio plugins show lists what it has" in listed.stdout
 
 
 async def test_environment_can_isolate_without_a_file(tmp_path: Path) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 import mcptrio
 from mcptrio import Component, Context, MCPError, Principal, ResourceNotFound, Server, hookimpl, prompt, resource, tool
 from mcptrio.client.client import Client
+from mcptrio.plugins.plugin import Plugin, State
+from mcptrio.plugins.settings import PluginTables
 from mcptrio.protocol.revisions.registry import REVISIONS
 
 __all__: list[str] = []
@@ -173,3 +177,52 @@ async def test_without_its_plugin_nothing_is_allowed_until_the_operator_says_so(
         assert await seen(client) == {"public", "tell", "paper://public"}
         await server.disable_plugin("Levels")
         assert await seen(client) == EVERYTHING
+
+
+class Doorman(Levels):
+    """Takes its time to leave, and does not always come back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_well = True
+        self.is_leaving = trio.Event()
+        self.may_leave = trio.Event()
+
+    @hookimpl
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        yield
+        self.is_leaving.set()
+        await self.may_leave.wait()
+
+    @hookimpl
+    def register_tools(self) -> None:
+        if not self.is_well:
+            raise RuntimeError("not well")
+
+
+async def test_nothing_is_allowed_while_its_plugin_begins_anew() -> None:
+    doorman = Doorman()
+    server = Server(plugins=[Papers(), doorman])
+
+    def tables(**own: Any) -> PluginTables:
+        return PluginTables(tables={"Doorman": own}, environ={})
+
+    def is_wanted(plugin: Plugin) -> bool:
+        return plugin.distribution is None
+
+    with trio.fail_after(5):
+        async with server.open(), mcptrio.connect(server) as client, trio.open_nursery() as nursery:
+            nursery.start_soon(server.renew_plugins, tables(other=1), is_wanted)
+            await doorman.is_leaving.wait()
+            assert await seen(client) == set()
+            doorman.is_well = False
+            doorman.may_leave.set()
+            await trio.testing.wait_all_tasks_blocked()
+            assert server.plugins.plugins["Doorman"].state is State.QUARANTINED
+            for _ in range(2):
+                assert await seen(client) == set()
+                await server.renew_plugins(tables(other=1), is_wanted)
+            doorman.is_well = True
+            await server.renew_plugins(tables(other=1), is_wanted)
+            assert await seen(client) == {"public", "tell", "paper://public"}

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import mcptrio
-from mcptrio import Server, hookimpl, tool
+from mcptrio import (
+    CallToolResult,
+    Context,
+    MCPError,
+    Server,
+    TextContent,
+    ToolError,
+    connect,
+    hookimpl,
+    prompt,
+    resource,
+    tool,
+)
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.plugins.naming import exposed, is_portable
 from mcptrio.plugins.plugin import State
@@ -131,3 +143,90 @@ def test_names_are_stable(prefix: str, name: str) -> None:
     assert once.endswith(name)
     assert is_portable(once)
     assert exposed("", name) == name
+
+
+class Referring:
+    @tool(output_schema={"type": "object", "properties": {"description": {"description": "See {tool:add}."}}})
+    def search(self, ctx: Context, text: str = "") -> CallToolResult:
+        """Search; {tool:add} adds, {tool:tell_all} tells, {tool:} is none.
+
+        Args:
+            text: as {tool:add} has it.
+        """
+        if text:
+            raise ToolError(f"there is no {text}; {{tool:add}} adds it")
+        content = TextContent(text=f"see {ctx.tool_name('add')}, not {{tool:add}}")
+        return CallToolResult(content=(content,), structured_content={})
+
+    @tool
+    def add(self) -> str:
+        return ""
+
+    @prompt
+    def ask(self, what: Annotated[str, "For {tool:search}."] = "") -> str:
+        """Before {tool:search}."""
+        raise ToolError("first {tool:add}")
+
+    @resource("notes://all")
+    def everything(self) -> str:
+        """What {tool:search} finds."""
+        raise ToolError("first {tool:add}")
+
+    @resource("notes://one/{name}")
+    def one(self, name: str) -> str:
+        """One that {tool:search} finds."""
+        return name
+
+
+@pytest.mark.parametrize(
+    ("prefix", "seen"), [(None, "notes_"), ("n", "n_"), ("", "")], ids=["its name", "another", "none"]
+)
+async def test_texts_of_a_plugin_name_tools_as_clients_see_them(prefix: str | None, seen: str) -> None:
+    table = {} if prefix is None else {"prefix": prefix}
+    server = Server(plugins=installed(("notes", Referring())), config={"notes": table})
+    async with connect(server) as client:
+        listed = {each.name: each async for each in client.tools()}
+        search = listed[f"{seen}search"]
+        assert search.description == f"Search; {seen}add adds, {seen}tell_all tells, {{tool:}} is none."
+        assert search.input_schema["properties"]["text"]["description"] == f"as {seen}add has it."
+        assert search.output_schema is not None
+        assert search.output_schema["properties"]["description"]["description"] == f"See {seen}add."
+        [asked] = [each async for each in client.prompts()]
+        assert asked.description == f"Before {seen}search."
+        assert asked.arguments is not None
+        assert asked.arguments[0].description == f"For {seen}search."
+        [everything] = [each async for each in client.resources()]
+        assert everything.description == f"What {seen}search finds."
+        [one] = [each async for each in client.resource_templates()]
+        assert one.description == f"One that {seen}search finds."
+
+        failed = await client.call_tool(search.name, {"text": "moon"})
+        assert failed.content == (TextContent(text=f"there is no moon; {seen}add adds it"),)
+        found = await client.call_tool(search.name, {})
+        assert found.content == (TextContent(text=f"see {seen}add, not {{tool:add}}"),)
+        for failing in (client.get_prompt("ask"), client.read_resource("notes://all")):
+            with pytest.raises(MCPError, match=f"first {seen}add$"):
+                await failing
+
+
+async def test_a_tool_whose_name_was_taken_is_named_as_it_is_called_then() -> None:
+    class Free(Referring):
+        @hookimpl
+        def prefix(self) -> str:
+            return ""
+
+    server = Server(plugins=installed(("a", Bare()), ("b", Free())))
+    async with connect(server) as client:
+        assert (await client.call_tool("search", {"text": "x"})).content == (
+            TextContent(text="there is no x; b_add adds it"),
+        )
+
+
+async def test_without_a_plugin_tools_are_called_as_they_are() -> None:
+    def name(ctx: Context) -> str:
+        return ctx.tool_name("other")
+
+    server = Server()
+    server.add_tool(name)
+    async with connect(server) as client:
+        assert (await client.call_tool("name", {})).content == (TextContent(text="other"),)

@@ -13,10 +13,12 @@ import pytest
 import trio
 
 import mcptrio
-from mcptrio import ConfigError, Server, hookimpl, tool
+from mcptrio import ConfigError, Server, TextContent, hookimpl, tool
+from mcptrio.plugins.manager import PluginManager
 from mcptrio.plugins.plugin import Plugin, State
 from mcptrio.plugins.settings import PluginTables
-from tests.distributions import install
+from mcptrio.protocol.revisions.registry import REVISIONS
+from tests.distributions import install, one_tool
 from tests.processes import serving
 
 __all__: list[str] = []
@@ -73,6 +75,94 @@ async def test_what_is_in_quarantine_is_tried_with_what_is_set_now() -> None:
         assert server.plugins.plugins["Shop"].state is State.QUARANTINED
         await server.renew_plugins(tables(Shop={}), own)
         assert server.plugins.plugins["Shop"].state is State.RUNNING
+
+
+async def test_file_that_a_setting_names_is_a_setting_too(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("old")
+    shop = Shop()
+    named = PluginTables(tables={"Shop": {"key": {"$file": "key"}}}, folder=tmp_path, environ={})
+    server = Server(plugins=[shop], config=named)
+    async with server.open():
+        await server.renew_plugins(named, own)
+        key.write_text("new")
+        await server.renew_plugins(named, own)
+        assert shop.opened == [{"key": "old"}, {"key": "new"}]
+        key.unlink()
+        await server.renew_plugins(named, own)
+        fault = server.plugins.plugins["Shop"].fault
+        assert fault == f"plugins.Shop.key: {key} cannot be read: No such file or directory"
+
+
+async def test_name_that_is_taken_stays_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for letter in "ab":
+        module = f"renew_same_{letter}"
+        install(tmp_path, f"renew-same-{letter}", modules={module: one_tool(f"of_{letter}")}, same=module)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    manager = PluginManager()
+    manager.load_installed(only=["same"])
+    async with Server(plugins=manager).open() as server:
+        second = server.plugins.plugins["same #2"]
+        fault = "the name of same (renew-same-b 1.0) is already taken by same (renew-same-a 1.0)"
+        assert (second.state, second.fault) == (State.QUARANTINED, fault)
+        await server.renew_plugins(tables(), lambda plugin: plugin.name.startswith("same"))
+        assert (second.state, second.fault) == (State.QUARANTINED, fault)
+        assert "renew_same_b" not in sys.modules
+        # Not even when the first has gone: its name is what clients know it by.
+        await server.disable_plugin("same")
+        assert (await server.enable_plugin("same #2")).fault == fault
+
+
+class Elsewhere:
+    """Stands for a process of its own."""
+
+    @tool
+    async def greet(self) -> str:
+        return "from elsewhere"
+
+
+async def test_where_a_plugin_runs_is_asked_each_time_it_is_taken_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "renew-apart", modules={"renew_apart": SOURCE}, apart="renew_apart")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    manager = PluginManager(instead=lambda name, file: Elsewhere if name == "apart" else None)
+    manager.load_installed(only=[])
+    async with Server(plugins=manager).open() as server, mcptrio.connect(server) as client:
+        plugin = await server.enable_plugin("apart")
+        assert plugin.isolated
+        assert "renew_apart" not in sys.modules
+        assert (await client.call_tool("greet")).content == (TextContent(text="from elsewhere"),)
+        manager.instead = None
+        await server.renew_plugins(tables(apart={"isolate": False}), lambda each: each is plugin)
+        assert not plugin.isolated
+        assert (await client.call_tool("apart_greet")).content == (TextContent(text="hello"),)
+
+
+class Late:
+    """Cannot say what it has before its settings are right."""
+
+    @hookimpl
+    def register_tools(self, register: Any, config: Any) -> None:
+        if config.get("broken"):
+            raise RuntimeError("broken by its settings")
+        register(self.arrive)
+
+    async def arrive(self) -> str:
+        return "here"
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_what_a_plugin_in_quarantine_will_have_is_listed_when_it_has_it(revision: str) -> None:
+    server = Server(plugins=[Late()], config=tables(Late={"broken": True}))
+    async with server.open(), mcptrio.connect(server, revision=revision) as client:
+        assert [each.name async for each in client.tools()] == []
+        async with client.subscribe(tools=True) as changes:
+            await client.ping()
+            await server.renew_plugins(tables(Late={}), own)
+            with trio.fail_after(5):
+                await anext(changes)
+        assert [each.name async for each in client.tools()] == ["arrive"]
 
 
 SOURCE = """

@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 import mcptrio
-from mcptrio import ConfigError, Context, MCPError, Server, hookimpl, tool
+from mcptrio import ConfigError, Context, MCPError, Server, completion, hookimpl, prompt, resource, tool
 from mcptrio.plugins.plugin import State
 from mcptrio.protocol.revisions.registry import REVISIONS
 
@@ -103,12 +103,11 @@ async def test_calls_in_flight_have_their_time_and_then_end(autojump_clock: trio
     shop = Shop()
     server = Server(plugins=[shop, Neighbour()])
     async with server.open(), mcptrio.connect(server) as client:
-        ended: list[float] = []
 
         async def dawdle() -> None:
-            with trio.move_on_after(60):
+            # Nobody is left waiting for an answer that never comes.
+            with pytest.raises(MCPError, match="dawdle was ended: the plugin was disabled"):
                 await client.call_tool("dawdle")
-            ended.append(trio.current_time())
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(dawdle)
@@ -122,7 +121,108 @@ async def test_calls_in_flight_have_their_time_and_then_end(autojump_clock: trio
             assert await said(client, "wave") == "hello"
             with pytest.raises(MCPError, match="no such tool"):
                 await client.call_tool("sell")
-            nursery.cancel_scope.cancel()
+
+
+class Till:
+    """Asks, and notices what becomes of the one who asked and of what it works with."""
+
+    def __init__(self) -> None:
+        self.left: list[str] = []
+
+    @hookimpl
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        yield
+        self.left.append("lifespan")
+
+    @tool
+    async def pay(self, ctx: Context) -> str:
+        try:
+            return str(await ctx.elicit("Pay?", bool))
+        finally:
+            self.left.append("handler")
+
+
+async def test_handlers_that_wait_for_an_answer_leave_before_their_lifespan() -> None:
+    till = Till()
+    server = Server(plugins=[till, Neighbour()])
+    parked: list[int] = []
+
+    async def disable(_: object) -> dict[str, bool]:
+        parked.append(len(server.snapshot()["parked"]))
+        await server.disable_plugin("Till")
+        parked.append(len(server.snapshot()["parked"]))
+        return {"value": True}
+
+    handlers = mcptrio.Handlers(elicit=disable)
+    async with server.open(), mcptrio.connect(server, revision="2026-07-28", handlers=handlers) as client:
+        with pytest.raises(MCPError, match="no such tool: pay"):
+            await client.call_tool("pay")
+    assert parked == [1, 0]
+    assert till.left == ["handler", "lifespan"]
+
+
+class Sulky:
+    """Fails when it is left."""
+
+    @hookimpl
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        yield
+        raise RuntimeError("not without me")
+
+
+async def test_plugin_that_fails_when_it_is_disabled_is_disabled() -> None:
+    server = Server(plugins=[Sulky(), Neighbour()])
+    async with server.open():
+        plugin = await server.disable_plugin("Sulky")
+        assert (plugin.state, plugin.fault) == (State.DISABLED, "lifespan failed: not without me")
+        assert server.health()["ready"]
+
+
+class Thief:
+    @tool
+    async def steal(self, ctx: Context) -> list[bool]:
+        server = ctx.server
+        return [
+            server.remove_tool("wave"),
+            server.remove_resource("shelf://one"),
+            server.remove_resource("shelf://{name}"),
+            server.remove_prompt("plead"),
+            server.remove_completion("plead", "name"),
+        ]
+
+    @tool
+    async def leave(self, ctx: Context) -> list[bool]:
+        return [ctx.server.remove_tool("steal"), ctx.server.remove_tool("steal")]
+
+
+class Shelf:
+    @resource("shelf://one")
+    async def one(self) -> str:
+        return "1"
+
+    @resource("shelf://{name}")
+    async def any_other(self, name: str) -> str:
+        return name
+
+    @prompt
+    async def plead(self, name: str) -> str:
+        return name
+
+    @completion("plead", "name")
+    async def names(self, value: str) -> list[str]:
+        return ["ann"]
+
+
+async def test_what_one_plugin_offers_no_other_one_takes_away() -> None:
+    server = Server(plugins=[Neighbour(), Shelf(), Thief()])
+    async with server.open(), mcptrio.connect(server) as client:
+        assert (await client.call_tool("steal")).structured_content == [False] * 5
+        assert (await client.call_tool("leave")).structured_content == [True, False]
+        assert [tool.name async for tool in client.tools()] == ["wave", "leave"]
+        assert await said(client, "wave") == "hello"
+        assert [each.uri async for each in client.resources()] == ["shelf://one"]
 
 
 async def test_plugin_that_is_not_there_is_named() -> None:
@@ -142,3 +242,56 @@ async def test_plugin_disabled_before_the_server_is_open_stays_so() -> None:
         await server.enable_plugin("Shop")
         assert shop.open == 1
         assert await said(client, "sell") == "open"
+
+
+class Slow:
+    """Takes as long to open as a test wants."""
+
+    def __init__(self) -> None:
+        self.is_opening = trio.Event()
+        self.may_open = trio.Event()
+        self.said: list[str] = []
+
+    @hookimpl
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        self.said.append("opening")
+        self.is_opening.set()
+        try:
+            await self.may_open.wait()
+            yield
+        finally:
+            self.said.append("left")
+
+
+@pytest.mark.parametrize("is_just_open", [False, True], ids=["still opening", "just open"])
+async def test_server_ends_while_a_plugin_comes(is_just_open: bool) -> None:
+    slow = Slow()
+    server = Server(plugins=[slow, Neighbour()])
+    await server.disable_plugin("Slow")
+    with trio.fail_after(5):
+        async with trio.open_nursery() as outside:
+            async with server.open():
+                outside.start_soon(server.enable_plugin, "Slow")
+                await slow.is_opening.wait()
+                if is_just_open:
+                    slow.may_open.set()
+    assert slow.said == ["opening", "left"]
+
+
+async def test_plugin_that_goes_while_the_server_opens_is_not_opened() -> None:
+    slow, other = Slow(), Shop()
+    server = Server(plugins=[slow, other])
+    with trio.fail_after(5):
+        async with trio.open_nursery() as outside:
+
+            async def disable() -> None:
+                await slow.is_opening.wait()
+                slow.may_open.set()
+                await server.disable_plugin("Shop")
+
+            outside.start_soon(disable)
+            async with server.open():
+                await trio.testing.wait_all_tasks_blocked()
+                assert server.plugins.plugins["Shop"].state is State.DISABLED
+                assert other.open == 0

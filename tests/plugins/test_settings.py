@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
@@ -162,6 +163,11 @@ def test_what_does_not_fit_is_named(table: dict[str, Any], said: str) -> None:
         ("MCPTRIO_PLUGIN_COUNT", "many", "MCPTRIO_PLUGIN_COUNT: expected an integer, got 'many'"),
         ("MCPTRIO_PLUGIN_MODE", "slow", "MCPTRIO_PLUGIN_MODE: expected one of fast, careful, got 'slow'"),
         ("MCPTRIO_PLUGIN_REMOTES", "{", "MCPTRIO_PLUGIN_REMOTES: expected JSON"),
+        (
+            "MCPTRIO_PLUGIN_REMOTES",
+            '{"home": {"ulr": "x"}}',
+            "MCPTRIO_PLUGIN_REMOTES: there is no setting ulr; did you mean url?",
+        ),
     ],
 )
 def test_variable_that_does_not_fit_is_named(variable: str, text: str, said: str) -> None:
@@ -206,6 +212,36 @@ def test_reference_that_leads_nowhere_is_named(tmp_path: Path, value: object, sa
         tables.of("Plugin", Config)
     assert said in str(raised.value)
     assert str(raised.value).startswith("plugins.Plugin.title: ")
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("loud", "plugins.Plugin.loud: expected true or false, got a value that is not shown"),
+        ("mode", "plugins.Plugin.mode: expected one of fast, careful, got a value that is not shown"),
+        ("remotes", "plugins.Plugin.remotes: expected a table, got a value that is not shown"),
+        ("code", "plugins.Plugin.code: its value does not fit"),
+    ],
+)
+def test_what_is_referred_to_is_not_shown_where_it_does_not_fit(key: str, said: str) -> None:
+    @frozen(kw_only=True)
+    class Guarded(Config):
+        code: str = field(default="", validator=validators.max_len(3))
+
+    tables = PluginTables(tables={"Plugin": {key: {"$env": "HUSH"}}}, environ={"HUSH": "hush-hush"})
+    with pytest.raises(ConfigError) as raised:
+        tables.of("Plugin", Guarded)
+    assert str(raised.value) == said
+    assert "hush-hush" not in "".join(traceback.format_exception(raised.value))
+
+
+def test_setting_of_a_private_field_has_its_public_name() -> None:
+    @frozen
+    class Private:
+        _level: int = 1
+
+    assert PluginTables(tables={"x": {"level": 2}}, environ={}).of("x", Private) == Private(2)
+    assert PluginTables(environ={"MCPTRIO_X_LEVEL": "3"}).of("x", Private) == Private(3)
 
 
 def test_file_and_line_are_named(tmp_path: Path) -> None:

@@ -8,16 +8,19 @@ import os
 import stat
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
 import mcptrio
-from mcptrio import MCPError, Principal, Server, ToolError, tool
+from mcptrio import ConfigError, MCPError, Principal, Server, ToolError, hookimpl, tool
 from mcptrio.middleware.audit_log import AuditLog, AuditLogConfig
-from mcptrio.middleware.rate_limit import RateLimit, RateLimitConfig
+from mcptrio.middleware.rate_limit import RateLimit, RateLimitConfig, RateLimitOverride
+from mcptrio.plugins.settings import PluginTables
 
 __all__: list[str] = []
 
@@ -76,6 +79,124 @@ async def test_rate_of_each_tool_for_everybody(autojump_clock: trio.testing.Mock
                 await other.call_tool("write", {"text": "x"})
 
 
+async def calls(server: Server, count: int, principal: Principal | None = None, name: str = "write") -> list[MCPError]:
+    """Call so often in a conversation of its own. Returns what was refused."""
+    refused: list[MCPError] = []
+    ours, theirs = mcptrio.memory_channel_pair()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: server.serve(theirs, principal=principal))
+        async with mcptrio.connect(ours) as client:
+            for _ in range(count):
+                try:
+                    await client.call_tool(name, {"text": "x"} if name == "write" else {})
+                except MCPError as error:
+                    refused.append(error)
+        nursery.cancel_scope.cancel()
+    return refused
+
+
+async def test_quotas_of_a_caller(autojump_clock: trio.testing.MockClock) -> None:
+    limit = RateLimit(RateLimitConfig(per_second=1000, burst=1000, quotas={"hour": 3, "day": 5}))
+    one, other = Principal(subject="one", issuer="a"), Principal(subject="one", issuer="b")
+    async with Server(plugins=[Desk(), limit]).open() as server:
+        assert not await calls(server, 3, one)
+        assert not await calls(server, 3, other), "another issuer's is another person"
+        await trio.sleep(600)
+        [refused] = await calls(server, 1, one)
+        assert refused.data["retryAfter"] == pytest.approx(3000, abs=1)
+        begins = datetime.fromisoformat(refused.message.partition("begins anew at ")[2])
+        assert "the quota of 3 a hour is used up" in refused.message
+        assert (begins - datetime.now(UTC)).total_seconds() == pytest.approx(3000, abs=60)
+
+        await trio.sleep(3001)
+        refused_by_day = await calls(server, 3, one)
+        assert len(refused_by_day) == 1, "what was refused was not counted"
+        assert "a day" in refused_by_day[0].message
+        assert refused_by_day[0].data["retryAfter"] == pytest.approx(86_400 - 3601, abs=1)
+        await trio.sleep(86_400)
+        assert not await calls(server, 3, one)
+
+
+async def test_limits_of_some(autojump_clock: trio.testing.MockClock) -> None:
+    config = RateLimitConfig(
+        per_second=1,
+        burst=1,
+        quotas={"day": 2},
+        subjects={"chief": RateLimitOverride(per_second=100, burst=100, quotas={})},
+        clients={"import": RateLimitOverride(burst=3, quotas={"day": 3})},
+    )
+    async with Server(plugins=[Desk(), RateLimit(config)]).open() as server:
+        assert not await calls(server, 50, Principal(subject="chief", client_id="import"))
+        assert len(await calls(server, 5, Principal(subject="someone", client_id="import"))) == 2
+        assert len(await calls(server, 5, Principal(subject="someone", client_id="other"))) == 4
+        await trio.sleep(10)
+        assert len(await calls(server, 5, Principal(subject="someone"))) == 4
+        await trio.sleep(10)
+        [refused] = await calls(server, 1, Principal(subject="someone"))
+        assert "the quota of 2 a day" in refused.message
+
+
+async def test_users_of_one_client_count_together(autojump_clock: trio.testing.MockClock) -> None:
+    limit = RateLimit(RateLimitConfig(per_second=0.001, burst=2, by="client"))
+    async with Server(plugins=[Desk(), limit]).open() as server:
+        assert not await calls(server, 1, Principal(subject="one", client_id="app"))
+        assert not await calls(server, 1, Principal(subject="two", client_id="app"))
+        assert len(await calls(server, 1, Principal(subject="three", client_id="app"))) == 1
+        assert not await calls(server, 1, Principal(subject="one", client_id="another"))
+
+
+async def test_one_tool_counts_as_several_requests(autojump_clock: trio.testing.MockClock) -> None:
+    config = RateLimitConfig(per_second=1, burst=10, quotas={"day": 25}, costs={"f*": 4, "fail": 9, "write": 30})
+    async with Server(plugins=[Desk(), RateLimit(config)]).open() as server:
+        someone = Principal(subject="someone")
+        [refused] = await calls(server, 2, someone, "fail")
+        assert refused.data["retryAfter"] == pytest.approx(8, abs=0.1)
+        await trio.sleep(9)
+        assert not await calls(server, 1, someone, "fail")
+        await trio.sleep(9)
+        [refused] = await calls(server, 1, someone, "fail")
+        assert "the quota of 25 a day" in refused.message
+        [refused] = await calls(server, 1, someone, "write")
+        assert refused.message.startswith("this counts as 30 requests")
+
+
+async def test_names_that_are_made_up_give_no_rate(autojump_clock: trio.testing.MockClock) -> None:
+    limit = RateLimit(RateLimitConfig(per_second=0.001, burst=1, each=True))
+    async with Server(plugins=[Desk(), limit]).open() as server, mcptrio.connect(server) as client:
+        await client.call_tool("write", {"text": "x"})
+        told: list[str] = []
+        for number in range(300):
+            with pytest.raises(MCPError) as refused:
+                await client.call_tool(f"made up {number}", {})
+            told.append(refused.value.message)
+        assert sum("no such tool" in each for each in told) == 256, "255 more of their own, and one for all others"
+        with pytest.raises(MCPError, match="too many requests"):
+            await client.call_tool("write", {"text": "x"})
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"quotas": {"month": 1}}, "quotas: expected minute, hour, day, week, got 'month'"),
+        ({"quotas": {"day": 0}}, "quotas: expected at least 1 a day, got 0"),
+        ({"costs": {"*": 0}}, "costs: expected at least 1"),
+        ({"subjects": {"one": {"quotas": {"month": 1}}}}, "expected minute, hour, day, week"),
+        ({"clients": {"one": {"bursts": 1}}}, "there is no setting bursts"),
+    ],
+)
+def test_wrong_limits_are_told(settings: dict[str, Any], said: str) -> None:
+    tables = PluginTables(tables={"rate_limit": settings})
+    with pytest.raises(ConfigError, match=said):
+        tables.of("rate_limit", RateLimitConfig)
+
+
+def test_limits_as_the_configuration_has_them() -> None:
+    table = {"quotas": {"day": 9}, "subjects": {"one": {"burst": 2}}, "clients": {"two": {"quotas": {}}}}
+    read = PluginTables(tables={"rate_limit": table}).of("rate_limit", RateLimitConfig)
+    assert read.subjects["one"] == RateLimitOverride(burst=2)
+    assert read.clients["two"].quotas == {}
+
+
 async def test_record_of_everything_that_was_begun(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
     path = tmp_path / "audit.jsonl"
     audit = AuditLog(AuditLogConfig(path=path, arguments="redacted"))
@@ -113,6 +234,95 @@ async def test_arguments_are_kept_as_the_operator_says(
     [record] = [json.loads(each.getMessage()) for each in caplog.records if each.name == "mcptrio.audit"]
     assert record["arguments"] == arguments
     assert "hunter2" not in caplog.text
+
+
+SECRETS = ("hunter-two", "abc-123-def", "1234567", "s3cr3t-in-list", "CUST-99-0001", "pin-code")
+
+
+async def test_secrets_are_nowhere_in_the_arguments(tmp_path: Path) -> None:
+    class Vault:
+        @tool(input_schema={"type": "object"})
+        async def open(self, anything: dict[str, Any]) -> str:
+            raise MCPError(f"not with {anything['login']['password']!r:.12}… of {anything['of']}")
+
+    config = AuditLogConfig(
+        path=tmp_path / "audit.jsonl",
+        arguments="redacted",
+        secret=("*password*", "api_key", "login.pin"),
+        secret_values=("CUST-[0-9-]+",),
+    )
+    async with Server(plugins=[Vault(), AuditLog(config)]).open() as server, mcptrio.connect(server) as client:
+        with pytest.raises(MCPError):
+            await client.call_tool(
+                "open",
+                {
+                    "login": {"Password": "x", "password": "hunter-two-and-more", "pin": "pin-code", "user": "me"},
+                    "several": [{"deep": [{"api_key": {"value": ["abc-123-def", 1234567]}, "pin": "0000"}]}],
+                    "passwords": ["s3cr3t-in-list"],
+                    "of": "customer CUST-99-0001",
+                },
+            )
+    [record] = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    assert record["arguments"] == {
+        "login": {"Password": "[redacted]", "password": "[redacted]", "pin": "[redacted]", "user": "me"},
+        "several": [{"deep": [{"api_key": "[redacted]", "pin": "0000"}]}],
+        "passwords": "[redacted]",
+        "of": "customer [redacted]",
+    }
+    assert record["detail"].endswith("not with '[redacted]… of customer [redacted]")
+    assert not [each for each in SECRETS if each in (tmp_path / "audit.jsonl").read_text()]
+
+
+async def test_secrets_that_a_plugin_names_are_not_kept(tmp_path: Path) -> None:
+    class Hush:
+        @hookimpl
+        def register_redactions(self, register: Any) -> None:
+            register(lambda text: text.replace("falcon", "[bird]"))
+
+    audit = AuditLog(AuditLogConfig(path=tmp_path / "audit.jsonl", arguments="redacted"))
+    async with Server(plugins=[Desk(), Hush(), audit]).open() as server, mcptrio.connect(server) as client:
+        await client.call_tool("write", {"text": "the falcon flies"})
+    [record] = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    assert record["arguments"]["text"] == "the [bird] flies"
+
+
+async def test_record_says_who_it_was(tmp_path: Path) -> None:
+    audit = AuditLog(AuditLogConfig(path=tmp_path / "audit.jsonl"))
+    principal = Principal(
+        subject="me", issuer="https://id.example.com", client_id="app", scopes=frozenset("ba"), claims={"secret": "zzz"}
+    )
+    async with Server(plugins=[Desk(), audit]).open() as server:
+        await calls(server, 1, principal)
+        await calls(server, 1, principal)
+        await calls(server, 1)
+    lines = (tmp_path / "audit.jsonl").read_text().splitlines()
+    first, second, nobody = (json.loads(line) for line in lines)
+    assert [first[name] for name in ("principal", "issuer", "client_id", "scopes")] == [
+        "me",
+        "https://id.example.com",
+        "app",
+        ["a", "b"],
+    ]
+    assert first["caller"] == second["caller"] != nobody["caller"]
+    assert nobody["principal"] is None
+    assert "zzz" not in lines[0]
+
+
+async def test_what_a_client_makes_up_is_bounded(tmp_path: Path) -> None:
+    audit = AuditLog(AuditLogConfig(path=tmp_path / "audit.jsonl"))
+    async with Server(plugins=[Desk(), audit]).open() as server, mcptrio.connect(server) as client:
+        with pytest.raises(MCPError):
+            await client.call_tool("n" * 100_000, {"a" * 100_000: 1})
+        with pytest.raises(MCPError):
+            await client.call_tool("nothing at https://me:hunter2hunter2@example.com", {})
+    first, second = (tmp_path / "audit.jsonl").read_text().splitlines()
+    assert len(first) < 4000
+    assert "hunter2hunter2" not in second
+
+
+def test_pattern_that_is_none_is_told() -> None:
+    with pytest.raises(ConfigError, match=r"secret_values: expected a regular expression, got '\['"):
+        PluginTables(tables={"audit_log": {"secret_values": ["["]}}).of("audit_log", AuditLogConfig)
 
 
 async def test_large_arguments_are_left_out(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from collections import OrderedDict
 import trio
 
 from mcptrio.transports.http.addresses import network_of
+from mcptrio.transports.http.exchange import HTTPLimits
 
 __all__ = ["AddressRates"]
 
@@ -32,6 +33,13 @@ class AddressRates:
         self._most = most
         self._due: OrderedDict[str, float] = OrderedDict()
         """By network, the least recent first: when its bucket is full again, in trio time."""
+
+    @classmethod
+    def of(cls, limits: HTTPLimits) -> AddressRates | None:
+        """As the limits of HTTP have it; ``None`` where there is no rate."""
+        if not limits.address_rate:
+            return None
+        return cls(limits.address_rate, limits.address_burst, limits.addresses)
 
     def __len__(self) -> int:
         return len(self._due)

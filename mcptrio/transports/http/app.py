@@ -2,8 +2,8 @@
 
 Served by :mod:`mcptrio.transports.http.hypercorn`, or mounted in somebody else's ASGI application on Trio. It reads the
 request, asks the rules what it is, and hands it to whoever answers it.
-The one rule: nothing reaches the engine that was not let through by host, origin, limits and authentication, in this
-order.
+The one rule: nothing reaches the engine that was not let through by address, host, origin, limits and authentication,
+in this order.
 
 Source: MCP 2026-07-28, 2025-11-25 and 2024-11-05, basic/transports; ASGI 3.0; Fetch standard, "HTTP extensions" (CORS).
 """
@@ -19,9 +19,11 @@ import trio
 from attrs import frozen
 
 from mcptrio.abc import ASGIApp, Bus, Engine, EventStore, Guard, Principal, SessionStore
-from mcptrio.errors import AuthorizationError, ConnectionClosed, Overloaded
+from mcptrio.errors import AuthorizationError, ConnectionClosed, Overloaded, RateLimited
 from mcptrio.protocol.jsonrpc import Limits, decode
 from mcptrio.protocol.messages import Incoming, Request
+from mcptrio.transports.http.address_rates import AddressRates
+from mcptrio.transports.http.addresses import Proxies, address_of
 from mcptrio.transports.http.exchange import Exchange, HTTPLimits, Receive, Scope, Send
 from mcptrio.transports.http.guarding import refusal_of, request_head, serve_document
 from mcptrio.transports.http.headers import Headers
@@ -47,7 +49,7 @@ from mcptrio.transports.http1.exchange import EXTENSION
 __all__ = ["HTTPApp"]
 
 _NO_EXTENSIONS: Final[Mapping[str, Any]] = {}
-_EXPOSED: Final = b"Mcp-Session-Id, Mcp-Protocol-Version, WWW-Authenticate"
+_EXPOSED: Final = b"Mcp-Session-Id, Mcp-Protocol-Version, WWW-Authenticate, DPoP-Nonce"
 _HEADER_LIST: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~, -]{0,2000}")
 
 
@@ -71,6 +73,7 @@ class HTTPApp:
         origins: which web pages may call; without, those of this machine only.
         bus: reaches the other replicas; ``None`` where this process is the only one.
         guard: says who asks and who may; without, everybody is nobody: principal ``None``.
+        proxies: whose word on the client's address is believed; without, nobody's.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class HTTPApp:
         origins: OriginPolicy | None = None,
         limits: HTTPLimits | None = None,
         guard: Guard | None = None,
+        proxies: Proxies | None = None,
     ) -> None:
         self._engine = engine
         self._limits = limits or HTTPLimits()
@@ -97,6 +101,8 @@ class HTTPApp:
         self._origins = origins or OriginPolicy()
         self._guard = guard
         self._documents = guard.documents if guard is not None else {}
+        self._proxies = proxies or None
+        self._rates = AddressRates.of(self._limits)
         self._json_limits = Limits(
             message_bytes=self._limits.body_bytes, depth=self._limits.depth, batch=self._limits.batch
         )
@@ -124,6 +130,8 @@ class HTTPApp:
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         connected = scope.get("extensions", _NO_EXTENSIONS).get(EXTENSION)
         exchange = Exchange(Headers(scope["headers"]), self._limits, receive, send, connected)
+        if await self._is_too_often(exchange, scope):
+            return
         method: str = scope["method"]
         path = _path_in(scope)
         if path in self._places:
@@ -150,10 +158,26 @@ class HTTPApp:
         exchange = Exchange(Headers(scope["headers"]), self._limits, receive, upgrade.respond)
         if (await receive())["type"] != "websocket.connect":
             return
+        if await self._is_too_often(exchange, scope):
+            return
         if _path_in(scope) == self._websocket:
             await self._admit(upgrade, exchange, scope)
         else:
             await exchange.respond(404)
+
+    async def _is_too_often(self, exchange: Exchange, scope: Scope) -> bool:
+        """Whether the address it comes from asks too often; if so, that has been said.
+
+        From here on ``scope["client"]`` and ``scope["scheme"]`` are the client's own, also behind a trusted proxy.
+        """
+        if self._proxies is not None:
+            self._proxies.reveal(scope)
+        if self._rates is None or (address := address_of(scope)) is None:
+            return False
+        wait = self._rates.wait(address)
+        if wait is not None:
+            await exchange.overloaded("too many requests from this address", wait, status=429)
+        return wait is not None
 
     async def _is_served_here(self, exchange: Exchange) -> bool:
         """Whether it was sent to a name of ours; if not, that has been said."""
@@ -235,7 +259,8 @@ class HTTPApp:
                 await exchange.refuse(refusal_of(error))
                 return
             except Overloaded as error:
-                await exchange.overloaded(error.message, error.retry_after, status=429)
+                status = 429 if isinstance(error, RateLimited) else 503
+                await exchange.overloaded(error.message, error.retry_after, status=status)
                 return
         if isinstance(wanted, Upgrade):
             await serve_websocket(self._engine, wanted, exchange, self._json_limits, principal)

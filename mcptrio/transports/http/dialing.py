@@ -17,7 +17,7 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import h11
@@ -27,6 +27,7 @@ from attrs import frozen
 from mcptrio.errors import ConfigError, RequestFailed
 from mcptrio.transports.http.client_tls import system_trust
 from mcptrio.transports.http.endpoint import Endpoint, shown_url
+from mcptrio.transports.http.reach import Reach
 
 __all__ = ["DEFAULT_DIALING", "Dialer", "Dialing", "find_proxy"]
 
@@ -34,6 +35,9 @@ _LOOPBACK: Final = "localhost"
 _CHUNK: Final = 16 * 1024
 _HEAD: Final = 64 * 1024
 """Bytes of a proxy's answer."""
+_NEXT: Final = 2.0
+"""Seconds until another address of the same host is tried, where addresses were judged beforehand: the usual reason is
+IPv6 that leads nowhere. Where they were not, Trio tries them side by side."""
 _PROBES: Final = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
 """A stream on which nobody says anything is found to be dead after about two minutes, and not never."""
 
@@ -48,6 +52,8 @@ class Dialing:
     """Whether proxies and certificates of the environment count. ``~/.netrc`` never does."""
     tls: ssl.SSLContext | None = None
     """Instead of the system's certificates: a private authority, a client certificate."""
+    reach: Reach | None = None
+    """Which addresses may be connected to; ``None``: any, since the user has named the server."""
 
 
 DEFAULT_DIALING: Final = Dialing()
@@ -95,8 +101,14 @@ class Dialer:
         raise _failed(f"no connection to {peer.authority} within {self._dialing.connect_timeout:g} seconds")
 
     async def _connect(self, peer: Endpoint) -> trio.SocketStream:
+        reach = self._dialing.reach
+        hosts = [peer.host]
+        if reach is not None and self._proxy is not None:
+            await reach.check_proxied(self._endpoint)
+        elif reach is not None:
+            hosts = await reach.resolve(peer)
         try:
-            stream = await trio.open_tcp_stream(peer.host, peer.port)
+            stream = await _open_stream(hosts, peer.port)
         except OSError as error:
             raise _failed(f"cannot connect to {peer.authority}: {_reason(error)}") from error
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -200,6 +212,22 @@ def _contains(network: str, address: ipaddress.IPv4Address | ipaddress.IPv6Addre
         return address in ipaddress.ip_network(network, strict=False)
     except ValueError:
         return False
+
+
+async def _open_stream(hosts: Sequence[str], port: int) -> trio.SocketStream:
+    """Connect to the first of these that can be connected to.
+
+    Raises:
+        OSError: there is none; that of the last one.
+    """
+    *firsts, last = hosts
+    for host in firsts:
+        with trio.move_on_after(_NEXT):
+            try:
+                return await trio.open_tcp_stream(host, port)
+            except OSError:
+                continue
+    return await trio.open_tcp_stream(last, port)
 
 
 async def _tunnel(stream: trio.abc.Stream, proxy: Endpoint, endpoint: Endpoint) -> None:

@@ -10,10 +10,12 @@ Source: ASGI 3.0, HTTP and WebSocket message format; WHATWG HTML 9.2 (event stre
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from math import ceil
 from typing import Any, Final, Protocol, TypeAlias
 
 import trio
 from attrs import define, field, frozen
+from attrs.validators import ge
 
 from mcptrio.errors import Code, ConnectionClosed
 from mcptrio.nurseries import open_hidden_nursery
@@ -51,6 +53,10 @@ class HTTPLimits:
         write_timeout: seconds one write may wait for the client to read.
         streams: exchanges open at the same time on the endpoint; more are answered with 503.
         connections: open at the same time on the server of :func:`mcptrio.serve_http`; more are answered with 503.
+        address_rate: requests a second from one address, on average, of whoever sends them; more are answered with 429
+            before anything else is done. Of IPv6, all of a /64 is one address. 0 for no such limit.
+        address_burst: as many may come at once.
+        addresses: that are remembered for it. Of more, the one heard of longest ago is forgotten, and begins anew.
         keep_alive: seconds of silence after which a response becomes a stream, and a stream gets a comment.
         priming: seconds after which a call of a session becomes a stream that can be resumed, where its revision
             primes streams: long enough that quick answers stay plain JSON, short enough to survive a broken line.
@@ -68,6 +74,9 @@ class HTTPLimits:
     write_timeout: float = 30.0
     streams: int = 1000
     connections: int = 10_000
+    address_rate: float = field(default=0.0, validator=ge(0))
+    address_burst: int = field(default=100, validator=ge(1))
+    addresses: int = field(default=50_000, validator=ge(1))
     keep_alive: float = 15.0
     priming: float = 1.0
     retry: int = 1000
@@ -231,7 +240,7 @@ class Exchange:
         self, message: str, retry_after: float, id: str | int | None = None, *, status: int = 503
     ) -> None:
         error = ErrorResponse(id, int(Code.INTERNAL_ERROR), message, {"retryAfter": retry_after})
-        after = b"%d" % max(1, round(retry_after))
+        after = b"%d" % max(1, ceil(retry_after))
         await self.respond(status, encode(error), [(b"retry-after", after)])
 
     async def stream(self) -> None:

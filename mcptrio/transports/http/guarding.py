@@ -21,7 +21,6 @@ from mcptrio.transports.http.rules import Refusal
 __all__ = ["is_same_person", "refusal_of", "request_head", "serve_document"]
 
 _DOCUMENT_HEADERS: Final = (
-    (b"content-type", b"application/json"),
     (b"cache-control", b"public, max-age=300"),
     # What is public is so for the pages of everybody; there is nothing in it that depends on who reads it.
     (b"access-control-allow-origin", b"*"),
@@ -59,7 +58,7 @@ async def serve_document(exchange: Exchange, method: str, document: bytes) -> No
     if method == "GET":
         await exchange.respond(200, document, headers=_DOCUMENT_HEADERS)
     elif method == "OPTIONS":
-        await exchange.respond(204, headers=_DOCUMENT_HEADERS[2:])
+        await exchange.respond(204, headers=_DOCUMENT_HEADERS[1:])
     else:
         await exchange.respond(405, headers=[(b"allow", b"GET, OPTIONS")])
 

@@ -17,10 +17,11 @@ from mcptrio.transports.http.dialing import Dialing
 from mcptrio.transports.http.endpoint import Endpoint
 from mcptrio.transports.http.responses import read_refusal
 
-__all__ = ["LEFT", "HTTPRequests"]
+__all__ = ["AGAIN", "LEFT", "HTTPRequests"]
 
-_AGAIN: Final = 4
+AGAIN: Final = 4
 """How often, at most: what counts more finely is the credentials' own."""
+_AUTHORIZATION: Final = b"authorization"
 LEFT: Final = "the client has closed the connection"
 
 
@@ -50,20 +51,25 @@ class HTTPRequests:
             ConnectionClosed: stopped, before or meanwhile.
         """
         target = self._endpoint.target if target is None else target
-        for _ in range(_AGAIN):
-            response = await self._ask_once(method, target, headers, body)
+        credentials = await self._credentials(method, target)
+        for _ in range(AGAIN):
+            response = await self._ask_once(method, target, [*headers, *credentials], body)
             if self._auth is None or response.status not in (401, 403):
                 return response
-            # Read before a person is asked: the connection would be waiting for them.
+            # Read before anybody is asked: the connection would be waiting for them.
             refusal = await read_refusal(response)
-            if not await self._auth.challenged(self._endpoint.url, response.status, response.headers):
-                raise refusal
-        return await self._ask_once(method, target, headers, body)
+            refused, credentials = credentials, await self._credentials(method, target)
+            # While this request was under way another one may have been refused, and have led to other credentials.
+            if _token(refused) == _token(credentials):
+                if not await self._auth.challenged(self._endpoint.url, response.status, response.headers):
+                    raise refusal
+                credentials = await self._credentials(method, target)
+        return await self._ask_once(method, target, [*headers, *credentials], body)
 
     async def part(self, method: str, headers: RawHeaders) -> None:
         """Send a last request, though stopped, whose answer does not matter. Raises what :meth:`ask` does."""
         response = await self._connections.ask(
-            method, self._endpoint.target, [*headers, *await self._credentials(method)]
+            method, self._endpoint.target, [*headers, *await self._credentials(method, self._endpoint.target)]
         )
         response.close()
 
@@ -78,14 +84,18 @@ class HTTPRequests:
         self._connections.close(LEFT)
 
     async def _ask_once(self, method: str, target: str, headers: RawHeaders, body: bytes) -> HTTPResponse:
-        if self._auth is not None:
-            headers = [*headers, *await self._credentials(method)]
         if self._stopped:
             raise ConnectionClosed(LEFT)
         return await self._connections.ask(method, target, headers, body)
 
-    async def _credentials(self, method: str) -> RawHeaders:
+    async def _credentials(self, method: str, target: str) -> RawHeaders:
         if self._auth is None:
             return []
-        granted = await self._auth.headers(method, self._endpoint.url)
+        # The request's own URL, which a proof of possession names; of HTTP with SSE it is not the endpoint's.
+        granted = await self._auth.headers(method, self._endpoint.origin + target)
         return [(name.encode(), value.encode()) for name, value in granted.items()]
+
+
+def _token(credentials: RawHeaders) -> bytes | None:
+    """What is the same for all requests until there are other credentials; a proof that goes with it never is."""
+    return next((value for name, value in credentials if name.lower() == _AUTHORIZATION), None)

@@ -22,7 +22,14 @@ from typing import Final, TypeAlias
 import trio
 
 from mcptrio.abc import ClientAuth
-from mcptrio.errors import AuthorizationError, Code, ConnectionClosed, RemoteProtocolError, RequestFailed
+from mcptrio.errors import (
+    AuthorizationError,
+    Code,
+    ConnectionClosed,
+    ConsentNeeded,
+    RemoteProtocolError,
+    RequestFailed,
+)
 from mcptrio.protocol.jsonrpc import CLIENT_DEFAULT, Limits, decode, encode
 from mcptrio.protocol.messages import ErrorResponse, Incoming, Message, Request
 from mcptrio.protocol.sse import Decoder, Event
@@ -113,7 +120,12 @@ class SSEChannel:
 
     async def _post(self, item: Item, answered: trio.Event) -> None:
         try:
-            response = await self._requests.ask("POST", self._headers, encode(item), target=self._stream.target)
+            try:
+                response = await self._requests.ask("POST", self._headers, encode(item), target=self._stream.target)
+            except ConsentNeeded as needed:
+                # Here, since who waits for the answer hears nothing of the POST.
+                await needed.ask()
+                response = await self._requests.ask("POST", self._headers, encode(item), target=self._stream.target)
             if not 200 <= response.status < 300:
                 raise await read_refusal(response)
             answered.set()

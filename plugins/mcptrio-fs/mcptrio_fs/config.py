@@ -58,6 +58,10 @@ class Config:
     """The most that one call reads of files, whatever it asks for; also the largest file that is edited. At least 4, so
     that a page holds a character."""
 
+    max_answer_bytes: int = field(default=8 * _MIB, validator=[ge(128 * 1024), le(_MOST)])
+    """The most that one answer weighs as JSON, at least 128 KiB; a text is in it twice. What does not fit is got by
+    asking again, and a file that is read as Base64 has to fit as a whole: almost 3 MiB do by default."""
+
     max_write_bytes: int = field(default=10 * _MIB, validator=[ge(1), le(_MOST)])
     """The largest file that is written; at least 1."""
 

@@ -42,6 +42,7 @@ from .reading import Text, read_bytes, read_head, read_tail, read_text
 from .results import MEDIA, TEXT, answer, notes_on
 from .sandbox import Sandbox
 from .search import Search
+from .sizes import fitting, how_many_fit, most_bytes_of_media, share, wire_size
 from .tree import Tree
 
 __all__ = ["MAX_PATHS", "Files"]
@@ -49,6 +50,9 @@ __all__ = ["MAX_PATHS", "Files"]
 MAX_PATHS = 200
 """Files in one ``read_multiple_files``."""
 
+_LONGEST_ERROR = 2000
+_LONGEST_LINE = 100
+"""Characters of what is said of a file that is not read, beside its path."""
 _LARGEST = 2**53 - 1
 """The largest integer that every JSON reader keeps."""
 
@@ -108,7 +112,8 @@ class Files:
         Only works within allowed directories.
         """
         sandbox = await self.access.sandbox(ctx)
-        limit = self.access.config.max_read_bytes
+        config = self.access.config
+        limit = min(config.max_read_bytes, most_bytes_of_media(config.max_answer_bytes))
         file = await self.access.run(
             sandbox, path, lambda: read_bytes(sandbox, path, limit=limit, checkpoint=check_cancelled)
         )
@@ -136,22 +141,31 @@ class Files:
         stop the others. Together they are bounded as one file is. Only works within allowed directories.
         """
         sandbox = await self.access.sandbox(ctx)
-        left = self.access.config.max_read_bytes
+        left, room = self.access.config.max_read_bytes, share(self.access.config.max_answer_bytes)
+        # There is room for a line about each, also where the files fill the rest.
+        room -= sum(wire_size(printable(path)) + _LONGEST_LINE for path in paths)
         parts: list[str] = []
         cut: list[str] = []
         for number, path in enumerate(paths, 1):
             try:
                 # One after the other: what one file may still have depends on those before it.
-                text = await self._piece(sandbox, path, offset=0, limit=left) if left else None
+                text = await self._piece(sandbox, path, offset=0, limit=left, most=room) if left and room > 0 else None
             except ToolError as error:
-                parts.append(f"{path}: Error - {error}")
+                parts.append(f"{printable(path)}: Error - {str(error)[:_LONGEST_ERROR]}")
             else:
                 if text is None or text.cut:
                     cut.append(printable(path))
-                parts.append(f"{path}:\n{text.text}\n" if text else f"{path}: not read, the answer is full")
+                parts.append(
+                    f"{printable(path)}:\n{text.text}\n" if text else f"{printable(path)}: not read, the answer is full"
+                )
                 left -= text.end if text else 0
+                room -= wire_size(text.text) if text else 0
             await ctx.report_progress(number, total=len(paths))
-        notes = [f"cut: not all of {', '.join(cut[:20])}; read_text_file reads them in pieces"] if cut else []
+        notes = (
+            [f"cut: not all of {', '.join(cut[:20])}; {ctx.tool_name('read_text_file')} reads them in pieces"]
+            if cut
+            else []
+        )
         return answer("\n---\n".join(parts), notes, {"truncated": True} if cut else {})
 
     @tool(title="List Directory", read_only=True, open_world=False, output_schema=TEXT)
@@ -163,7 +177,7 @@ class Files:
         """
         listing = await self._list(ctx, path, offset, limit, sizes=False, largest_first=False)
         lines = [f"{_kind(entry)} {printable(entry.name)}" for entry in listing.entries]
-        return _answer_listing(lines, listing)
+        return self._answer_listing(lines, listing)
 
     @tool(title="List Directory with Sizes", read_only=True, open_world=False, output_schema=TEXT)
     async def list_directory_with_sizes(
@@ -182,12 +196,12 @@ class Files:
         for entry in listing.entries:
             size = "" if entry.is_directory else format_size(entry.size).rjust(10)
             lines.append(f"{_kind(entry)} {printable(entry.name):30} {size}")
-        lines += [
+        totals = [
             "",
             f"Total: {listing.files} files, {listing.directories} directories",
             f"Combined size: {format_size(listing.size)}",
         ]
-        return _answer_listing(lines, listing)
+        return self._answer_listing(lines, listing, totals)
 
     @tool(title="Directory Tree", read_only=True, open_world=False, output_schema=TEXT)
     async def directory_tree(
@@ -204,22 +218,34 @@ class Files:
         """
         sandbox = await self.access.sandbox(ctx)
         config = self.access.config
-        tree = Tree(
-            sandbox=sandbox,
-            start=await self.access.run(sandbox, path, lambda: sandbox.absolute(path)),
-            excluded=[Pattern.parse(text) for text in excludePatterns],
-            limit=min(limit or config.max_entries, config.max_entries),
-            max_depth=maxDepth or _LARGEST,
-            max_visited=config.max_visited,
-        )
-        while await self.access.run(sandbox, path, partial(tree.advance, SLICE, check_cancelled)):
-            await ctx.report_progress(tree.visited, message=f"{tree.visited} entries looked at")
+        start = await self.access.run(sandbox, path, lambda: sandbox.absolute(path))
+        excluded = [Pattern.parse(text) for text in excludePatterns]
+        bound, most = min(limit or config.max_entries, config.max_entries), share(config.max_answer_bytes)
+        visited = 0
+        while True:
+            tree = Tree(
+                sandbox=sandbox,
+                start=start,
+                excluded=excluded,
+                limit=bound,
+                max_depth=maxDepth or _LARGEST,
+                max_visited=config.max_visited,
+            )
+            while await self.access.run(sandbox, path, partial(tree.advance, SLICE, check_cancelled)):
+                await ctx.report_progress(visited + tree.visited, message=f"{tree.visited} entries looked at")
+            shown = json.dumps(tree.nodes, indent=2, ensure_ascii=False)
+            size = wire_size(shown)
+            if size <= most or tree.count <= 1:
+                break
+            # Cut as a whole, a tree is none; it grows anew, to what fits, which is less each time.
+            visited += tree.visited
+            bound = max(1, tree.count * most // size * 9 // 10)
         notes = []
         if tree.cut:
             names = ", ".join(printable(name) for name in tree.unfinished)
             others = f" and {tree.cut - len(tree.unfinished)} more" if tree.cut > len(tree.unfinished) else ""
             notes.append(f"cut: not all of {names}{others}; ask for these directories, or list_directory with offset")
-        return answer(json.dumps(tree.nodes, indent=2, ensure_ascii=False), notes, {"truncated": True} if notes else {})
+        return answer(shown, notes, {"truncated": True} if notes else {})
 
     @tool(title="Search Files", read_only=True, open_world=False, output_schema=TEXT)
     async def search_files(
@@ -244,6 +270,7 @@ class Files:
             excluded=[Pattern.parse(text) for text in excludePatterns],
             limit=min(limit or config.max_entries, config.max_entries),
             max_visited=config.max_visited,
+            max_bytes=share(config.max_answer_bytes),
             after=tuple(os.fsdecode(unquote_to_bytes(cursor)).split("/")) if cursor else (),
         )
         while await self.access.run(sandbox, path, partial(search.advance, SLICE, check_cancelled)):
@@ -308,29 +335,44 @@ class Files:
             raise ToolError("expected tail or offset, got both")
         sandbox = await self.access.sandbox(ctx)
         bound = min(limit or self.access.config.max_read_bytes, self.access.config.max_read_bytes)
-        if tail:
-            text = await self.access.run(
-                sandbox,
-                path,
-                lambda: read_tail(sandbox, path, lines=tail, limit=bound, checkpoint=check_cancelled),
+        most = share(self.access.config.max_answer_bytes)
+
+        async def read(bound: int) -> Text:
+            if tail:
+                last = partial(read_tail, sandbox, path, lines=tail, limit=bound, checkpoint=check_cancelled)
+                return await self.access.run(sandbox, path, last)
+            assert head
+            first = partial(
+                read_head, sandbox, path, lines=head, offset=offset, limit=bound, checkpoint=check_cancelled
             )
-        elif head:
-            text = await self.access.run(
-                sandbox,
-                path,
-                lambda: read_head(sandbox, path, lines=head, offset=offset, limit=bound, checkpoint=check_cancelled),
-            )
+            return await self.access.run(sandbox, path, first)
+
+        if head or tail:
+            text = await fitting(read, bound, most)
         else:
-            text = await self._piece(sandbox, path, offset=offset, limit=bound)
+            text = await self._piece(sandbox, path, offset=offset, limit=bound, most=most)
         notes, more = notes_on(text, from_end=bool(tail))
         return answer(text.text, notes, more)
 
-    async def _piece(self, sandbox: Sandbox, path: str, *, offset: int, limit: int) -> Text:
-        return await self.access.run(
-            sandbox,
-            path,
-            lambda: read_text(sandbox, path, offset=offset, limit=limit, checkpoint=check_cancelled),
-        )
+    async def _piece(self, sandbox: Sandbox, path: str, *, offset: int, limit: int, most: int) -> Text:
+        async def read(bound: int) -> Text:
+            piece = partial(read_text, sandbox, path, offset=offset, limit=bound, checkpoint=check_cancelled)
+            return await self.access.run(sandbox, path, piece)
+
+        return await fitting(read, limit, most)
+
+    def _answer_listing(self, lines: Sequence[str], listing: Listing, totals: Sequence[str] = ()) -> CallToolResult:
+        """
+        Args:
+            lines: one for each entry.
+        """
+        count = how_many_fit(lines, share(self.access.config.max_answer_bytes))
+        end = listing.offset + count
+        text = "\n".join([*lines[:count], *totals])
+        if end >= listing.total:
+            return answer(text)
+        note = f"cut: entries {listing.offset} to {end} of {listing.total}; go on with offset={end}"
+        return answer(text, [note], {"truncated": True, "nextOffset": end, "total": listing.total})
 
     async def _list(
         self, ctx: Context, path: str, offset: int, limit: int | None, *, sizes: bool, largest_first: bool
@@ -350,14 +392,6 @@ class Files:
                 checkpoint=check_cancelled,
             ),
         )
-
-
-def _answer_listing(lines: Sequence[str], listing: Listing) -> CallToolResult:
-    end = listing.offset + len(listing.entries)
-    if end >= listing.total:
-        return answer("\n".join(lines))
-    note = f"cut: entries {listing.offset} to {end} of {listing.total}; go on with offset={end}"
-    return answer("\n".join(lines), [note], {"truncated": True, "nextOffset": end, "total": listing.total})
 
 
 def _kind(entry: Entry) -> str:

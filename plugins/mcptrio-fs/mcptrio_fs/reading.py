@@ -152,7 +152,7 @@ def read_bytes(sandbox: Sandbox, path: str, *, limit: int, checkpoint: Checkpoin
                 return Bytes(data=data, mime_type=kind, status=status, place=place)
     raise ToolError(
         f"expected a file of at most {limit} bytes, got {status.st_size}: {printable(path)}; "
-        "read_text_file reads a piece of it with offset and limit"
+        "{tool:read_text_file} reads a piece of it with offset and limit"
     )
 
 

@@ -36,6 +36,7 @@ from .listing import list_entries
 from .media import DIRECTORY, is_text
 from .reading import read_bytes
 from .sandbox import Sandbox
+from .sizes import AROUND, how_many_fit, most_bytes_of_media, wire_size
 from .watching import Fingerprint, Subscriptions, Watcher
 
 __all__ = ["TEMPLATE", "FileResources"]
@@ -58,8 +59,9 @@ class FileResources:
         absolute = "/" + path.lstrip("/")
         uri = uri_of(absolute)
         sandbox = await self.access.sandbox(ctx)
+        lister = ctx.tool_name("list_directory")
         try:
-            return await self.access.run(sandbox, absolute, lambda: self._read(sandbox, absolute, uri))
+            return await self.access.run(sandbox, absolute, lambda: self._read(sandbox, absolute, uri, lister))
         except (AccessDenied, NotThere) as error:
             raise ResourceNotFound(uri) from error
 
@@ -122,7 +124,7 @@ class FileResources:
                 )
             )
 
-    def _read(self, sandbox: Sandbox, path: str, uri: str) -> TextResourceContents | BlobResourceContents:
+    def _read(self, sandbox: Sandbox, path: str, uri: str, lister: str) -> TextResourceContents | BlobResourceContents:
         status, place = sandbox.status(path)
         config = self.access.config
         if stat.S_ISDIR(status.st_mode):
@@ -136,13 +138,21 @@ class FileResources:
                 checkpoint=check_cancelled,
             )
             lines = [uri_of(os.path.join(place.typed, entry.name)) for entry in listing.entries]
+            lines = lines[: how_many_fit(lines, config.max_answer_bytes - AROUND)]
             if listing.total > len(lines):
-                lines.append(f"[cut: {listing.total - len(lines)} more; list_directory shows them with offset]")
+                lines.append(f"[cut: {listing.total - len(lines)} more; {lister} shows them with offset]")
             return TextResourceContents(uri=uri, mime_type=DIRECTORY, text="\n".join(lines))
         file = read_bytes(sandbox, path, limit=config.max_read_bytes, checkpoint=check_cancelled)
         if is_text(file.data) and not file.mime_type.startswith(("image/", "audio/")):
             text = file.data.decode("utf-8", "replace")
+            if (size := wire_size(text)) > (most := config.max_answer_bytes - AROUND):
+                raise ToolError(
+                    f"expected a file of at most {most} bytes in JSON, got {size}: {printable(path)}; "
+                    "{tool:read_text_file} reads a piece of it with offset and limit"
+                )
             return TextResourceContents(uri=uri, mime_type=file.mime_type, text=text)
+        if len(file.data) > (most := most_bytes_of_media(config.max_answer_bytes, copies=1)):
+            raise ToolError(f"expected a file of at most {most} bytes, got {len(file.data)}: {printable(path)}")
         blob = base64.b64encode(file.data).decode("ascii")
         return BlobResourceContents(uri=uri, mime_type=file.mime_type, blob=blob)
 

@@ -31,6 +31,9 @@ TEXT: dict[str, Any] = {
 }
 """The output schema of every tool but one."""
 
+_LONGEST_NOTES = 14_000
+"""Characters of notes; three lists of names, at most."""
+
 _BASE64 = {"type": "string", "contentEncoding": "base64"}
 MEDIA: dict[str, Any] = {
     "type": "object",
@@ -81,7 +84,8 @@ def answer(content: str, notes: Sequence[str] = (), more: Mapping[str, Any] | No
     """A result whose first block is ``content``, with a block for the notes, if there are any."""
     blocks = [TextContent(text=content)]
     if notes:
-        blocks.append(TextContent(text="\n".join(f"[{note}]" for note in notes)))
+        said = "\n".join(f"[{note}]" for note in notes)
+        blocks.append(TextContent(text=said if len(said) <= _LONGEST_NOTES else f"{said[:_LONGEST_NOTES]}…]"))
     return CallToolResult(content=tuple(blocks), structured_content={"content": content, **(more or {})})
 
 

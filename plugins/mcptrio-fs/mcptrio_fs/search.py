@@ -15,11 +15,12 @@ from collections.abc import Iterator, Sequence
 
 from attrs import define, field
 
-from .errors import AccessDenied
+from .errors import AccessDenied, printable
 from .listing import EVERY, Entry, list_below, scan_start
 from .patterns import Pattern
 from .reading import Checkpoint
 from .sandbox import Sandbox
+from .sizes import wire_size
 
 __all__ = ["MAX_DEPTH", "Search"]
 
@@ -39,6 +40,8 @@ class Search:
     excluded: Sequence[Pattern]
     limit: int
     max_visited: int
+    max_bytes: int = 2**53 - 1
+    """What is found, in JSON."""
     after: tuple[str, ...] = ()
     """Go on after this relative path."""
 
@@ -55,6 +58,7 @@ class Search:
     _real: str = field(init=False, default="")
     _stack: list[tuple[tuple[str, ...], Iterator[Entry]]] = field(init=False, factory=list)
     _last: str = field(init=False, default="")
+    _bytes: int = field(init=False, default=0)
 
     def advance(self, seconds: float, checkpoint: Checkpoint) -> bool:
         """Walk on for a while; returns whether there is more.
@@ -98,7 +102,9 @@ class Search:
         if parts > self.after:
             if self.pattern.matches(parts) and self._is_allowed(parts, entry):
                 self.found.append(os.path.join(self.start, *parts))
-                if len(self.found) > self.limit:  # the one too many shows that there is more
+                self._bytes += wire_size(printable(self.found[-1])) + 2
+                # The one too many shows that there is more; one is there, however long it is.
+                if len(self.found) > self.limit or (self._bytes > self.max_bytes and len(self.found) > 1):
                     self.found.pop()
                     self.cut = self._last
                     return None

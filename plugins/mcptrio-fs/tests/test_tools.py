@@ -29,6 +29,9 @@ class Call:
     def supports(self, capability: str) -> bool:
         return False
 
+    def tool_name(self, name: str) -> str:
+        return name
+
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         await trio.lowlevel.checkpoint()
         self.progress.append((progress, message))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Literal
 
 from attrs import field, frozen
 from attrs.validators import ge, gt, le
@@ -31,8 +32,9 @@ class Config:
     namespace: str = "default"
     """The graph of a call that names none, for one per project. 1 to 100 letters, digits, dots, dashes, underscores."""
 
-    namespaces: tuple[str, ...] = ()
-    """Other graphs in the same file that a call may name; ``*`` for any."""
+    namespaces: tuple[str, ...] | Literal["principal"] = ()
+    """Other graphs in the same file that a call may name; ``*`` for any. Or ``principal``: whoever has signed in has a
+    graph of their own and reaches no other; who has not has none."""
 
     read_only: bool = False
     """Offer no tool that changes anything."""
@@ -77,13 +79,25 @@ class Config:
     """How often the file is looked at for changes of other processes while somebody is subscribed, 0.01 to 3600."""
 
     def __attrs_post_init__(self) -> None:
-        for name in (self.namespace, *self.namespaces):
+        for name in (self.namespace, *self.others):
             if name != ANY and not _NAMESPACE.fullmatch(name):
                 raise ValueError(f"expected a namespace of 1 to 100 letters, digits, dots, dashes, got {name!r}")
         if self.namespace == ANY:
             raise ValueError("expected the name of one namespace as namespace, got '*'")
+        if self.is_by_principal and self.import_file is not None:
+            raise ValueError("import_file: expected none where namespaces are by principal: it would be nobody's")
         if self.limit > self.max_limit:
             raise ValueError(f"expected a limit of at most max_limit, {self.max_limit}, got {self.limit}")
+
+    @property
+    def is_by_principal(self) -> bool:
+        """Whether each principal has a graph of their own."""
+        return self.namespaces == "principal"
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """What a call may name beside ``namespace``."""
+        return () if isinstance(self.namespaces, str) else self.namespaces
 
     def path(self) -> Path:
         """Where the file is: absolute, with ``~`` expanded."""
@@ -98,9 +112,9 @@ class Config:
         return None if self.import_file is None else Path(self.import_file).expanduser().absolute()
 
     def allowed(self, namespace: str | None) -> str | None:
-        """The namespace that a call means, or ``None`` where it may not name this one."""
+        """The namespace that a call means, as the call calls it; ``None`` where it may not name this one."""
         if namespace is None or namespace == self.namespace:
             return self.namespace
-        if namespace in self.namespaces or (ANY in self.namespaces and _NAMESPACE.fullmatch(namespace)):
+        if namespace in self.others or (ANY in self.others and _NAMESPACE.fullmatch(namespace)):
             return namespace if namespace != ANY else None
         return None

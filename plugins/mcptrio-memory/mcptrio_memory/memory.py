@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from attrs import define, field
 
-from mcptrio import ConfigError, Server, ToolError, hookimpl
+from mcptrio import ConfigError, Context, Server, ToolError, hookimpl
 
 from .bounds import Bounds
 from .config import ANY, Config
@@ -71,7 +71,8 @@ class Memory:
             interval=self.config.watch_interval,
         )
         self._watcher = watcher
-        return [watcher.run]
+        # Whose graph another process has changed, the file says; who is subscribed to it, nobody does.
+        return [] if self.config.is_by_principal else [watcher.run]
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -104,18 +105,36 @@ class Memory:
             raise ToolError("the memory is not open")
         return self._database
 
-    def namespace(self, wanted: str | None) -> str:
-        """The namespace that a call means.
+    def space(self, ctx: Context, wanted: str | None) -> str | None:
+        """What the graph that a call means is called in the file; ``None`` where there is none for it."""
+        namespace = self.config.allowed(wanted)
+        if namespace is None or not self.config.is_by_principal:
+            return namespace
+        # No name that a call or the operator may give has a colon in it.
+        return ctx.caller if ctx.principal is not None else None
+
+    def shown(self, space: str) -> str:
+        """What a graph is called where its caller sees it."""
+        return self.config.namespace if self.config.is_by_principal else space
+
+    def namespace(self, ctx: Context, wanted: str | None) -> str:
+        """The same as :meth:`space`, for a tool.
 
         Raises:
-            ToolError: it may not name this one.
+            ToolError: it may not name this one, or has none.
         """
         config = self.config
-        namespace = config.allowed(wanted)
+        namespace = self.space(ctx, wanted)
         if namespace is None:
-            allowed = [config.namespace, *config.namespaces]
+            if config.is_by_principal and config.allowed(wanted) is not None:
+                raise ToolError("expected a caller who has signed in: here everybody has a memory of their own")
+            if config.is_by_principal:
+                raise ToolError(
+                    f"expected {config.namespace} @ namespace, or none, got {wanted!r}: it is your own graph"
+                )
+            allowed = [config.namespace, *config.others]
             expected = (
-                "1 to 100 letters, digits, dots, dashes" if ANY in config.namespaces else f"one of {', '.join(allowed)}"
+                "1 to 100 letters, digits, dots, dashes" if ANY in config.others else f"one of {', '.join(allowed)}"
             )
             raise ToolError(f"expected {expected} @ namespace, got {wanted!r}; the operator sets namespaces")
         return namespace
@@ -153,6 +172,8 @@ class Memory:
 
         change = await self.database.write(edit)
         # No checkpoint since the commit: who is cancelled now has changed it, and the others are told.
-        if self._watcher is not None:
+        if self._watcher is not None and self.config.is_by_principal:
+            self._watcher.tell_caller(change)
+        elif self._watcher is not None:
             self._watcher.tell(change)
         return change.result

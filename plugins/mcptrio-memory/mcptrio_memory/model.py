@@ -40,6 +40,7 @@ Field: TypeAlias = Literal["name", "entityType", "observations", "relations"]
 _Name = Annotated[str, Meta(min_length=1, description="The name of the entity")]
 _Type = Annotated[str, Meta(description="The type of the entity")]
 _Truncated = Annotated[bool, Meta(description="There is more: ask again with next_cursor as the cursor.")]
+_LeftOut = Annotated[bool, Meta(description="Not all of it is shown here; all of it was written.")]
 _NextCursor = Annotated[str | None, Meta(description="The cursor of the next page; null on the last one.")]
 
 
@@ -81,10 +82,14 @@ class ObservationsToDelete(Struct, kw_only=True):
 
 class CreatedEntities(Struct, kw_only=True, frozen=True):
     entities: list[Entity]
+    truncated: _LeftOut | UnsetType = UNSET
+    total: Annotated[int, Meta(description="Entities that were created.")] | UnsetType = UNSET
 
 
 class CreatedRelations(Struct, kw_only=True, frozen=True):
     relations: list[Relation]
+    truncated: _LeftOut | UnsetType = UNSET
+    total: Annotated[int, Meta(description="Relations that were created.")] | UnsetType = UNSET
 
 
 class AddedObservations(Struct, kw_only=True, frozen=True):
@@ -94,6 +99,8 @@ class AddedObservations(Struct, kw_only=True, frozen=True):
 
 class Added(Struct, kw_only=True, frozen=True):
     results: list[AddedObservations]
+    truncated: _LeftOut | UnsetType = UNSET
+    total: Annotated[int, Meta(description="Observations that were added.")] | UnsetType = UNSET
 
 
 class Deleted(Struct, kw_only=True, frozen=True):

@@ -11,10 +11,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
+import msgspec
 from attrs import frozen
 from msgspec import Meta
 
-from mcptrio import tool
+from mcptrio import Context, tool
 
 from .jsonl import write_lines
 from .memory import Memory
@@ -46,18 +47,24 @@ class Reading:
 
     @tool(title="Read Graph", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def read_graph(
-        self, limit: Limit = None, cursor: Cursor = None, fields: Fields = None, namespace: Namespace = None
+        self,
+        ctx: Context,
+        limit: Limit = None,
+        cursor: Cursor = None,
+        fields: Fields = None,
+        namespace: Namespace = None,
     ) -> Graph:
         """Read the entire knowledge graph, page by page: entities in the order in which they were created, each
-        with its relations. search_nodes is cheaper where you know what you look for.
+        with its relations. {tool:search_nodes} is cheaper where you know what you look for.
         """
         memory = self.memory
-        name = memory.namespace(namespace)
+        name = memory.namespace(ctx, namespace)
         return await memory.read(partial(read_graph_page, name, memory.wanted(limit, fields), cursor))
 
     @tool(title="Search Nodes", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def search_nodes(
         self,
+        ctx: Context,
         query: Annotated[
             str,
             Meta(
@@ -75,7 +82,7 @@ class Reading:
         same. The best come first, each with its relations to others.
         """
         memory = self.memory
-        name = memory.namespace(namespace)
+        name = memory.namespace(ctx, namespace)
         wanted = memory.wanted(limit, fields)
 
         def search(statements: Statements) -> Graph:
@@ -87,6 +94,7 @@ class Reading:
     @tool(title="Open Nodes", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def open_nodes(
         self,
+        ctx: Context,
         names: Annotated[list[str], Meta(description="An array of entity names to retrieve")],
         limit: Limit = None,
         cursor: Cursor = None,
@@ -98,31 +106,37 @@ class Reading:
         """
         memory = self.memory
         memory.bounds.check_count(names, "names")
-        space = memory.namespace(namespace)
+        space = memory.namespace(ctx, namespace)
         wanted = memory.wanted(limit, fields)
         return await memory.read(partial(_open, space, names, wanted, cursor))
 
     @tool(title="Graph Statistics", read_only=True, destructive=False, idempotent=True, open_world=False)
-    async def graph_stats(self, namespace: Namespace = None) -> GraphStats:
+    async def graph_stats(self, ctx: Context, namespace: Namespace = None) -> GraphStats:
         """Count what is in the knowledge graph: entities, relations and observations, by type; and name the graphs
         there are.
         """
         memory = self.memory
-        name = memory.namespace(namespace)
+        name = memory.namespace(ctx, namespace)
 
         def count(statements: Statements) -> GraphStats:
             found = [row[0] for row in statements.execute("SELECT name FROM namespaces ORDER BY name").fetchall()]
-            return _stats(statements, name, [each for each in found if memory.config.allowed(each)])
+            if memory.config.is_by_principal:
+                named = [memory.shown(each) for each in found if each == name]
+            else:
+                named = [each for each in found if memory.config.allowed(each)]
+            return msgspec.structs.replace(_stats(statements, name, named), namespace=memory.shown(name))
 
         return await memory.read(count)
 
     @tool(title="Export Graph", read_only=True, destructive=False, idempotent=True, open_world=False)
-    async def export_graph(self, limit: Limit = None, cursor: Cursor = None, namespace: Namespace = None) -> Export:
+    async def export_graph(
+        self, ctx: Context, limit: Limit = None, cursor: Cursor = None, namespace: Namespace = None
+    ) -> Export:
         """Export the knowledge graph as lines of JSON, page by page, in the form of the reference memory server's file
         and of import_graph. The resource memory://export has all of it at once.
         """
         memory = self.memory
-        name = memory.namespace(namespace)
+        name = memory.namespace(ctx, namespace)
         wanted = memory.wanted(limit, None, whole=True)
 
         def export(statements: Statements) -> Export:

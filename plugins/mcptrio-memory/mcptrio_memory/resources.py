@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from attrs import evolve, frozen
 
-from mcptrio import ResourceNotFound, ToolError, completion, resource
+from mcptrio import Context, ResourceNotFound, ToolError, completion, resource
 
 from .config import ANY
 from .jsonl import write_lines
@@ -42,60 +42,62 @@ class Resources:
     memory: Memory
 
     @resource(GRAPH, name="knowledge-graph", title="Knowledge Graph", mime_type=_JSON)
-    async def knowledge_graph(self) -> Graph:
+    async def knowledge_graph(self, ctx: Context) -> Graph:
         """The full knowledge graph with all entities and relations; a very large one is cut, and says so."""
-        return await self.knowledge_graph_of(None)
+        return await self.knowledge_graph_of(ctx)
 
     @resource(GRAPH_OF, name="knowledge-graph-of", title="Knowledge Graph of a Namespace", mime_type=_JSON)
-    async def knowledge_graph_of(self, namespace: str | None = None) -> Graph:
+    async def knowledge_graph_of(self, ctx: Context, namespace: str | None = None) -> Graph:
         """The full knowledge graph of a namespace; a very large one is cut, and says so."""
-        name = self._namespace(namespace, GRAPH)
+        name = self._namespace(ctx, namespace, GRAPH)
         return await self.memory.read(partial(read_graph_page, name, self._all(), None))
 
     @resource(EXPORT, name="export", title="Export", mime_type=_LINES)
-    async def export(self) -> str:
+    async def export(self, ctx: Context) -> str:
         """The full knowledge graph as lines of JSON, in the form of the reference memory server's file."""
-        return await self.export_of(None)
+        return await self.export_of(ctx)
 
     @resource(EXPORT_OF, name="export-of", title="Export of a Namespace", mime_type=_LINES)
-    async def export_of(self, namespace: str | None = None) -> str:
+    async def export_of(self, ctx: Context, namespace: str | None = None) -> str:
         """The full knowledge graph of a namespace as lines of JSON."""
-        name = self._namespace(namespace, EXPORT)
+        name = self._namespace(ctx, namespace, EXPORT)
         wanted = evolve(self._all(), whole=True)
 
         def export(statements: Statements) -> str:
             page = read_page(statements, name, Everything(name, "x"), wanted, None)
             if page.cursor is not None:
                 # Half a file looks like a whole one.
-                raise ToolError(f"the graph is larger than {wanted.budget} bytes; export_graph has it page by page")
+                raise ToolError(
+                    f"the graph is larger than {wanted.budget} bytes; {{tool:export_graph}} has it page by page"
+                )
             return "".join(f"{line}\n" for line in write_lines(page.entities, page.relations))
 
         return await self.memory.read(export)
 
     @resource(NODE, name="node", title="Node", mime_type=_JSON)
-    async def node(self, name: str) -> Graph:
+    async def node(self, ctx: Context, name: str) -> Graph:
         """One entity of the knowledge graph, with its relations to others."""
-        return await self.node_of(name)
+        return await self.node_of(ctx, name)
 
     @resource(NODE_OF, name="node-of", title="Node of a Namespace", mime_type=_JSON)
-    async def node_of(self, name: str = "", namespace: str | None = None) -> Graph:
+    async def node_of(self, ctx: Context, name: str = "", namespace: str | None = None) -> Graph:
         """One entity of a namespace, with its relations to others; also one whose name has a slash."""
         uri = f"memory://node/{quote(name, safe='')}"
-        space = self._namespace(namespace, uri)
+        space = self._namespace(ctx, namespace, uri)
         graph = await self.memory.read(partial(_read_node, space, name, self._all()))
         if graph is None:
             raise ResourceNotFound(uri)
         return graph
 
     @completion(NODE, "name")
-    async def complete_name(self, value: str) -> list[str]:
+    async def complete_name(self, ctx: Context, value: str) -> list[str]:
         """Names that contain what was typed, without those that have no place in this URI."""
-        return [name for name in await self.complete_name_of(value, {}) if "/" not in name and name != ".."]
+        return [name for name in await self.complete_name_of(ctx, value, {}) if "/" not in name and name != ".."]
 
     @completion(NODE_OF, "name")
-    async def complete_name_of(self, value: str, arguments: Mapping[str, str]) -> list[str]:
+    async def complete_name_of(self, ctx: Context, value: str, arguments: Mapping[str, str]) -> list[str]:
         """Names that contain what was typed."""
-        space = self.memory.config.allowed(arguments.get("namespace"))
+        space = self.memory.space(ctx, arguments.get("namespace"))
         if space is None:
             return []
         return await self.memory.read(lambda statements: find_names(statements, space, value, _PROPOSALS))
@@ -117,16 +119,18 @@ class Resources:
 
     async def _namespaces(self) -> list[str]:
         config = self.memory.config
+        if config.is_by_principal:
+            return [config.namespace]
         rows = await self.memory.read(
             lambda statements: statements.execute(
                 "SELECT name FROM namespaces ORDER BY name LIMIT ?", (_PROPOSALS,)
             ).fetchall()
         )
         known = [name for (name,) in rows if config.allowed(name)]
-        return list(dict.fromkeys([config.namespace, *(each for each in config.namespaces if each != ANY), *known]))
+        return list(dict.fromkeys([config.namespace, *(each for each in config.others if each != ANY), *known]))
 
-    def _namespace(self, wanted: str | None, uri: str) -> str:
-        namespace = self.memory.config.allowed(wanted)
+    def _namespace(self, ctx: Context, wanted: str | None, uri: str) -> str:
+        namespace = self.memory.space(ctx, wanted)
         if namespace is None:
             raise ResourceNotFound(f"{uri}?namespace={quote(str(wanted), safe='')}")
         return namespace

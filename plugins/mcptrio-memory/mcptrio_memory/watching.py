@@ -36,8 +36,8 @@ class Subscriptions:
     changed: Callable[[], Awaitable[object]]
     """Waits until that set is another."""
 
-    notify: Callable[[str], object]
-    """Tells the subscribers of a URI."""
+    notify: Callable[..., object]
+    """Tells the subscribers of a URI; with ``caller=``, this one alone."""
 
 
 @define(eq=False, kw_only=True)
@@ -62,6 +62,14 @@ class Watcher:
             if target.name is None or target.name in change.touched:
                 self._known[uri] = change.revision if target.name is None else change.touched[target.name]
                 self.subscriptions.notify(uri)
+
+    def tell_caller(self, change: Change[Any]) -> None:
+        """Tell the caller whose graph it is, which has its name, of what this process has changed."""
+        if change.revision is None:
+            return
+        for uri, target in self._targets().items():
+            if target.namespace == self.namespace and (target.name is None or target.name in change.touched):
+                self.subscriptions.notify(uri, caller=change.namespace)
 
     async def run(self) -> None:
         """Watch until cancelled."""

@@ -16,6 +16,7 @@ from msgspec import Meta
 
 from mcptrio import Context, ToolError, tool
 
+from .answers import added, created_entities, created_relations
 from .graph import Editor
 from .jsonl import Line, add_up, import_lines, lines_of
 from .memory import Memory
@@ -42,7 +43,9 @@ class Writing:
     memory: Memory
 
     @tool(title="Create Entities", read_only=False, destructive=False, idempotent=True, open_world=False)
-    async def create_entities(self, entities: list[NewEntity], namespace: Namespace = None) -> CreatedEntities:
+    async def create_entities(
+        self, ctx: Context, entities: list[NewEntity], namespace: Namespace = None
+    ) -> CreatedEntities:
         """Create multiple new entities in the knowledge graph. Those whose names are taken are left as they are, and
         left out of the answer.
         """
@@ -50,11 +53,13 @@ class Writing:
         memory.bounds.check_count(entities, "entities")
         for number, entity in enumerate(entities):
             memory.bounds.check_entity(entity, f"entities[{number}]")
-        created = await memory.change(memory.namespace(namespace), lambda editor: editor.create_entities(entities))
-        return CreatedEntities(entities=created)
+        created = await memory.change(memory.namespace(ctx, namespace), lambda editor: editor.create_entities(entities))
+        return created_entities(created, memory.config.max_answer_bytes)
 
     @tool(title="Create Relations", read_only=False, destructive=False, idempotent=True, open_world=False)
-    async def create_relations(self, relations: list[Relation], namespace: Namespace = None) -> CreatedRelations:
+    async def create_relations(
+        self, ctx: Context, relations: list[Relation], namespace: Namespace = None
+    ) -> CreatedRelations:
         """Create multiple new relations between entities in the knowledge graph. Relations should be in active voice.
         Both ends must exist; relations that exist already are left out of the answer.
         """
@@ -62,11 +67,15 @@ class Writing:
         memory.bounds.check_count(relations, "relations")
         for number, relation in enumerate(relations):
             memory.bounds.check_relation(relation, f"relations[{number}]")
-        created = await memory.change(memory.namespace(namespace), lambda editor: editor.create_relations(relations))
-        return CreatedRelations(relations=created)
+        created = await memory.change(
+            memory.namespace(ctx, namespace), lambda editor: editor.create_relations(relations)
+        )
+        return created_relations(created, memory.config.max_answer_bytes)
 
     @tool(title="Add Observations", read_only=False, destructive=False, idempotent=True, open_world=False)
-    async def add_observations(self, observations: list[NewObservations], namespace: Namespace = None) -> Added:
+    async def add_observations(
+        self, ctx: Context, observations: list[NewObservations], namespace: Namespace = None
+    ) -> Added:
         """Add new observations to existing entities in the knowledge graph. Fails, and adds nothing, if one of the
         entities does not exist; observations that an entity has already are left out of the answer.
         """
@@ -74,12 +83,15 @@ class Writing:
         memory.bounds.check_count(observations, "observations")
         for number, addition in enumerate(observations):
             memory.bounds.check_addition(addition, f"observations[{number}]")
-        results = await memory.change(memory.namespace(namespace), lambda editor: editor.add_observations(observations))
-        return Added(results=results)
+        results = await memory.change(
+            memory.namespace(ctx, namespace), lambda editor: editor.add_observations(observations)
+        )
+        return added(results, memory.config.max_answer_bytes)
 
     @tool(title="Delete Entities", read_only=False, destructive=True, idempotent=True, open_world=False)
     async def delete_entities(
         self,
+        ctx: Context,
         entityNames: Annotated[list[str], Meta(description="An array of entity names to delete")],
         namespace: Namespace = None,
     ) -> Deleted:
@@ -88,7 +100,9 @@ class Writing:
         """
         memory = self.memory
         memory.bounds.check_count(entityNames, "entityNames")
-        missing = await memory.change(memory.namespace(namespace), lambda editor: editor.delete_entities(entityNames))
+        missing = await memory.change(
+            memory.namespace(ctx, namespace), lambda editor: editor.delete_entities(entityNames)
+        )
         message = "Entities deleted successfully"
         if missing:
             count = len(entityNames) - len(missing)
@@ -96,14 +110,16 @@ class Writing:
         return Deleted(success=True, message=message)
 
     @tool(title="Delete Observations", read_only=False, destructive=True, idempotent=True, open_world=False)
-    async def delete_observations(self, deletions: list[ObservationsToDelete], namespace: Namespace = None) -> Deleted:
+    async def delete_observations(
+        self, ctx: Context, deletions: list[ObservationsToDelete], namespace: Namespace = None
+    ) -> Deleted:
         """Delete specific observations from entities in the knowledge graph. What does not exist is no error."""
         memory = self.memory
         memory.bounds.check_count(deletions, "deletions")
         for number, deletion in enumerate(deletions):
             memory.bounds.check_count(deletion.observations, f"deletions[{number}].observations")
         count, missing = await memory.change(
-            memory.namespace(namespace), lambda editor: editor.delete_observations(deletions)
+            memory.namespace(ctx, namespace), lambda editor: editor.delete_observations(deletions)
         )
         requested = sum(len(deletion.observations) for deletion in deletions)
         message = "Observations deleted successfully"
@@ -115,13 +131,14 @@ class Writing:
     @tool(title="Delete Relations", read_only=False, destructive=True, idempotent=True, open_world=False)
     async def delete_relations(
         self,
+        ctx: Context,
         relations: Annotated[list[Relation], Meta(description="An array of relations to delete")],
         namespace: Namespace = None,
     ) -> Deleted:
         """Delete multiple relations from the knowledge graph. Those that do not exist are no error."""
         memory = self.memory
         memory.bounds.check_count(relations, "relations")
-        count = await memory.change(memory.namespace(namespace), lambda editor: editor.delete_relations(relations))
+        count = await memory.change(memory.namespace(ctx, namespace), lambda editor: editor.delete_relations(relations))
         message = "Relations deleted successfully"
         if count != len(relations):
             message = f"Deleted {count} of {len(relations)} relations. The rest matched nothing."
@@ -131,7 +148,9 @@ class Writing:
     async def import_graph(
         self,
         ctx: Context,
-        jsonl: Annotated[str, Meta(description="Lines of JSON, as export_graph and the reference server write them.")],
+        jsonl: Annotated[
+            str, Meta(description="Lines of JSON, as {tool:export_graph} and the reference server write them.")
+        ],
         namespace: Namespace = None,
     ) -> Imported:
         """Import lines of JSON into the knowledge graph: {"type": "entity", "name", "entityType", "observations"} or
@@ -144,7 +163,7 @@ class Writing:
                 f"expected at most {memory.config.max_import_bytes} characters @ jsonl, got {len(jsonl)}; "
                 f"import the lines in several calls"
             )
-        space = memory.namespace(namespace)
+        space = memory.namespace(ctx, namespace)
         done = Imported()
         batches = lines_of(jsonl)
         total = sum(len(batch) for batch in batches)

@@ -11,6 +11,7 @@ import pytest
 from mcptrio_memory import Config
 
 from mcptrio import PluginError, Server, connect
+from mcptrio.plugins.settings import PluginTables
 
 
 def server(settings: dict[str, Any]) -> Server:
@@ -38,6 +39,8 @@ async def test_a_table_becomes_the_settings(file: Path) -> None:
         ({"namespace": "a b"}, "expected a namespace of 1 to 100"),
         ({"namespace": "*"}, r"expected the name of one namespace as namespace, got '\*'"),
         ({"namespaces": ["ok", "../x"]}, "expected a namespace"),
+        ({"namespaces": "somebody"}, "namespaces"),
+        ({"namespaces": "principal", "import_file": "x"}, "import_file: expected none"),
         ({"folder": "x"}, "folder"),
     ],
 )
@@ -49,3 +52,11 @@ def test_a_setting_that_does_not_fit_is_a_fault(settings: dict[str, Any], fault:
 def test_which_namespaces_a_call_may_name() -> None:
     config = Config(namespace="a", namespaces=("b",))
     assert [config.allowed(name) for name in (None, "a", "b", "c", "*")] == ["a", "a", "b", None, None]
+
+
+@pytest.mark.parametrize(
+    ("said", "namespaces"), [("principal", "principal"), ("a, b", ("a", "b")), ("a", ("a",)), ("", ())]
+)
+def test_namespaces_in_the_environment(said: str, namespaces: object) -> None:
+    tables = PluginTables(environ={"MCPTRIO_MEMORY_NAMESPACES": said})
+    assert tables.of("memory", Config).namespaces == namespaces

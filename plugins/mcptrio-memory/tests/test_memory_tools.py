@@ -218,3 +218,31 @@ async def test_any_namespace_where_the_operator_says_so(open_memory, call, refus
         assert (await call(client, "read_graph"))["total"] == 0
         assert "expected 1 to 100 letters" in await refusal(client, "read_graph", namespace="../x")
         assert "expected 1 to 100 letters" in await refusal(client, "read_graph", namespace="*")
+
+
+async def test_answer_of_what_writes_is_bounded(open_memory, call) -> None:
+    many = [{"name": f"n{n}", "entityType": "t", "observations": ["x" * 100]} for n in range(100)]
+    async with open_memory(max_answer_bytes=1000) as client:
+        created = await call(client, "create_entities", entities=many)
+        assert (created["truncated"], created["total"]) == (True, 100)
+        assert 1 < len(created["entities"]) < 10
+        assert created["entities"][0] == many[0]
+        assert (await call(client, "graph_stats"))["entities"] == 100
+
+        one = await call(client, "create_entities", entities=[entity("big", "t", *[f"{n:03}" * 30 for n in range(50)])])
+        assert (one["truncated"], one["total"]) == (True, 1)
+        assert 1 < len(one["entities"][0]["observations"]) < 10
+
+        pairs = [{"from": f"n{n}", "to": "big", "relationType": "is part of"} for n in range(100)]
+        related = await call(client, "create_relations", relations=pairs)
+        assert (related["truncated"], related["total"]) == (True, 100)
+        assert related["relations"] == pairs[: len(related["relations"])]
+
+        more = [{"entityName": f"n{n}", "contents": ["y" * 100]} for n in range(100)]
+        added = await call(client, "add_observations", observations=more)
+        assert (added["truncated"], added["total"]) == (True, 100)
+        assert 1 < len(added["results"]) < 10
+        assert (await call(client, "graph_stats"))["observations"] == 250
+
+        few = await call(client, "create_entities", entities=[entity("few")])
+        assert few == {"entities": [entity("few")]}

@@ -18,13 +18,13 @@ from attrs import define, field
 from mcptrio import ToolError
 
 from .config import Config
-from .owners import Caller, Owner
+from .owners import Caller
 from .thoughts import Sequence, Thought
 
 __all__ = ["Sequences"]
 
-_SESSIONS = 100
-"""Sessions of one caller whose last sequence is remembered."""
+_CONVERSATIONS = 100
+"""Conversations of one caller whose last sequence is remembered."""
 
 
 @define
@@ -34,7 +34,7 @@ class _Shelf:
     sequences: OrderedDict[str, Sequence] = field(factory=OrderedDict)
     """In order of their last use."""
     latest: OrderedDict[str, str] = field(factory=OrderedDict)
-    """The sequence that a session was at last."""
+    """The sequence that a conversation was at last."""
 
     @property
     def size(self) -> int:
@@ -47,18 +47,18 @@ class Sequences:
 
     config: Config
     clock: Callable[[], float] = trio.current_time
-    _shelves: OrderedDict[Owner, _Shelf] = field(init=False, factory=OrderedDict)
+    _shelves: OrderedDict[str, _Shelf] = field(init=False, factory=OrderedDict)
 
     def begin(self) -> str:
         """A new id, which nobody guesses."""
         return secrets.token_urlsafe(9)
 
     def latest(self, caller: Caller) -> str | None:
-        """The sequence that this session was at last, if it is still there."""
+        """The sequence that this conversation was at last, if it is still there."""
         shelf = self._shelf(caller)
-        if shelf is None or caller.session is None:
+        if shelf is None or caller.conversation is None:
             return None
-        id = shelf.latest.get(caller.session)
+        id = shelf.latest.get(caller.conversation)
         return id if id in shelf.sequences else None
 
     def find(self, caller: Caller, id: str) -> Sequence | None:
@@ -73,7 +73,7 @@ class Sequences:
         """Keep a thought, in a new sequence where there is none of this id.
 
         Raises:
-            ToolError: the thought is too long, or the sequence is full.
+            ToolError: the thought is too long, the sequence is full, or has too many branches for another one.
         """
         config = self.config
         length = len(thought.thought.encode("utf-8", "surrogatepass"))
@@ -81,6 +81,11 @@ class Sequences:
             raise ToolError(f"expected a thought of at most {config.max_thought_bytes} bytes, got {length}; split it")
         shelf = self._shelf(caller) or _Shelf()
         sequence = shelf.sequences.get(id) or Sequence(id)
+        if thought.begins_branch(sequence) and len(sequence.branches) >= config.max_branches:
+            raise ToolError(
+                f"the sequence {id} has {config.max_branches} branches already; go on in one of them, or in another "
+                "sequence"
+            )
         if len(sequence.thoughts) >= config.max_thoughts:
             raise ToolError(
                 f"the sequence {id} is full: it has {config.max_thoughts} thoughts; go on in another one, or clear it"
@@ -127,7 +132,7 @@ class Sequences:
         self._expire(caller.owner)
         return self._shelves.get(caller.owner)
 
-    def _expire(self, owner: Owner) -> None:
+    def _expire(self, owner: str) -> None:
         shelf = self._shelves.get(owner)
         if shelf is None:
             return
@@ -140,8 +145,8 @@ class Sequences:
     def _use(self, shelf: _Shelf, sequence: Sequence, caller: Caller) -> None:
         sequence.used = self.clock()
         shelf.sequences.move_to_end(sequence.id)
-        if caller.session is not None:
-            shelf.latest[caller.session] = sequence.id
-            shelf.latest.move_to_end(caller.session)
-            if len(shelf.latest) > _SESSIONS:
+        if caller.conversation is not None:
+            shelf.latest[caller.conversation] = sequence.id
+            shelf.latest.move_to_end(caller.conversation)
+            if len(shelf.latest) > _CONVERSATIONS:
                 shelf.latest.popitem(last=False)

@@ -190,7 +190,7 @@ class Thinking:
         found = self.sequences.find(Caller.of(ctx), sequence_id)
         if found is None:
             raise ResourceNotFound(_uri(sequence_id))
-        return transcript(found, self.config.max_answer_bytes)
+        return transcript(found, self.config.max_answer_bytes, ctx.tool_name("get_sequence"))
 
     @completion(TEMPLATE, "sequence_id")
     async def complete(self, ctx: Context) -> list[str]:
@@ -216,7 +216,7 @@ class Thinking:
         id = self.sequences.latest(caller)
         if id is not None:
             return id
-        if caller.session is not None:
+        if caller.conversation is not None:
             return self.sequences.begin()  # as the reference server does, which lets a history begin anywhere
         raise ToolError(
             "expected sequence_id, as the answer to thought 1 gave it, or a name of your own: on this connection the "

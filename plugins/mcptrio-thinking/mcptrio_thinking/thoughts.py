@@ -36,7 +36,16 @@ class Thought:
     @property
     def size(self) -> int:
         """Bytes that are counted for it."""
-        return len(self.thought.encode("utf-8", "surrogatepass")) + len(self.branchId or "") + _OVERHEAD
+        name = (self.branchId or "").encode("utf-8", "surrogatepass")
+        return len(self.thought.encode("utf-8", "surrogatepass")) + len(name) + _OVERHEAD
+
+    def begins_branch(self, sequence: Sequence) -> bool:
+        """Whether it is the first one on its branch."""
+        return self._is_on_branch and self.branchId not in sequence.branches
+
+    @property
+    def _is_on_branch(self) -> bool:
+        return self.branchFromThought is not None and self.branchId is not None
 
 
 @define

@@ -11,11 +11,12 @@ from .thoughts import Sequence, Thought
 __all__ = ["transcript"]
 
 
-def transcript(sequence: Sequence, limit: int) -> str:
+def transcript(sequence: Sequence, limit: int, pager: str) -> str:
     """The sequence in Markdown.
 
     Args:
         limit: bytes; where it would be longer, the earliest thoughts are left out.
+        pager: the name of the tool that shows those.
     """
     parts: list[str] = []
     size = 0
@@ -27,7 +28,7 @@ def transcript(sequence: Sequence, limit: int) -> str:
         parts.append(part)
     left_out = len(sequence.thoughts) - len(parts)
     if left_out:
-        parts.append(f"({left_out} earlier thoughts are left out; get_sequence shows them.)\n")
+        parts.append(f"({left_out} earlier thoughts are left out; {pager} shows them.)\n")
     parts.append(f"# Thoughts of {sequence.id}\n")
     return "\n".join(reversed(parts))
 

@@ -10,8 +10,8 @@ from mcptrio_thinking.thoughts import Thought
 
 from mcptrio import ToolError
 
-ADA = Caller(("principal", None, "ada"), "1")
-BOB = Caller(("principal", None, "bob"), None)
+ADA = Caller("principal:ada", "1")
+BOB = Caller("principal:bob", None)
 
 
 def thought(text: str = "x") -> Thought:
@@ -54,7 +54,7 @@ def test_a_caller_pays_for_its_own_thoughts() -> None:
 def test_there_are_not_too_many_callers() -> None:
     sequences = Sequences(Config(max_callers=3), Clock())
     for number in range(10):
-        sequences.add(Caller(("session", str(number)), str(number)), "s", thought())
+        sequences.add(Caller(f"session:{number}", f"session:{number}"), "s", thought())
 
     assert len(sequences) == 3
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any
 
 import jsonschema_rs
@@ -11,7 +12,7 @@ import pytest
 import trio
 from mcptrio_thinking import Config, Thinking
 
-from mcptrio import Client, MCPError, Server, TextContent, connect
+from mcptrio import Client, MCPError, Principal, Server, TextContent, connect, memory_channel_pair
 from mcptrio.testing import Case, ServerParts, open_served
 
 HANDSHAKE = "2025-11-25"
@@ -135,8 +136,9 @@ async def test_strings_stand_for_numbers_and_truth_values() -> None:
     }
 
 
-async def test_without_an_id_a_session_goes_on_with_its_last_sequence() -> None:
-    async with connected() as client:
+@pytest.mark.parametrize("revision", [HANDSHAKE, STATELESS])
+async def test_without_an_id_a_conversation_goes_on_with_its_last_sequence(revision: str) -> None:
+    async with connected(revision) as client:
         one = await think(client, FIRST)
         two = await think(client, SECOND)
         assert (two["sequence_id"], two["thoughtHistoryLength"]) == (one["sequence_id"], 2)
@@ -149,7 +151,8 @@ async def test_without_an_id_a_session_goes_on_with_its_last_sequence() -> None:
 
 
 async def test_where_callers_cannot_be_told_apart_the_id_is_needed() -> None:
-    async with connected(STATELESS) as client:
+    parts = ServerParts(plugins=[Thinking(Config())])
+    async with open_served(parts, Case(transport="http", revision=STATELESS)) as served, served.connect() as client:
         one = await think(client, FIRST)
         two = await think(client, FIRST)
         assert one["sequence_id"] != two["sequence_id"]
@@ -159,9 +162,51 @@ async def test_where_callers_cannot_be_told_apart_the_id_is_needed() -> None:
         assert (await client.complete("resource", "thinking://{sequence_id}", "sequence_id", "")).values == ()
 
 
-async def test_sessions_do_not_share_a_history() -> None:
+async def test_who_has_signed_in_finds_their_sequences_everywhere() -> None:
+    server = Server(plugins=[Thinking(Config())])
+    ann, also_ann = Principal(subject="ann", client_id="a"), Principal(subject="ann", client_id="b")
+    with trio.fail_after(20):
+        async with server.open(), trio.open_nursery() as nursery:
+            clients: list[Client] = []
+            async with AsyncExitStack() as stack:
+                for principal, revision in (
+                    (ann, HANDSHAKE),
+                    (also_ann, STATELESS),
+                    (Principal(subject="bob"), HANDSHAKE),
+                ):
+                    ours, theirs = memory_channel_pair()
+                    nursery.start_soon(partial(server.serve, theirs, principal=principal))
+                    clients.append(await stack.enter_async_context(connect(ours, revision=revision)))
+                one, two, bob = clients
+                await think(one, FIRST, sequence_id="hers")
+                assert (await call(two, "get_sequence", sequence_id="hers"))["total"] == 1
+                assert "expected sequence_id" in await refusal(two, "get_sequence"), "another conversation"
+                assert "no such sequence" in await refusal(bob, "get_sequence", sequence_id="hers")
+            nursery.cancel_scope.cancel()
+
+
+async def test_branches_are_bounded() -> None:
+    async with connected(max_branches=2) as client:
+        await think(client, FIRST, sequence_id="s")
+        for name in ("a", "b", "a"):
+            await think(client, SECOND, sequence_id="s", branchFromThought=1, branchId=name)
+        more = {**SECOND, "branchFromThought": 1, "branchId": "c"}
+        assert "has 2 branches already" in await refusal(client, "sequentialthinking", **more, sequence_id="s")
+        told = await think(client, SECOND, sequence_id="s")
+        assert (told["branches"], told["thoughtHistoryLength"]) == (["a", "b"], 5)
+        await think(client, more, sequence_id="t")
+
+
+async def test_line_end_is_no_part_of_a_name() -> None:
+    async with connected() as client:
+        for name in ("mine\n", "mi\nne"):
+            assert "sequence_id" in await refusal(client, "clear_sequence", sequence_id=name)
+
+
+@pytest.mark.parametrize("revision", [HANDSHAKE, STATELESS])
+async def test_conversations_do_not_share_a_history(revision: str) -> None:
     parts = ServerParts(plugins=[Thinking(Config())])
-    async with open_served(parts, Case(revision=HANDSHAKE)) as served:
+    async with open_served(parts, Case(revision=revision)) as served:
         async with served.connect() as one, served.connect() as other:
             await think(one, FIRST, sequence_id="same")
             told = await think(other, SECOND, sequence_id="same")

@@ -33,7 +33,9 @@ def judge(headers: Mapping[str, str]) -> Principal | None:
     if scheme != "Bearer":
         raise AuthorizationError("expected a token", challenge="Bearer", headers={"X-Hint": "none"})
     if token == "hasty":
-        raise Overloaded("too often", retry_after=7)
+        raise mcptrio.RateLimited("too often", retry_after=7)
+    if token == "unlucky":
+        raise Overloaded("nobody knows now", retry_after=3)
     if token == "odd":
         raise AuthorizationError("malformed", status=400)
     subject, *scopes = token.split("_")
@@ -218,10 +220,12 @@ async def test_refusals_are_what_the_guard_says() -> None:
         nobody = await here.post({"jsonrpc": "2.0", "id": 1, "method": "ping"})
         odd = await here.post({}, authorization="Bearer odd")
         hasty = await here.post({}, authorization="Bearer hasty")
+        unlucky = await here.post({}, authorization="Bearer unlucky")
 
     assert (nobody.status, nobody.headers["www-authenticate"], nobody.headers["x-hint"]) == (401, "Bearer", "none")
     assert (odd.status, "www-authenticate" in odd.headers) == (400, False)
     assert (hasty.status, hasty.headers["retry-after"]) == (429, "7")
+    assert (unlucky.status, unlucky.headers["retry-after"]) == (503, "3")
 
 
 async def test_a_guard_sees_the_head_of_the_request() -> None:

@@ -400,10 +400,33 @@ async def test_refused_credentials_are_renewed_once() -> None:
 async def test_new_credentials_that_are_refused_too() -> None:
     auth = Tokens("old", ["bad", "good"])
     async with linked(guarded, auth=auth) as (link, web, _):
+        assert await link.exchange(call(), MODERN) == Response(1, {})
+        assert len(web.seen) == 3
+
+
+async def test_credentials_that_are_refused_again_and_again() -> None:
+    auth = Tokens("old", ["bad", "worse", "wrong", "worst", "good"])
+    async with linked(guarded, auth=auth) as (link, web, _):
         with pytest.raises(RequestFailed, match=r"HTTP 401: .*who") as caught:
             await link.exchange(call(), MODERN)
         assert caught.value.status == 401
-        assert len(web.seen) == 2
+        assert len(web.seen) == 5
+
+
+async def test_credentials_that_were_replaced_while_a_request_was_under_way() -> None:
+    """Its refusal says nothing of the new ones, so nobody is asked for newer ones."""
+    auth = Tokens("old", ["newer"])
+
+    async def late(seen: Seen, wire: Wire) -> None:
+        if seen.headers.get("authorization") == "Bearer old":
+            auth.current = "good"
+        await (wire.reply(None, 401) if seen.headers["authorization"] == "Bearer old" else accept(seen, wire))
+
+    async with linked(late, auth=auth) as (link, web, _):
+        assert await link.exchange(call(), MODERN) == Response(1, {})
+
+    assert [seen.headers["authorization"] for seen in web.seen] == ["Bearer old", "Bearer good"]
+    assert auth.challenges == []
 
 
 async def test_no_other_credentials() -> None:

@@ -10,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 
+from mcptrio import connect
 from mcptrio.errors import RequestFailed, SessionLost
 from mcptrio.protocol.jsonrpc import Limits
 from mcptrio.protocol.messages import Notification, Request, Response
@@ -28,6 +29,7 @@ from .web import (
     call,
     eventually,
     linked,
+    serving,
     with_session,
 )
 
@@ -530,3 +532,36 @@ async def test_server_that_dies_while_streams_are_open() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ask, 1)
             nursery.start_soon(ask, 2)
+
+
+async def test_server_that_asks_without_end_and_takes_no_answer() -> None:
+    """It does not get a connection for each of its questions, and calls go through all the same."""
+    held = 0
+
+    async def handle(seen: Seen, wire: Wire) -> None:
+        nonlocal held
+        if seen.method == "GET":
+            await wire.stream()
+            for number in range(1500):
+                await wire.event({"jsonrpc": "2.0", "id": f"p{number}", "method": "ping"})
+        elif seen.method == "DELETE":
+            await wire.reply()
+        elif "method" not in seen.message:
+            held += 1
+            await wire.wait_closed()
+        elif seen.message["method"] == "initialize":
+            info = {"name": "flood", "version": "1"}
+            agreed = {"protocolVersion": HANDSHAKE.version, "capabilities": {}, "serverInfo": info}
+            await wire.reply(answer(seen, **agreed), mcp_session_id=SESSION)
+        elif seen.message["method"] == "tools/call":
+            await wire.reply(answer(seen, content=[]))
+        else:
+            await wire.reply(status=202)
+
+    with trio.fail_after(20):
+        async with serving(handle) as web:
+            async with connect(web.url, revision=HANDSHAKE.version) as client:
+                await eventually(lambda: held == 256)
+                assert (await client.call_tool("work")).content == ()
+                await trio.sleep(0.1)
+                assert held == 256

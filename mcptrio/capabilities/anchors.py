@@ -1,0 +1,66 @@
+"""Patterns as JSON Schema means them, for a validator that reads them as Python does.
+
+Called for the annotations of a function's parameters before msgspec sees them; what the schema shows stays as written.
+The one rule: ``$`` is the end of the text, as in ECMA-262, and not the place before a last line end too, as in Python:
+a name that matches ``^[a-z]+$`` has no line end in it.
+
+Fields of classes are read by msgspec itself, so their patterns are Python's; there, ``$(?!\\n)`` says the same to both.
+
+Source: JSON Schema Validation 2020-12, section 6.3.3; ECMA-262, "Assertion"; Python, re.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import re
+import types
+import typing
+from typing import Annotated, Any, get_args, get_origin
+
+import msgspec
+
+__all__ = ["anchored", "as_written"]
+
+_NO_LINE_END = r"(?!\n)"
+
+_FIELDS = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "tz", "title", "description", "examples")
+_PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\$|[^\\\[$]+|.", re.DOTALL)
+"""An escape, a class, the anchor, or other text."""
+
+
+def as_written(text: str) -> str:
+    """What is said of a pattern, without what was put into it here."""
+    return text.replace(repr(_NO_LINE_END)[1:-1], "")
+
+
+def anchored(annotation: Any) -> Any:
+    """The annotation with its patterns anchored; the very same object where there are none."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is None or origin is typing.Literal or not arguments:
+        return annotation
+    if origin is Annotated:
+        base, *metadata = arguments
+        inner, metas = anchored(base), [_meta(each) for each in metadata]
+        if inner is base and all(new is old for new, old in zip(metas, metadata, strict=True)):
+            return annotation
+        for meta in metas:
+            inner = Annotated[inner, meta]
+        return inner
+    made = tuple(anchored(argument) for argument in arguments)
+    if all(new is old for new, old in zip(made, arguments, strict=True)):
+        return annotation
+    if origin in (typing.Union, types.UnionType):
+        return functools.reduce(operator.or_, made)
+    return origin[made]
+
+
+# Private
+
+
+def _meta(item: Any) -> Any:
+    if not isinstance(item, msgspec.Meta) or item.pattern is None or "$" not in item.pattern:
+        return item
+    kept: dict[str, Any] = {name: getattr(item, name) for name in _FIELDS}
+    pattern = "".join(f"${_NO_LINE_END}" if part == "$" else part for part in _PART.findall(item.pattern))
+    return msgspec.Meta(pattern=pattern, extra_json_schema=item.extra_json_schema, extra=item.extra, **kept)

@@ -1,0 +1,110 @@
+"""Definitions put in the place of the references to them.
+
+Used for what functions take: some hosts do not read ``$defs`` of a tool's input schema, and send anything, or refuse
+the tool. The one rule: the schema means the same. What refers to itself stays a definition, and so does everything
+where the schema would grow beyond ``MOST``.
+
+Source: JSON Schema 2020-12, core, 8.2.3.1 ("$ref", beside which other keywords hold too).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+__all__ = ["MOST", "inlined"]
+
+MOST: Final = 5_000
+"""Members and items of all schemas together; one that is used in many places is copied into each."""
+
+_POINTER: Final = "#/$defs/"
+_REMARKS: Final = frozenset({"title", "description", "default", "examples", "deprecated"})
+"""Keywords that allow and forbid nothing, so those of the place win over those of the definition."""
+
+
+def inlined(
+    schemas: Sequence[dict[str, Any]], definitions: Mapping[str, Any]
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The schemas without references, and the definitions that are left since they refer to themselves.
+
+    Args:
+        schemas: whose references are ``#/$defs/NAME``.
+        definitions: by name.
+    """
+    kept = {name for name in definitions if _reaches(name, name, definitions)}
+    try:
+        room = _Room()
+        found = [_filled(schema, definitions, kept, room) for schema in schemas]
+        rest = {name: _filled(definitions[name], definitions, kept, room) for name in definitions if name in kept}
+    except _Full:
+        return list(schemas), dict(definitions)
+    return found, rest
+
+
+class _Full(Exception):
+    """It grows beyond :data:`MOST`."""
+
+
+class _Room:
+    def __init__(self) -> None:
+        self._left = MOST
+
+    def take(self, count: int) -> None:
+        self._left -= count
+        if self._left < 0:
+            raise _Full
+
+
+def _filled(schema: Any, definitions: Mapping[str, Any], kept: set[str], room: _Room) -> Any:
+    if isinstance(schema, list | tuple):
+        room.take(len(schema))
+        return [_filled(each, definitions, kept, room) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    room.take(len(schema))
+    name = _referred(schema)
+    if name is None or name in kept or name not in definitions:
+        return {key: _filled(value, definitions, kept, room) for key, value in schema.items()}
+    beside = {key: _filled(value, definitions, kept, room) for key, value in schema.items() if key != "$ref"}
+    there = _filled(definitions[name], definitions, kept, room)
+    if not isinstance(there, dict):  # true or false
+        return {"allOf": [there], **beside} if beside else there
+    there.pop("title", None)  # the name of a class, which said what the reference meant
+    if (beside.keys() - _REMARKS) & there.keys():
+        return {"allOf": [there], **beside}
+    return {**there, **beside}
+
+
+def _reaches(start: str, wanted: str, definitions: Mapping[str, Any]) -> bool:
+    """Whether a definition refers to another, directly or not."""
+    seen: set[str] = set()
+    waiting = [start]
+    while waiting:
+        for name in _references(definitions.get(waiting.pop())):
+            if name == wanted:
+                return True
+            if name not in seen:
+                seen.add(name)
+                waiting.append(name)
+    return False
+
+
+def _references(schema: Any) -> Iterator[str]:
+    waiting = [schema]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            name = _referred(each)
+            if name is not None:
+                yield name
+            waiting.extend(each.values())
+        elif isinstance(each, list | tuple):
+            waiting.extend(each)
+
+
+def _referred(schema: Mapping[str, Any]) -> str | None:
+    """The definition that a schema refers to. A property that is called ``$ref`` has a schema, and no text."""
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and reference.startswith(_POINTER):
+        return reference.removeprefix(_POINTER)
+    return None

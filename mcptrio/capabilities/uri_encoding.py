@@ -1,0 +1,45 @@
+"""Percent-encoding of what stands in a URI, and its removal.
+
+Used by URI templates: for their literals, for URIs that are matched, and for values.
+The one rule: what is encoded already stays as it is, and it is taken off once.
+
+Source: RFC 3986 sections 2.1 to 2.4; RFC 6570 section 3.2.3; RFC 3987.
+"""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+
+__all__ = ["NEVER", "TRIPLET", "decode", "encode"]
+
+TRIPLET = re.compile(r"%[0-9A-Fa-f]{2}")
+NEVER = frozenset(map(chr, [*range(0x21), 0x7F])) | frozenset('"<>\\^`{|}')
+"""Never in a URI, encoded or not (RFC 3986 leaves them out, RFC 3987 too): controls, space, and what quotes a URI."""
+
+_UNRESERVED = "-._~"
+_RESERVED = ":/?#[]@!$&'()*+,;="
+
+
+def encode(text: str, *, keep_reserved: bool) -> str:
+    if not keep_reserved:
+        return urllib.parse.quote(text, safe=_UNRESERVED)
+    # Triplets that are there already stay as they are (RFC 6570, 3.2.3).
+    safe = _UNRESERVED + _RESERVED
+    encoded, position = "", 0
+    for triplet in TRIPLET.finditer(text):
+        encoded += urllib.parse.quote(text[position : triplet.start()], safe=safe) + triplet[0]
+        position = triplet.end()
+    return encoded + urllib.parse.quote(text[position:], safe=safe)
+
+
+def decode(text: str) -> str | None:
+    """Take percent-encoding off, once; ``None`` where it is malformed or not UTF-8."""
+    if "%" not in text:
+        return text
+    if text.count("%") != len(TRIPLET.findall(text)):
+        return None
+    try:
+        return urllib.parse.unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,165 @@
+"""Who may use what of a plugin that runs in a process of its own: asked there, and kept here for a moment.
+
+Used by the mount of an isolated plugin, where that has authorizers. They judge in their process whoever calls; here is
+what lists, subscriptions and completions need, which are answered without asking that process.
+The one rule: what was not allowed there is not shown here; and what is not known is not allowed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final
+
+import trio
+from attrs import field, frozen
+
+from mcptrio.abc import Principal
+from mcptrio.capabilities.authorization import Component
+from mcptrio.capabilities.host import Host
+from mcptrio.capabilities.middleware import RequestView
+from mcptrio.client.client import Client
+from mcptrio.errors import MCPTrioError
+from mcptrio.mounting.reporting import ACCESS
+from mcptrio.mounting.upstream import Upstream
+from mcptrio.runtime.callers import CALLER, stated
+
+__all__ = ["Access", "Judging"]
+
+_log = logging.getLogger("mcptrio.mounting.judging")
+
+ORDER: Final = 1000
+"""Inside of what else is around a request: who is refused there need not be judged."""
+TTL: Final = 2.0
+"""Seconds for which a judgement is kept. A call is judged in its own process all the same."""
+PATIENCE: Final = 5.0
+"""Seconds that a request waits for one."""
+_MOST: Final = 1000
+"""Principals whose judgements are kept; of more, that of the one heard of longest ago is forgotten."""
+_JUDGED: Final = frozenset(
+    {
+        "tools/list",
+        "tools/call",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+        "resources/subscribe",
+        "prompts/list",
+        "prompts/get",
+        "completion/complete",
+        "subscriptions/listen",
+    }
+)
+
+
+@frozen(kw_only=True)
+class Access:
+    """What the other process says to whom belongs what.
+
+    Args:
+        judges: whether there are authorizers.
+        scopes: by kind and name, what each thing takes.
+    """
+
+    judges: bool = False
+    scopes: dict[str, dict[str, list[str]]] = field(factory=dict)
+
+    @classmethod
+    async def of(cls, client: Client) -> Access:
+        """
+        Raises:
+            MCPTrioError: it does not say.
+        """
+        said = await client.request(ACCESS)
+        return cls(judges=bool(said["judges"]), scopes=said["scopes"])
+
+
+@frozen
+class _Judgement:
+    may: dict[str, frozenset[str]]
+    until: float
+
+
+class Judging:
+    """
+    Args:
+        server: as the plugin has it.
+        name: of the plugin.
+        own_name: what a component of it is called there, by its kind and its name here.
+    """
+
+    def __init__(self, server: Host, name: str, upstream: Upstream, own_name: Callable[[str, str], str | None]) -> None:
+        self._server = server
+        # Not the plugin's: what it judges is its own, so nobody else's is refused where it has failed.
+        self._owner = f"{name}, isolated"
+        self._judges = False
+        self._name = name
+        self._upstream = upstream
+        self._own_name = own_name
+        self._known: OrderedDict[Principal | None, _Judgement] = OrderedDict()
+        self._epoch = 0
+
+    def take(self, access: Access) -> None:
+        """What there is has changed: everybody is judged anew."""
+        self._epoch += 1
+        self._known.clear()
+        if access.judges and not self._judges:
+            # Only now: who judges nothing costs other requests nothing.
+            self._judges = True
+            self._server.authorizers.withdraw(self._owner)
+            self._server.middleware.add(self.learn, self._owner, ORDER)
+            self._server.authorizers.add(self.judge, self._owner)
+
+    def end(self) -> None:
+        """Nothing is allowed any more: what is still offered is about to be taken back."""
+        self._epoch += 1
+        self._known.clear()
+        if self._judges:
+            self._server.middleware.withdraw(self._owner)
+
+    async def learn(self, request: RequestView, proceed: Callable[[], Awaitable[Any]]) -> Any:
+        """The middleware: before a request is answered, it is known what its principal may use."""
+        is_another = request.plugin is not None and request.plugin != self._name
+        if request.method in _JUDGED and not is_another:
+            await self._learn(request)
+        return await proceed()
+
+    def judge(self, component: Component, principal: Principal | None) -> bool:
+        """The authorizer, for what is the plugin's; of all else it has no opinion."""
+        if component.plugin != self._name:
+            return True
+        judgement = self._known.get(principal)
+        own = self._own_name(component.kind, component.name)
+        return judgement is not None and own in judgement.may[component.kind]
+
+    # Private
+
+    async def _learn(self, request: RequestView) -> None:
+        principal, now = request.principal, trio.current_time()
+        judgement = self._known.get(principal)
+        if judgement is not None and judgement.until > now:
+            self._known.move_to_end(principal)
+            return
+        ask = partial(self._ask, {CALLER: stated(principal, request.caller)})
+        epoch = self._epoch
+        try:
+            with trio.fail_after(PATIENCE):
+                may = await self._upstream.ask(ask)
+        except (MCPTrioError, trio.TooSlowError) as error:
+            # What was allowed before stays so while the process is away: nothing can be called meanwhile.
+            _log.info("%s: it cannot be told what a principal may use: %s", self._name, error or "it does not answer")
+            return
+        if epoch != self._epoch:
+            # What there was has changed meanwhile; for this one request that will do, and no longer.
+            now -= TTL
+        self._known[principal] = _Judgement(may, now + TTL)
+        self._known.move_to_end(principal)
+        if len(self._known) > _MOST:
+            self._known.popitem(last=False)
+
+    @staticmethod
+    async def _ask(meta: dict[str, Any], client: Client) -> dict[str, frozenset[str]]:
+        said = await client.request(ACCESS, {"_meta": meta})
+        return {kind: frozenset(names) for kind, names in said["may"].items()}

@@ -1,0 +1,54 @@
+"""What the process of an isolated plugin tells its parent of who may use what there: the method ``mcptrio/access``.
+
+Added to the server of such a process by the command line; asked by :mod:`mcptrio.mounting.judging` in the parent.
+The one rule: only the process that started this one is answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from mcptrio.capabilities.authorization import Component
+from mcptrio.capabilities.context import Context
+from mcptrio.errors import MethodNotFound
+from mcptrio.server import Server
+
+__all__ = ["ACCESS", "report_access"]
+
+ACCESS: Final = "mcptrio/access"
+"""A request. Of the parent's own: ``{"judges": bool, "scopes": {kind: {name: [scope]}}}``. For somebody:
+``{"may": {kind: [name]}}``, what no plugin there forbids them."""
+
+
+def report_access(server: Server) -> None:
+    """Have a server answer it."""
+
+    async def report(ctx: Context) -> dict[str, Any]:
+        stated = ctx.inputs.scope.stated
+        if stated is None:
+            raise MethodNotFound(f"no such method: {ACCESS}")
+        if stated.is_own:
+            scopes: dict[str, dict[str, list[str]]] = {}
+            for each in _components(server):
+                if each.scopes:
+                    scopes.setdefault(each.kind, {})[each.name] = sorted(each.scopes)
+            return {"judges": bool(server.authorizers), "scopes": scopes}
+        may: dict[str, list[str]] = {"tool": [], "resource": [], "prompt": []}
+        for each in _components(server):
+            # Scopes are judged by the parent, which can say what is lacking.
+            if server.authorizers.allow(each, ctx.principal):
+                may[each.kind].append(each.name)
+        return {"may": may}
+
+    server.add_method(report, ACCESS)
+
+
+def _components(server: Server) -> Iterator[Component]:
+    for tool in server.tools.registry:
+        yield server.tools.component(tool)
+    for registry in (server.resources.registry, server.resources.templates):
+        for resource in registry:
+            yield server.resources.component(resource)
+    for prompt in server.prompts.registry:
+        yield server.prompts.component(prompt)

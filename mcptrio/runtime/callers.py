@@ -1,0 +1,134 @@
+"""Who calls: one text for one caller, for bounds and for what belongs to somebody; and how a parent tells its child.
+
+Read by contexts and middleware. A plugin that runs in a process of its own is asked by its parent for everybody, so
+the parent says for whom: in ``_meta``, which is believed on that one pipe.
+The one rule: a caller is no credential. Who may do what is asked of the principal; and what a request says of its
+principal is believed of nobody but the process that started this one.
+
+Source: MCP 2026-07-28, basic, "_meta".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from attrs import frozen
+
+from mcptrio.abc import Principal
+from mcptrio.protocol.revisions.revision import Lifecycle
+
+if TYPE_CHECKING:
+    from mcptrio.runtime.request_scope import RequestScope
+    from mcptrio.runtime.session import Session
+
+__all__ = ["ANYONE", "CALLER", "PARENT", "Stated", "caller_of", "caller_of_session", "read_stated", "stated"]
+
+ANYONE: Final = "anyone"
+"""The caller where none can be told from another: over HTTP in 2026-07-28, where nobody has to sign in."""
+
+CALLER: Final = "mcptrio/caller"
+"""``params._meta`` key: for whom a parent asks the process of a plugin. It is taken off what anybody else sends on."""
+
+PARENT: Final = Principal(subject="the parent of this process", issuer="mcptrio")
+"""Who asks where the parent itself wants to know what there is. Everything is listed for it; it calls nothing."""
+
+_OWN: Final = frozenset(
+    {
+        "tools/list",
+        "prompts/list",
+        "resources/list",
+        "resources/templates/list",
+        "resources/subscribe",
+        "subscriptions/listen",
+    }
+)
+_MOST_SCOPES = 1000
+
+
+@frozen
+class Stated:
+    """What the process that started this one says of a request.
+
+    Args:
+        principal: who asks there.
+        caller: as it is there.
+        is_own: nobody asks: the parent itself wants to know what there is.
+    """
+
+    principal: Principal | None = None
+    caller: str = ANYONE
+    is_own: bool = False
+
+
+def caller_of(scope: RequestScope) -> str:
+    """Who asks: the same text for one principal (issuer and subject) in all sessions and processes; without one, for
+    one session or connection; and :data:`ANYONE` where there is none of these.
+
+    It says nothing of who that is, and nobody can make a session's id or a name of it.
+    """
+    if scope.principal is not None:
+        return _of_principal(scope.principal)
+    if scope.stated is not None:
+        return scope.stated.caller
+    session = scope.session
+    if session.is_shared or scope.request.peer.revision.lifecycle is Lifecycle.HANDSHAKE:
+        return f"session:{_digest(session.id)}"
+    return ANYONE
+
+
+def caller_of_session(session: Session) -> str:
+    """Who is told of changes in a handshake session."""
+    return _of_principal(session.principal) if session.principal is not None else f"session:{_digest(session.id)}"
+
+
+def stated(principal: Principal | None, caller: str) -> dict[str, Any]:
+    """What a parent says of a request. No token is in it, and no claim: these are for the process that was asked."""
+    said: dict[str, Any] = {"caller": caller}
+    if principal is not None:
+        said["principal"] = {
+            "subject": principal.subject,
+            "issuer": principal.issuer,
+            "clientId": principal.client_id,
+            "scopes": sorted(principal.scopes),
+        }
+    return said
+
+
+def read_stated(method: str, meta: Mapping[str, Any] | None) -> Stated:
+    """What :func:`stated` has said; nobody, where it cannot be read; the parent itself, where nothing was said."""
+    said = meta.get(CALLER) if meta else None
+    if said is None:
+        return Stated(PARENT if method in _OWN else None, is_own=True)
+    if not isinstance(said, dict) or not isinstance(said.get("caller"), str):
+        return Stated()
+    told = said.get("principal")
+    return Stated(None if told is None else _principal(told), said["caller"])
+
+
+# Private
+
+
+def _of_principal(principal: Principal) -> str:
+    issuer = principal.issuer or ""
+    # With its length, so that no other issuer and subject make the same text.
+    return "principal:" + _digest(f"{len(issuer)} {issuer} {principal.subject}")
+
+
+def _principal(told: Any) -> Principal | None:
+    if not isinstance(told, dict) or not isinstance(told.get("subject"), str):
+        return None
+    issuer, client_id, scopes = told.get("issuer"), told.get("clientId"), told.get("scopes")
+    if not isinstance(issuer, str | None) or not isinstance(client_id, str | None):
+        return None
+    if not isinstance(scopes, list) or not all(isinstance(each, str) for each in scopes[:_MOST_SCOPES]):
+        return None
+    return Principal(
+        subject=told["subject"], issuer=issuer, client_id=client_id, scopes=frozenset(scopes[:_MOST_SCOPES])
+    )
+
+
+def _digest(text: str) -> str:
+    # Subjects and ids of sessions may hold anything, surrogates too.
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -1,0 +1,193 @@
+"""Where a request comes from: the address of the client, also behind proxies that are trusted.
+
+Asked by the ASGI entry once for each request, before anything else.
+The one rule: what a header says of an address is believed of trusted proxies alone, and of the nearest one first: the
+address is the rightmost that is not a trusted proxy's. What cannot be read, or is said in two ways, is not believed.
+
+Source: RFC 7239 (Forwarded) sections 4, 5.2, 5.4, 6 and 8.1; X-Forwarded-For and X-Forwarded-Proto, as proxies have it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Any, Final, TypeAlias
+
+from attrs import frozen
+
+__all__ = ["Proxies", "address_of", "network_of"]
+
+_Address: TypeAlias = IPv4Address | IPv6Address
+
+UNIX: Final = "unix"
+"""Among the trusted: whoever connects to a Unix socket, which the file system decides."""
+_HOPS: Final = 32
+"""Proxies one behind the other that are looked at; what is further away is not believed."""
+_SCHEMES: Final = {"http": {"http": "http", "https": "https"}, "ws": {"http": "ws", "https": "wss"}}
+_PAIR: Final = re.compile(r"""\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s;,"]*))\s*""")
+
+
+@frozen
+class Proxies:
+    """Whose word on addresses is believed.
+
+    Args:
+        networks: of the proxies.
+        unix: whether that of who connects to a Unix socket is.
+    """
+
+    networks: tuple[IPv4Network | IPv6Network, ...] = ()
+    unix: bool = False
+
+    @classmethod
+    def of(cls, named: Iterable[str]) -> Proxies:
+        """
+        Args:
+            named: addresses and networks, ``10.0.0.0/8``, or ``unix``.
+
+        Raises:
+            ValueError: one that is neither.
+        """
+        networks, unix = [], False
+        for each in named:
+            if each == UNIX:
+                unix = True
+                continue
+            try:
+                networks.append(ip_network(each))
+            except ValueError as error:
+                raise ValueError(f"expected an address, a network like 10.0.0.0/8, or {UNIX}, got {each!r}") from error
+        return cls(tuple(networks), unix)
+
+    def __bool__(self) -> bool:
+        return self.unix or bool(self.networks)
+
+    def reveal(self, scope: MutableMapping[str, Any]) -> None:
+        """Put the client's own address into the scope of a request, and the scheme it used, if a trusted proxy says so.
+
+        From then on they are what everybody sees: the rates of addresses, the guard, an application of a plugin.
+        """
+        peer = address_of(scope)
+        if not self._trusts(peer):
+            return
+        headers: Sequence[tuple[bytes, bytes]] = scope["headers"]
+        listed = [*_values(headers, b"x-forwarded-for")]
+        elements = [_element(each) for each in [*_values(headers, b"forwarded", quoted=True)][-_HOPS:]]
+        said = {
+            address
+            for address in (
+                self._outside(listed) if listed else None,
+                self._outside([each.get("for", "") for each in elements]) if elements else None,
+            )
+            if address is not None
+        }
+        # A proxy adds to the one of the two that it knows, and passes on whatever a client has put into the other.
+        if len(said) == 1:
+            scope["client"] = (said.pop(), 0)
+        # The nearest proxy's alone: how it was reached is what it knows.
+        protocols = {each.lower() for each in [*_values(headers, b"x-forwarded-proto")][-1:]}
+        if elements and "proto" in elements[-1]:
+            protocols.add(elements[-1]["proto"].lower())
+        if len(protocols) == 1:
+            kind = "ws" if scope.get("scheme") in ("ws", "wss") else "http"
+            scope["scheme"] = _SCHEMES[kind].get(protocols.pop(), scope.get("scheme", kind))
+
+    def _trusts(self, address: str | None) -> bool:
+        if address is None:
+            return self.unix
+        parsed = _parsed(address)
+        return parsed is not None and any(parsed in network for network in self.networks)
+
+    def _outside(self, hops: Sequence[str]) -> str | None:
+        """The rightmost that is not trusted; the leftmost where all are; ``None`` where the last cannot be read."""
+        found: str | None = None
+        for hop in reversed(hops[-_HOPS:]):
+            parsed = _parsed(_without_port(hop))
+            if parsed is None:
+                # "unknown", "_hidden", or nothing that a proxy writes: what is left of it is not believed either.
+                break
+            found = str(parsed)
+            if not self._trusts(found):
+                break
+        return found
+
+
+def address_of(scope: MutableMapping[str, Any]) -> str | None:
+    """The address in the scope of a request, if there is one: a Unix socket has a path and no port."""
+    client = scope.get("client")
+    return client[0] if client and client[1] is not None else None
+
+
+@lru_cache(maxsize=1024)
+def network_of(address: str) -> str:
+    """What is one client's: an IPv4 address, or the /64 of an IPv6 address, all of which one machine may use."""
+    parsed = _parsed(address)
+    if isinstance(parsed, IPv6Address):
+        return str(IPv6Network((int(parsed) >> 64 << 64, 64)))
+    return str(parsed) if parsed is not None else address
+
+
+# Private
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> _Address | None:
+    if len(text) > 100:
+        return None
+    try:
+        # The zone of a link-local address says which interface of ours it was, and nothing of the client.
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
+
+
+def _without_port(node: str) -> str:
+    if node.startswith("["):
+        return node[1:].partition("]")[0]
+    host, colon, _ = node.partition(":")
+    return host if colon and ":" not in node[len(host) + 1 :] else node
+
+
+def _values(headers: Iterable[tuple[bytes, bytes]], name: bytes, *, quoted: bool = False) -> Iterator[str]:
+    """The elements of all headers of a name, in their order."""
+    for each, value in headers:
+        if each.lower() == name:
+            text = str(value, "latin-1")
+            yield from (part.strip() for part in (_split(text) if quoted and '"' in text else text.split(",")))
+
+
+def _split(text: str) -> Iterator[str]:
+    """At the commas outside of quotes."""
+    begun, is_quoted, is_escaped = 0, False, False
+    for place, character in enumerate(text):
+        if is_escaped:
+            is_escaped = False
+        elif is_quoted and character == "\\":
+            is_escaped = True
+        elif character == '"':
+            is_quoted = not is_quoted
+        elif character == "," and not is_quoted:
+            yield text[begun:place]
+            begun = place + 1
+    yield text[begun:]
+
+
+def _element(text: str) -> dict[str, str]:
+    """The parameters of one element of ``Forwarded``; empty where it cannot be read, or names one twice."""
+    pairs: dict[str, str] = {}
+    place = 0
+    while place < len(text):
+        found = _PAIR.match(text, place)
+        if found is None or (name := found[1].lower()) in pairs:
+            return {}
+        pairs[name] = re.sub(r"\\(.)", r"\1", found[2]) if found[2] is not None else found[3]
+        place = found.end()
+        if place < len(text):
+            if text[place] != ";":
+                return {}
+            place += 1
+    return pairs

@@ -1,0 +1,116 @@
+"""Which addresses are public, and what the others are.
+
+Asked by :mod:`mcptrio.transports.http.reach` for every address that a name resolves to.
+The one rule: an address that carries another one is judged by that one; what is in no table of public unicast space is
+not public. Nothing depends on ``ipaddress.is_global``, whose tables differ between releases of Python.
+
+Source: IANA IPv4 and IPv6 Special-Purpose Address Registries; RFC 6890; RFC 6052 (NAT64); RFC 4291 section 2.5.5.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import Final
+
+__all__ = ["Kind", "kind_of"]
+
+
+class Kind(Enum):
+    """What an address is, in words for an error."""
+
+    PUBLIC = "a public address"
+    LOOPBACK = "one of this machine"
+    PRIVATE = "one of a private network"
+    METADATA = "one of a cloud's metadata service"
+    LINK_LOCAL = "a link-local one"
+    MULTICAST = "a multicast one"
+    OTHER = "one that nothing is served from"
+    """Reserved, for documentation, of a protocol, of a tunnel."""
+
+
+_METADATA: Final = frozenset(
+    map(
+        ip_address,
+        (
+            "169.254.169.254",  # AWS, Azure, Google, DigitalOcean and others
+            "169.254.170.2",  # containers on AWS
+            "169.254.170.23",
+            "100.100.100.200",  # Alibaba
+            "192.0.0.192",  # Oracle
+            "168.63.129.16",  # Azure's own services to its machines; public by number
+            "fd00:ec2::254",  # AWS
+            "fd00:ec2::23",
+            "fd20:ce::254",  # Google
+        ),
+    )
+)
+"""Whoever reaches one of these from a machine in a cloud is given the machine's credentials."""
+
+_IPV4: Final = tuple(
+    (IPv4Network(network), kind)
+    for network, kind in (
+        ("0.0.0.0/8", Kind.OTHER),  # "this host": Linux connects to itself
+        ("10.0.0.0/8", Kind.PRIVATE),
+        ("100.64.0.0/10", Kind.PRIVATE),  # shared by the customers of a carrier, or of an overlay
+        ("127.0.0.0/8", Kind.LOOPBACK),
+        ("169.254.0.0/16", Kind.LINK_LOCAL),
+        ("172.16.0.0/12", Kind.PRIVATE),
+        ("192.0.0.0/24", Kind.OTHER),
+        ("192.0.2.0/24", Kind.OTHER),
+        ("192.88.99.0/24", Kind.OTHER),
+        ("192.168.0.0/16", Kind.PRIVATE),
+        ("198.18.0.0/15", Kind.OTHER),
+        ("198.51.100.0/24", Kind.OTHER),
+        ("203.0.113.0/24", Kind.OTHER),
+        ("224.0.0.0/4", Kind.MULTICAST),
+        ("240.0.0.0/4", Kind.OTHER),
+    )
+)
+_IPV6: Final = tuple(
+    (IPv6Network(network), kind)
+    for network, kind in (
+        ("::1/128", Kind.LOOPBACK),
+        ("fc00::/7", Kind.PRIVATE),
+        ("fe80::/10", Kind.LINK_LOCAL),
+        ("fec0::/10", Kind.PRIVATE),  # site-local: withdrawn, and still routed somewhere
+        ("ff00::/8", Kind.MULTICAST),
+        ("2001::/23", Kind.OTHER),  # Teredo, ORCHID and other protocols
+        ("2001:db8::/32", Kind.OTHER),
+        ("2002::/16", Kind.OTHER),  # 6to4: there is an IPv4 address in it
+        ("3fff::/20", Kind.OTHER),
+    )
+)
+_UNICAST: Final = IPv6Network("2000::/3")
+"""All that has been given out of IPv6."""
+_NAT64: Final = IPv6Network("64:ff9b::/96")
+"""A gateway forwards to the IPv4 address in the last 32 bits."""
+
+
+def kind_of(address: str) -> Kind:
+    """What an address is; of one that carries another one, what that is.
+
+    Args:
+        address: in plain form, as the system's resolver gives it.
+
+    Raises:
+        ValueError: it is no address.
+    """
+    found = _carried(ip_address(address.partition("%")[0]))
+    if found in _METADATA:
+        return Kind.METADATA
+    if isinstance(found, IPv4Address):
+        return next((kind for network, kind in _IPV4 if found in network), Kind.PUBLIC)
+    kind = next((kind for network, kind in _IPV6 if found in network), None)
+    if kind is not None:
+        return kind
+    return Kind.PUBLIC if found in _UNICAST else Kind.OTHER
+
+
+def _carried(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return address.ipv4_mapped
+        if address in _NAT64:
+            return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address

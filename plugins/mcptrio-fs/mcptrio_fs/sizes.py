@@ -1,0 +1,67 @@
+"""What an answer weighs on its way to the client, and how much of something fits into it.
+
+Called by the reading tools and the resources. The one rule: what is bounded is what is sent: a text stands twice in an
+answer, as content and as structured content, and JSON writes some characters as six.
+
+Source: RFC 8259 section 7; MCP 2026-07-28, server/tools, "Structured Content".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable
+
+from .reading import Text
+
+__all__ = ["AROUND", "fitting", "how_many_fit", "most_bytes_of_media", "share", "wire_size"]
+
+AROUND = 32 * 1024
+"""Bytes of an answer that are no text of a file or a list: the members around it, notes, and a cursor, which may be
+four thousand escapes long and stands twice too."""
+_COPIES = 2
+_TRIES = 8
+
+
+def wire_size(text: str) -> int:
+    """Bytes of a text in JSON, without its quotes."""
+    return len(json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass")) - 2
+
+
+def share(most: int) -> int:
+    """Bytes that a text may have in JSON where an answer may have ``most``."""
+    return (most - AROUND) // _COPIES
+
+
+def most_bytes_of_media(most: int, copies: int = _COPIES) -> int:
+    """How large a file may be that goes into an answer of ``most`` bytes as Base64."""
+    return (most - AROUND) // copies // 4 * 3
+
+
+async def fitting(read: Callable[[int], Awaitable[Text]], bound: int, most: int) -> Text:
+    """A piece of a file that fits.
+
+    Args:
+        read: at most so many bytes of the file.
+        bound: what was asked for.
+        most: bytes of the text in JSON.
+    """
+    bound = min(bound, most)
+    for _ in range(_TRIES):
+        text = await read(bound)
+        size = wire_size(text.text)
+        if size <= most or bound <= 4:
+            return text
+        # As dense as it was; where it gets denser, there is another try.
+        bound = max(4, min(bound - 1, (text.end - text.start) * most // size))
+    return await read(max(4, most // 6))
+
+
+def how_many_fit(lines: Iterable[str], most: int) -> int:
+    """How many of these lines, from the first on, are in an answer; one is, however long it is."""
+    count, size = 0, 0
+    for line in lines:
+        size += wire_size(line) + 2  # the line end, which is two characters in JSON
+        if size > most and count:
+            break
+        count += 1
+    return count

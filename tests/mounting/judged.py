@@ -1,0 +1,95 @@
+"""A plugin that says who calls it, and lets not everybody see everything: run in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mcptrio import Component, Context, Principal, completion, hookimpl, prompt, resource, tool
+
+__all__: list[str] = []
+
+CLOSED: set[str] = set()
+
+
+@hookimpl
+def register_authorizers(register: Callable[..., None]) -> None:
+    register(may)
+
+
+def may(component: Component, principal: Principal | None) -> bool:
+    """What has ``vault`` in its name is Ann's; a name that was closed is nobody's."""
+    if component.name in CLOSED:
+        return False
+    return "vault" not in component.name or (principal is not None and principal.subject == "ann")
+
+
+@tool
+async def who(ctx: Context) -> dict[str, Any]:
+    principal = ctx.principal
+    return {
+        "caller": ctx.caller,
+        "meta": sorted(ctx.meta),
+        "session": ctx.session_id,
+        "principal": None
+        if principal is None
+        else {
+            "subject": principal.subject,
+            "issuer": principal.issuer,
+            "client_id": principal.client_id,
+            "scopes": sorted(principal.scopes),
+            "claims": dict(principal.claims),
+        },
+    }
+
+
+@tool
+async def asked(ctx: Context) -> str:
+    answer = await ctx.elicit("Which colour?", ["red", "blue"])
+    return f"{ctx.principal.subject if ctx.principal else 'nobody'} {answer.content}"
+
+
+@tool
+async def vault() -> str:
+    return "open"
+
+
+@tool
+async def close(name: str) -> str:
+    CLOSED.add(name)
+    return "closed"
+
+
+@tool(scopes=["write"])
+async def write(ctx: Context) -> str:
+    return ctx.principal.subject if ctx.principal else "nobody"
+
+
+@resource("vault://gold")
+async def gold() -> str:
+    return "gold"
+
+
+@resource("vault://{name}/box")
+async def box(name: str) -> str:
+    return name
+
+
+@prompt
+async def vault_prompt(what: str) -> str:
+    return what
+
+
+@prompt
+async def greet(whom: str) -> str:
+    return f"Hello {whom}"
+
+
+@completion("greet", "whom")
+async def whom(ctx: Context) -> list[str]:
+    return [ctx.principal.subject if ctx.principal else "nobody"]
+
+
+@completion("vault_prompt", "what")
+async def what() -> list[str]:
+    return ["gold"]

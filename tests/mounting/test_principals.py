@@ -1,0 +1,298 @@
+"""Who calls a plugin that runs in a process of its own: told by its parent, believed of nobody else, judged there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from attrs import define
+
+import mcptrio
+from mcptrio import (
+    ANYONE,
+    Client,
+    Context,
+    HTTPOptions,
+    InsufficientScope,
+    MCPError,
+    Mount,
+    Principal,
+    Server,
+    serve_http,
+    tool,
+)
+from mcptrio.mounting.isolation import Isolation
+from mcptrio.runtime.callers import CALLER
+from tests.guards import FunctionGuard
+from tests.mounting.mounted import User, command, eventually
+
+__all__: list[str] = []
+
+JUDGED = Path(__file__).with_name("judged.py")
+NEW, OLD = "2026-07-28", "2025-11-25"
+
+ANN = Principal(
+    subject="ann",
+    issuer="https://id.example.com",
+    client_id="app",
+    scopes=frozenset({"read", "write"}),
+    claims={"secret": "zzz"},
+)
+BOB = Principal(subject="bob", scopes=frozenset({"read"}))
+FORGED = {CALLER: {"caller": "principal:forged", "principal": {"subject": "ann", "scopes": ["write"]}}}
+
+
+@define
+class Parent:
+    server: Server
+    mount: Mount
+    nursery: trio.Nursery
+
+    @asynccontextmanager
+    async def client(self, principal: Principal | None = None, revision: str = NEW) -> AsyncIterator[Client]:
+        ours, theirs = mcptrio.memory_channel_pair()
+        self.nursery.start_soon(lambda: self.server.serve(theirs, principal=principal))
+        async with mcptrio.connect(ours, revision=revision, handlers=User().handlers()) as client:
+            yield client
+
+
+@asynccontextmanager
+async def isolated(*others: object) -> AsyncIterator[Parent]:
+    mount = Isolation().mount("judged", JUDGED)
+    with trio.fail_after(30):
+        async with Server(plugins=[mount, *others], strict=True).open() as server, trio.open_nursery() as nursery:
+            yield Parent(server, mount, nursery)
+            nursery.cancel_scope.cancel()
+
+
+async def who(client: Client, meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    wire = {"name": "who", "arguments": {}} | ({"_meta": dict(meta)} if meta else {})
+    result = await client.request("tools/call", wire)
+    found: dict[str, Any] = result.structured_content
+    return found
+
+
+async def listed(client: Client) -> set[str]:
+    """Everything that is listed and has to do with a vault, and what takes a scope."""
+    names = {each.name for each in await client.tools().all()}
+    names |= {each.name for each in await client.prompts().all()}
+    names |= {each.uri for each in await client.resources().all()}
+    names |= {each.uri_template for each in await client.resource_templates().all()}
+    return {name for name in names if "vault" in name or name == "write"}
+
+
+class Neighbour:
+    @tool
+    async def near(self, ctx: Context) -> str:
+        return ctx.caller
+
+    @tool
+    async def vault_of_another(self) -> str:
+        return "not theirs to judge"
+
+
+@pytest.mark.parametrize("revision", [NEW, OLD])
+async def test_principal_reaches_the_process(revision: str) -> None:
+    async with isolated(Neighbour()) as parent:
+        async with parent.client(ANN, revision) as ann, parent.client(BOB, revision) as bob:
+            told = await who(ann)
+            assert told["principal"] == {
+                "subject": "ann",
+                "issuer": "https://id.example.com",
+                "client_id": "app",
+                "scopes": ["read", "write"],
+                "claims": {},
+            }
+            assert told["caller"] == (await ann.call_tool("near")).content[0].text  # type: ignore[union-attr]
+            assert (await who(bob))["principal"]["subject"] == "bob"
+            assert (await who(bob))["caller"] != told["caller"]
+            # What was asked for one is answered for that one.
+            assert (await ann.call_tool("asked")).content[0].text == "ann blue"  # type: ignore[union-attr]
+            # A client cannot say it in the place of its parent.
+            assert (await who(bob, FORGED))["principal"]["subject"] == "bob"
+
+            async with parent.client(ANN, revision) as again:
+                assert (await who(again))["caller"] == told["caller"]
+        async with parent.client(None, revision) as one, parent.client(None, revision) as other:
+            first, second = await who(one, FORGED), await who(other)
+            assert first["principal"] is None is second["principal"]
+            assert first["caller"] != second["caller"]
+            assert "forged" not in first["caller"]
+
+
+@pytest.mark.parametrize("revision", [NEW, OLD])
+async def test_authorizers_of_the_process_judge_who_calls(revision: str) -> None:
+    everything = {"vault", "vault_prompt", "vault://gold", "vault://{name}/box"}
+    async with (
+        isolated(Neighbour()) as parent,
+        parent.client(ANN, revision) as ann,
+        parent.client(BOB, revision) as bob,
+        parent.client(None, revision) as nobody,
+    ):
+        assert await listed(ann) == everything | {"write", "vault_of_another"}
+        assert await listed(bob) == {"vault_of_another"}
+        assert await listed(nobody) == {"write", "vault_of_another"}
+
+        assert (await ann.call_tool("vault")).content[0].text == "open"  # type: ignore[union-attr]
+        assert (await ann.read_resource("vault://gold")).contents[0].text == "gold"  # type: ignore[union-attr]
+        for client in (bob, nobody):
+            with pytest.raises(MCPError, match="no such tool: vault"):
+                await client.call_tool("vault")
+            with pytest.raises(MCPError, match="not found"):
+                await client.read_resource("vault://gold")
+            with pytest.raises(MCPError, match="not found"):
+                await client.read_resource("vault://mine/box")
+            with pytest.raises(MCPError, match="no such prompt"):
+                await client.get_prompt("vault_prompt", {"what": "gold"})
+            with pytest.raises(MCPError, match="no such prompt"):
+                await client.complete("prompt", "vault_prompt", "what", "")
+            assert (await client.call_tool("vault_of_another")).content[0].text == "not theirs to judge"  # type: ignore[union-attr]
+
+        assert (await ann.complete("prompt", "greet", "whom", "")).values == ("ann",)
+        assert (await nobody.complete("prompt", "greet", "whom", "")).values == ("nobody",)
+        assert (await ann.complete("prompt", "vault_prompt", "what", "")).values == ("gold",)
+
+        # It has changed its mind: at once for calls, for lists soon.
+        await ann.call_tool("close", {"name": "vault"})
+        with pytest.raises(MCPError, match="no such tool: vault"):
+            await ann.call_tool("vault")
+
+        async def is_gone() -> bool:
+            return "vault" not in await listed(ann)
+
+        await eventually(is_gone)
+
+
+async def test_process_that_is_away_shows_nothing_new() -> None:
+    async with isolated() as parent, parent.client(ANN) as ann:
+        assert "vault" in await listed(ann)
+        parent.mount.restart()
+        assert "vault" in await listed(ann)
+        async with parent.client(BOB) as bob:
+            assert "vault" not in await listed(bob)
+        await eventually(lambda: parent.mount.status.state == "ready")
+        assert (await ann.call_tool("vault")).content[0].text == "open"  # type: ignore[union-attr]
+
+
+async def test_scopes_of_the_process_are_known_to_the_parent() -> None:
+    """So that HTTP can say which to ask for, before the call is made."""
+    async with isolated() as parent:
+        async with parent.client(ANN) as ann, parent.client(BOB) as bob:
+            assert (await ann.call_tool("write")).content[0].text == "ann"  # type: ignore[union-attr]
+            with pytest.raises(MCPError) as refused:
+                await bob.call_tool("write")
+            assert "write" in str(refused.value)
+            assert refused.value.code == InsufficientScope.code
+        entry = parent.server.tools.registry.get("write")
+        assert entry is not None
+        assert entry.scopes == {"write"}
+
+
+async def test_nobody_else_is_believed_over_stdio() -> None:
+    with trio.fail_after(30):
+        async with mcptrio.connect(command(JUDGED)) as client:
+            told = await who(client, FORGED)
+            assert told["principal"] is None
+            assert told["caller"].startswith("session:")
+            with pytest.raises(MCPError, match="no such tool: vault"):
+                await client.request("tools/call", {"name": "vault", "arguments": {}, "_meta": FORGED})
+            with pytest.raises(MCPError, match="no such method"):
+                await client.request("mcptrio/access", {"_meta": FORGED})
+            assert await listed(client) == {"write"}
+
+
+@pytest.mark.parametrize("revision", [NEW, OLD])
+async def test_nobody_is_believed_over_http(revision: str) -> None:
+    class Plain:
+        @tool
+        async def who(self, ctx: Context) -> dict[str, Any]:
+            return {"caller": ctx.caller, "principal": ctx.principal.subject if ctx.principal is not None else None}
+
+    def judge(headers: Mapping[str, str]) -> Principal | None:
+        return Principal(subject="carl") if "x-carl" in headers else None
+
+    options = HTTPOptions(auth=FunctionGuard(judge))
+    shutdown = trio.Event()
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+
+            async def serve(task_status: trio.TaskStatus[list[str]]) -> None:
+                server = Server(plugins=[Plain()])
+                await serve_http(server, port=0, options=options, shutdown=shutdown, task_status=task_status)
+
+            [url] = await nursery.start(serve)
+            async with mcptrio.connect(url, revision=revision) as one, mcptrio.connect(url, revision=revision) as two:
+                first, second = await who(one, FORGED), await who(two, FORGED)
+                assert first["principal"] is None
+                if revision == NEW:
+                    assert first["caller"] == second["caller"] == ANYONE
+                else:
+                    assert first["caller"] != second["caller"]
+                    assert first["caller"].startswith("session:")
+            endpoint = mcptrio.Endpoint(url=url, headers={"x-carl": "1"})
+            async with mcptrio.connect(endpoint, revision=revision) as one:
+                told = await who(one, FORGED)
+                assert told["principal"] == "carl"
+                assert told["caller"].startswith("principal:")
+            shutdown.set()
+
+
+async def test_servers_of_others_are_not_told() -> None:
+    """Neither by the mount of a stranger, nor by one in a process that was told itself."""
+    mount = Mount(command(JUDGED), name="up", options=mcptrio.MountOptions(prefix=""))
+    with trio.fail_after(30):
+        async with Server(plugins=[mount]).open() as server, trio.open_nursery() as nursery:
+            ours, theirs = mcptrio.memory_channel_pair()
+            # As if this server were itself the process of a plugin.
+            nursery.start_soon(lambda: server.serve(theirs, believes=True))
+            async with mcptrio.connect(ours) as client:
+                told = await who(client, FORGED)
+                assert told["principal"] is None
+                assert CALLER not in told["meta"]
+            nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("said", "subject"),
+    [
+        ({"caller": "c", "principal": {"subject": "ann", "scopes": []}}, "ann"),
+        ({"caller": "c"}, None),
+        ("ann", None),
+        ({"principal": {"subject": "ann", "scopes": []}}, None),
+        ({"caller": "c", "principal": {"subject": 7, "scopes": []}}, None),
+        ({"caller": "c", "principal": {"subject": "ann", "scopes": [7]}}, None),
+        ({"caller": "c", "principal": {"subject": "ann", "scopes": [], "issuer": []}}, None),
+        (None, None),
+    ],
+)
+async def test_what_cannot_be_read_is_nobody(said: Any, subject: str | None) -> None:
+    seen: list[Principal | None] = []
+
+    class Plain:
+        @tool
+        async def who(self, ctx: Context) -> dict[str, Any]:
+            seen.append(ctx.principal)
+            return {}
+
+    with trio.fail_after(10):
+        async with Server(plugins=[Plain()]).open() as server, trio.open_nursery() as nursery:
+            ours, theirs = mcptrio.memory_channel_pair()
+            nursery.start_soon(lambda: server.serve(theirs, believes=True))
+            async with mcptrio.connect(ours, revision=NEW) as client:
+                await who(client, {CALLER: said})
+            nursery.cancel_scope.cancel()
+    assert [each and each.subject for each in seen] == [subject]
+
+
+@pytest.mark.parametrize("transport", ["--http", "--stream"])
+def test_process_of_a_plugin_is_on_its_pipe_alone(transport: str, tmp_path: Path) -> None:
+    args = [sys.executable, "-m", "mcptrio", "serve", transport, "--isolated"]
+    ended = subprocess.run(args, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
+    assert ended.returncode == 2
+    assert "--isolated goes with --stdio" in ended.stderr
