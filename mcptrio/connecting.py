@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import trio
 
-from mcptrio.abc import Link, LinkOpener, MessageChannel, Receiver
+from mcptrio.abc import AuthMethod, ClientAuth, Link, LinkOpener, MessageChannel, Receiver
 from mcptrio.client.client import Client, open_client
 from mcptrio.client.handlers import Handlers
 from mcptrio.client.timeouts import ClientTimeouts
-from mcptrio.errors import ConfigError
+from mcptrio.errors import AuthorizationError, ConfigError
 from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.model.logging import LEVELS, LoggingLevel
@@ -195,19 +195,20 @@ def _endpoint_openers(endpoint: Endpoint) -> tuple[list[LinkOpener], str]:
     try:
         url = URL.parse(endpoint.url, _WEBSOCKET) if socket else URL.parse(endpoint.url)
         ClientHeaders(url, endpoint.headers, authorized=endpoint.auth is not None)
+        auth = _authorized(endpoint, url.origin + url.target)
     except ValueError as error:
         raise ConfigError(f"target: {error}") from error
     if socket:
         if endpoint.transport != "auto":
             raise ConfigError(f"transport: expected auto for a {url.scheme} URL, got {endpoint.transport}")
-        return [_websocket_opener(endpoint)], url.name
+        return [_websocket_opener(endpoint, auth)], url.name
 
     def streamable(receive: Receiver) -> AbstractAsyncContextManager[Link]:
         from mcptrio.transports.http.dialing import Dialing
         from mcptrio.transports.http.link import open_http_link
 
         return open_http_link(
-            endpoint.url, receive, headers=endpoint.headers, auth=endpoint.auth, dialing=Dialing(tls=endpoint.tls)
+            endpoint.url, receive, headers=endpoint.headers, auth=auth, dialing=Dialing(tls=endpoint.tls)
         )
 
     @asynccontextmanager
@@ -217,7 +218,7 @@ def _endpoint_openers(endpoint: Endpoint) -> tuple[list[LinkOpener], str]:
 
         async with (
             open_sse_channel(
-                endpoint.url, headers=endpoint.headers, auth=endpoint.auth, dialing=Dialing(tls=endpoint.tls)
+                endpoint.url, headers=endpoint.headers, auth=auth, dialing=Dialing(tls=endpoint.tls)
             ) as channel,
             open_pipe_link(channel, receive) as link,
         ):
@@ -227,7 +228,37 @@ def _endpoint_openers(endpoint: Endpoint) -> tuple[list[LinkOpener], str]:
     return ways[endpoint.transport], url.name
 
 
-def _websocket_opener(endpoint: Endpoint) -> LinkOpener:
+def _authorized(endpoint: Endpoint, url: str) -> ClientAuth | None:
+    """What authorizes its requests: made for this server, and lent an HTTP client that reaches what it may name.
+
+    Raises:
+        ConfigError: there is nothing that could authorize requests to this server.
+    """
+    auth = endpoint.auth
+    if auth is None or _is_ready(auth):
+        return auth
+    if not _is_method(auth):
+        raise ConfigError(f"auth: expected an AuthMethod or a ClientAuth, got {type(auth).__name__}")
+    from mcptrio.transports.http.fetching import Fetcher
+    from mcptrio.transports.http.reach import Reach
+
+    # A WebSocket is opened with an HTTP request.
+    url = url.replace("ws", "http", 1) if url.startswith(_URLS[2:]) else url
+    try:
+        return auth.client_auth(url, Fetcher(Reach.around(url, origins=auth.named_servers), tls=endpoint.tls))
+    except AuthorizationError as error:
+        raise ConfigError(f"target: {error}") from error
+
+
+def _is_ready(auth: AuthMethod | ClientAuth) -> TypeGuard[ClientAuth]:
+    return hasattr(auth, "challenged")
+
+
+def _is_method(auth: object) -> TypeGuard[AuthMethod]:
+    return hasattr(auth, "client_auth")
+
+
+def _websocket_opener(endpoint: Endpoint, auth: ClientAuth | None) -> LinkOpener:
     @asynccontextmanager
     async def open_link(receive: Receiver) -> AsyncIterator[Link]:
         from mcptrio.transports.http.dialing import Dialing
@@ -235,7 +266,7 @@ def _websocket_opener(endpoint: Endpoint) -> LinkOpener:
 
         async with (
             open_websocket_channel(
-                endpoint.url, headers=endpoint.headers, auth=endpoint.auth, dialing=Dialing(tls=endpoint.tls)
+                endpoint.url, headers=endpoint.headers, auth=auth, dialing=Dialing(tls=endpoint.tls)
             ) as channel,
             open_pipe_link(channel, receive) as link,
         ):

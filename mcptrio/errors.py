@@ -145,7 +145,7 @@ class Overloaded(MCPError):
 
 
 class RateLimited(Overloaded):
-    """It is not the server that is busy: whoever asks has asked too often. Over HTTP the status is 429 instead of 503."""
+    """It is not the server that is busy: whoever asks has asked too often. A guard's is 429 over HTTP instead of 503."""
 
 
 class ResourceNotFound(MCPError):

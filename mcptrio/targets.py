@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from attrs import field, frozen
 
-from mcptrio.abc import ClientAuth, MessageChannel
+from mcptrio.abc import AuthMethod, ClientAuth, MessageChannel
 
 if TYPE_CHECKING:
     from mcptrio.server import Server
@@ -49,7 +49,7 @@ class Endpoint:
     Args:
         url: of its endpoint: ``http`` or ``https``; ``ws`` or ``wss`` for MCP over WebSocket.
         headers: sent with every request to it; of a WebSocket that is the one that opens it.
-        auth: authorizes the requests.
+        auth: authorizes the requests: :class:`mcptrio.auth.OAuth`, another of :mod:`mcptrio.auth`, or one of your own.
         tls: what is trusted, and shown, instead of the system's certificates and nothing: a private authority, a
             certificate of the client.
         transport: ``http`` for Streamable HTTP, ``sse`` for HTTP with SSE; ``auto`` tries them in this order. Of a
@@ -58,7 +58,7 @@ class Endpoint:
 
     url: str
     headers: Mapping[str, str] = field(factory=dict, repr=False)
-    auth: ClientAuth | None = None
+    auth: AuthMethod | ClientAuth | None = None
     tls: ssl.SSLContext | None = None
     transport: Literal["auto", "http", "sse"] = "auto"
 

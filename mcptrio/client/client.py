@@ -26,13 +26,14 @@ from mcptrio.client.round_trips import drive
 from mcptrio.client.session import ClientSession
 from mcptrio.client.subscriber import Subscriber
 from mcptrio.client.subscriptions import Changes
-from mcptrio.client.supervisor import ClientSupervisor
+from mcptrio.client.supervisor import CONSENTS, ClientSupervisor
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.client.tool_calls import ToolCall
 from mcptrio.client.url_elicitation import send_after_pages
 from mcptrio.errors import (
     Code,
     ConnectionClosed,
+    ConsentNeeded,
     MCPError,
     MCPTrioError,
     RequestFailed,
@@ -448,7 +449,7 @@ class Client:
         mirrored: Mapping[str, tuple[str, ...]] | None = None,
     ) -> Any:
         """One request and its result, over a session that may have to be made anew."""
-        pause, repeats, is_renewed = _PAUSE, 0, False
+        pause, repeats, consents, is_renewed = _PAUSE, 0, 0, False
         while True:
             session = await self._supervisor.current()
             generation = session.generation
@@ -461,6 +462,12 @@ class Client:
                     raise
                 is_renewed = True
                 await self._supervisor.renew(session, generation)
+            except ConsentNeeded as needed:
+                # Here, where no deadline of the request runs while they think.
+                if consents == CONSENTS:
+                    raise
+                consents += 1
+                await needed.ask()
             except (RequestFailed, ConnectionClosed) as failed:
                 passing = failed.status in _PASSING if isinstance(failed, RequestFailed) else self._supervisor.restarts
                 if method not in _REPEATABLE or not passing or repeats == _REPEATS:

@@ -69,6 +69,9 @@ GOODBYE = 1.0
 """Seconds for telling a server that nobody waits for its answer any more."""
 _AT_WORK = 64
 """Requests of a server that are being answered; the next one is refused."""
+_UNSENT = 256
+"""Answers that are on their way to the server; the next one is dropped. Over HTTP each is a request of its own, and a
+server that asks without end need not take any of them."""
 _LONG = frozenset({"tools/call", "prompts/get", "resources/read", "completion/complete"})
 """Requests whose progress and log messages are asked for."""
 _NOTHING: Mapping[str, tuple[str, ...]] = MappingProxyType({})
@@ -109,6 +112,7 @@ class ClientSession:
         self._connection = ClientConnection(info=info, capabilities=handlers.capabilities())
         self._calls = Calls(timeouts, self._take_back)
         self._at_work: dict[object, trio.CancelScope] = {}
+        self._unsent = 0
         self._pages: dict[str, trio.Event] = {}
         """By elicitation id: set when the server says that the user is done with a page."""
         self._last_heard = trio.current_time()
@@ -432,18 +436,23 @@ class ClientSession:
             del self._at_work[request.id]
             self._connection.silence(request)
         if reply is not None:
-            await self._send(reply, request.peer.revision)
+            self._start_sending(reply, request.peer.revision)
 
-    def _start_sending(self, message: Response | ErrorResponse | Notification, revision: Revision) -> None:
-        if self._nursery is not None:
+    def _start_sending(self, message: Response | ErrorResponse, revision: Revision) -> None:
+        if self._unsent >= _UNSENT:
+            _log.debug("%s: an answer is dropped: the server takes none", self.link.name)
+        elif self._nursery is not None:
+            self._unsent += 1
             self._nursery.start_soon(self._send, message, revision)
 
-    async def _send(self, message: Response | ErrorResponse | Notification, revision: Revision) -> None:
+    async def _send(self, message: Response | ErrorResponse, revision: Revision) -> None:
         try:
             with trio.fail_after(self._timeouts.request):
                 await self.link.send(message, revision)
         except (RequestFailed, ConnectionClosed, trio.TooSlowError) as error:
             _log.warning("%s: an answer did not get through: %s", self.link.name, error)
+        finally:
+            self._unsent -= 1
 
     def _take_back(self, link: Link, sent: RequestSent) -> None:
         if self._nursery is not None:

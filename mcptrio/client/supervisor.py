@@ -19,14 +19,16 @@ import trio
 from mcptrio.abc import LinkOpener
 from mcptrio.client.session import ClientSession
 from mcptrio.client.timeouts import ClientTimeouts
-from mcptrio.errors import ConnectionClosed, MCPError, MCPTrioError, RemoteProtocolError, RequestFailed
+from mcptrio.errors import ConnectionClosed, ConsentNeeded, MCPError, MCPTrioError, RemoteProtocolError, RequestFailed
 from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.protocol.revisions.registry import LATEST_HANDSHAKE
 
-__all__ = ["ClientSupervisor"]
+__all__ = ["CONSENTS", "ClientSupervisor"]
 
 _log = logging.getLogger("mcptrio.client.supervisor")
 
+CONSENTS = 3
+"""Times that a person is asked for one connection or one call; each time it is for something else."""
 FIRST = 0.5
 LONGEST = 30.0
 """Seconds before a lost server is started again: doubled from the first to the longest, give or take a quarter; a
@@ -81,7 +83,7 @@ class ClientSupervisor:
         while True:
             started = trio.current_time()
             try:
-                reason = await self._connected(waiting)
+                reason = await self._authorized(waiting)
                 waiting = None
             except MCPTrioError as error:
                 reason = str(error)
@@ -134,6 +136,15 @@ class ClientSupervisor:
                 await self._settled(session)
 
     # Private
+
+    async def _authorized(self, waiting: trio.TaskStatus[MCPTrioError | None] | None) -> str:
+        """As :meth:`_connected`; a person is asked where the server wants them to be, outside of its deadlines."""
+        for _ in range(CONSENTS):
+            try:
+                return await self._connected(waiting)
+            except ConsentNeeded as needed:
+                await needed.ask()
+        return await self._connected(waiting)
 
     async def _connected(self, waiting: trio.TaskStatus[MCPTrioError | None] | None) -> str:
         """Connect, and stay until the link ends; returns why it did.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 from typing import Any
 
@@ -25,10 +25,12 @@ from mcptrio import (
     Server,
     TextContent,
     connect,
+    memory_channel_pair,
     tool,
 )
 from mcptrio.errors import RemoteProtocolError
-from mcptrio.protocol.messages import Request, Response
+from mcptrio.protocol.messages import Incoming, Message, Request, Response
+from mcptrio.transports.memory import MemoryChannel
 from tests.client.scripted import FORM, play, text
 from tests.interaction.applies import HANDSHAKE, REVISIONS
 
@@ -85,6 +87,59 @@ async def test_call_is_given_up_and_the_server_told(revision: str, autojump_cloc
         cancelled = await script.told("notifications/cancelled")
         assert cancelled.params is not None
         assert cancelled.params["requestId"] == request.id
+
+
+class Valve:
+    """A channel to a server that takes a message only when a test lets it."""
+
+    name = "valve"
+
+    def __init__(self, inner: MemoryChannel) -> None:
+        self._inner = inner
+        self.is_shut = False
+        self.passes = trio.Semaphore(0)
+
+    async def receive(self) -> list[Incoming]:
+        return await self._inner.receive()
+
+    async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
+        if self.is_shut:
+            await self.passes.acquire()
+        await self._inner.send(messages)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+async def test_calls_that_wait_for_room_are_given_up_too(autojump_clock: object) -> None:
+    """Whoever was overtaken when there was room for some is not forgotten."""
+    late: list[RequestTimeout] = []
+    async with Server(plugins=[Slow()]).open() as server, trio.open_nursery() as nursery:
+        ours, theirs = memory_channel_pair()
+        nursery.start_soon(server.serve, theirs)
+        valve = Valve(ours)
+        async with connect(valve, revision=OLD, ping_interval=0) as client, trio.open_nursery() as calls:
+
+            async def call() -> None:
+                with pytest.raises(RequestTimeout) as raised:
+                    await client.call_tool("wait", timeout=5)
+                late.append(raised.value)
+
+            valve.is_shut = True
+            # One is being written, a thousand are queued, and the rest waits for room.
+            for count in (1, 1000, 1100):
+                for _ in range(count):
+                    calls.start_soon(call)
+                await wait_all_tasks_blocked()
+            valve.passes.release()
+            await wait_all_tasks_blocked()
+            with trio.fail_after(10):
+                while len(late) < 2101:  # noqa: ASYNC110 - as many as there are calls
+                    await trio.sleep(1)
+            valve.is_shut = False
+            for _ in range(3):
+                valve.passes.release()
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_late_answer_is_nobodys(autojump_clock: object) -> None:

@@ -10,17 +10,29 @@ Source: @modelcontextprotocol/conformance, src/scenarios/client; src/runner/clie
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import trio
 from attrs import field, frozen
 
-from mcptrio import CallToolResult, Client, Form, Handlers, TextContent, connect
+from mcptrio import AuthorizationError, CallToolResult, Client, Endpoint, Form, Handlers, Secret, TextContent, connect
+from mcptrio.auth import (
+    ClientCredentials,
+    EnterpriseManaged,
+    IdentityProvider,
+    Key,
+    OAuth,
+    OwnRedirects,
+    PreRegistered,
+    WorkloadIdentity,
+)
 
 __all__ = ["DONE", "SCENARIOS", "Task", "Unexpected", "main"]
 
@@ -177,7 +189,139 @@ async def send_a_schema_back(task: Task) -> None:
         text_of(await client.call_tool("json_schema_echo", {"schema": schemas["json_schema_2020_12_tool"]}))
 
 
+# Those with authorization
+
+
+async def approve(url: str) -> str:
+    """A person who opens the page and approves: the suite's authorization servers send the browser back at once."""
+
+    def get() -> str:
+        there = urlsplit(url)
+        connection = http.client.HTTPConnection(there.netloc, timeout=SECONDS)
+        try:
+            connection.request("GET", f"{there.path}?{there.query}")
+            location = connection.getresponse().getheader("Location")
+        finally:
+            connection.close()
+        expect(location is not None, "expected to be sent back")
+        return str(location)
+
+    return await trio.to_thread.run_sync(get)
+
+
+BACK: Final = OwnRedirects(uri="http://127.0.0.1:8976/callback", send=approve)
+
+
+async def use(task: Task, auth: Any) -> None:
+    """What a client is for, with authorization."""
+    async with connect(Endpoint(url=task.url, auth=auth), revision=task.revision) as client:
+        [tool] = await client.tools().all()
+        text_of(await client.call_tool(tool.name, {}))
+
+
+async def authorize(task: Task) -> None:
+    await use(task, OAuth(client_name="conformance", redirects=BACK))
+
+
+async def authorize_with_a_document(task: Task) -> None:
+    document = "https://conformance-test.local/client-metadata.json"
+    await use(task, OAuth(client_name="conformance", redirects=BACK, client_metadata_url=document))
+
+
+async def authorize_as_registered(task: Task) -> None:
+    await use(task, OAuth(redirects=BACK, client=own_client(task, issuer=task.context["issuer"])))
+
+
+def own_client(task: Task, *, issuer: str | None = None) -> PreRegistered:
+    """The one that the suite has registered, with its secret or its key."""
+    context = task.context
+    key = None
+    if "private_key_pem" in context:
+        key = Key.from_pem(context["private_key_pem"], algorithm=context["signing_algorithm"])
+    return PreRegistered(
+        client_id=context["client_id"], client_secret=context.get("client_secret"), key=key, issuer=issuer
+    )
+
+
+async def authorize_as_itself(task: Task) -> None:
+    await use(task, ClientCredentials(client=own_client(task)))
+
+
+async def authorize_by_the_company(task: Task) -> None:
+    context = task.context
+
+    async def identity() -> Secret:
+        return Secret(context["idp_id_token"])
+
+    provider = IdentityProvider(
+        issuer=context["idp_issuer"],
+        client=PreRegistered(client_id=context["idp_client_id"]),
+        identity=identity,
+        token_endpoint=context["idp_token_endpoint"],
+    )
+    await use(task, EnterpriseManaged(provider=provider, client=own_client(task)))
+
+
+async def authorize_as_a_workload(task: Task) -> None:
+    async def assertion() -> Secret:
+        return Secret(task.context["valid_jwt"])
+
+    await use(task, WorkloadIdentity(assertion=assertion))
+
+
+def refuse(why: str) -> Callable[[Task], Awaitable[None]]:
+    """The server is not what it says it is, and the client has to find out."""
+
+    async def scenario(task: Task) -> None:
+        try:
+            await authorize(task)
+        except AuthorizationError as error:
+            expect(why in str(error), f"expected {why!r} in {str(error)!r}")
+        else:
+            raise Unexpected("expected a refusal")
+
+    return scenario
+
+
 SCENARIOS: Final[Mapping[str, Callable[[Task], Awaitable[None]]]] = {
+    **dict.fromkeys(
+        (
+            "auth/2025-03-26-oauth-endpoint-fallback",
+            "auth/2025-03-26-oauth-metadata-backcompat",
+            "auth/authorization-server-migration",
+            "auth/dpop",
+            "auth/dpop-nonce",
+            "auth/iss-not-advertised",
+            "auth/iss-supported",
+            "auth/metadata-default",
+            "auth/metadata-var1",
+            "auth/metadata-var2",
+            "auth/metadata-var3",
+            "auth/offline-access-not-supported",
+            "auth/offline-access-scope",
+            "auth/scope-from-scopes-supported",
+            "auth/scope-from-www-authenticate",
+            "auth/scope-omitted-when-undefined",
+            "auth/scope-step-up",
+            "auth/token-endpoint-auth-basic",
+            "auth/token-endpoint-auth-none",
+            "auth/token-endpoint-auth-post",
+        ),
+        authorize,
+    ),
+    "auth/basic-cimd": authorize_with_a_document,
+    "auth/client-credentials-basic": authorize_as_itself,
+    "auth/client-credentials-jwt": authorize_as_itself,
+    "auth/enterprise-managed-authorization": authorize_by_the_company,
+    "auth/iss-normalized": refuse("another authorization server has answered"),
+    "auth/iss-supported-missing": refuse("in the redirect, got none"),
+    "auth/iss-unexpected": refuse("another authorization server has answered"),
+    "auth/iss-wrong-issuer": refuse("another authorization server has answered"),
+    "auth/metadata-issuer-mismatch": refuse("by which it was looked for"),
+    "auth/pre-registration": authorize_as_registered,
+    "auth/resource-mismatch": refuse("expected the server's own URL"),
+    "auth/scope-retry-limit": refuse("the token has all that it names"),
+    "auth/wif-jwt-bearer": authorize_as_a_workload,
     "elicitation-sep1034-client-defaults": accept_defaults,
     "http-custom-headers": make_the_calls,
     "http-invalid-tool-headers": call_what_is_shown,

@@ -27,7 +27,19 @@ from tests.conformance.client import DONE
 from tests.conformance.runner import HERE, WIRE_CHECK, Allowed, Check, ConformanceError, Scenario, find_suite
 from tests.node import Node, find_node
 
-__all__ = ["CASES", "COMMAND", "Case", "Run", "judge_run", "listed", "required", "run_case", "select"]
+__all__ = [
+    "CASES",
+    "COMMAND",
+    "EXTENSIONS",
+    "NEWEST",
+    "Case",
+    "Run",
+    "judge_run",
+    "listed",
+    "required",
+    "run_case",
+    "select",
+]
 
 COMMAND = (sys.executable, str(HERE / "client.py"))
 
@@ -44,17 +56,56 @@ class Case:
     revision: str
 
     def __str__(self) -> str:
-        return f"{self.scenario}-{self.revision}"
+        return f"{self.scenario.replace('/', '-')}-{self.revision}"
 
 
 def _cases(revision: str, *scenarios: str) -> tuple[Case, ...]:
     return tuple(Case(scenario, revision) for scenario in scenarios)
 
 
+EXTENSIONS = (
+    "auth/client-credentials-basic",
+    "auth/client-credentials-jwt",
+    "auth/dpop",
+    "auth/dpop-nonce",
+    "auth/enterprise-managed-authorization",
+    "auth/wif-jwt-bearer",
+)
+"""Scenarios of extensions, which the suite lists without a revision; they are run in :data:`NEWEST`."""
+NEWEST = ("2025-11-25", "2026-07-28")
+"""The newest revision of each kind: with a handshake, and without."""
+
+_AUTHORIZED = (
+    "auth/basic-cimd",
+    "auth/metadata-default",
+    "auth/metadata-var1",
+    "auth/metadata-var2",
+    "auth/metadata-var3",
+    "auth/pre-registration",
+    "auth/scope-from-scopes-supported",
+    "auth/scope-from-www-authenticate",
+    "auth/scope-omitted-when-undefined",
+    "auth/scope-retry-limit",
+    "auth/scope-step-up",
+)
+_TOKEN_ENDPOINT = (
+    "auth/token-endpoint-auth-basic",
+    "auth/token-endpoint-auth-none",
+    "auth/token-endpoint-auth-post",
+)
+
 CASES = (
-    *_cases("2025-06-18", "initialize", "tools_call"),
+    *_cases(
+        "2025-03-26",
+        "auth/2025-03-26-oauth-endpoint-fallback",
+        "auth/2025-03-26-oauth-metadata-backcompat",
+    ),
+    *_cases("2025-06-18", *_TOKEN_ENDPOINT, "initialize", "tools_call"),
     *_cases(
         "2025-11-25",
+        *_AUTHORIZED,
+        *_TOKEN_ENDPOINT,
+        *EXTENSIONS,
         "elicitation-sep1034-client-defaults",
         "initialize",
         "json-schema-2020-12-preservation",
@@ -63,6 +114,20 @@ CASES = (
     ),
     *_cases(
         "2026-07-28",
+        *_AUTHORIZED,
+        *_TOKEN_ENDPOINT,
+        *EXTENSIONS,
+        "auth/authorization-server-migration",
+        "auth/iss-normalized",
+        "auth/iss-not-advertised",
+        "auth/iss-supported",
+        "auth/iss-supported-missing",
+        "auth/iss-unexpected",
+        "auth/iss-wrong-issuer",
+        "auth/metadata-issuer-mismatch",
+        "auth/offline-access-not-supported",
+        "auth/offline-access-scope",
+        "auth/resource-mismatch",
         "http-custom-headers",
         "http-invalid-tool-headers",
         "http-standard-headers",
@@ -104,6 +169,8 @@ def run_case(
     """
     # The suite splits the command at blanks and hands the parts, joined again, to a shell.
     options = ["--command", shlex.join(command), "--scenario", case.scenario, "--spec-version", case.revision]
+    if case.scenario in EXTENSIONS:
+        options.append("--force")
     try:
         done = subprocess.run(
             [node.binary, suite, "client", *options, "-o", out],

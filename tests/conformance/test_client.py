@@ -13,7 +13,18 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.client import DONE, SCENARIOS
-from tests.conformance.client_runner import CASES, Case, Run, judge_run, listed, required, run_case, select
+from tests.conformance.client_runner import (
+    CASES,
+    EXTENSIONS,
+    NEWEST,
+    Case,
+    Run,
+    judge_run,
+    listed,
+    required,
+    run_case,
+    select,
+)
 from tests.conformance.runner import HERE, Allowed, Check, ConformanceError, Scenario, find_suite
 from tests.node import Node, find_node
 
@@ -76,9 +87,11 @@ def test_suite_has_no_complaint(case: Case, runs: Mapping[Case, Run | Conformanc
 def test_every_scenario_of_the_suite_is_run_in_every_revision_it_applies_to(suite: tuple[Node, Path]) -> None:
     scenarios = listed(*suite)
 
-    expected = {Case(name, revision) for name in select(scenarios, ALLOWED) for revision in scenarios[name]}
+    ours = select(scenarios, ALLOWED)
+    expected = {Case(name, revision) for name in ours for revision in scenarios[name] or NEWEST}
 
     assert set(CASES) == expected
+    assert set(EXTENSIONS) == {name for name in ours if not scenarios[name]}
     assert set(SCENARIOS) == {case.scenario for case in CASES}
 
 

@@ -1,0 +1,142 @@
+"""The official conformance suite finds nothing wrong with the authorization server that ships, and warns of nothing.
+
+It runs in ``mcptrio serve --http``, as a user starts it; a person without JavaScript logs in and consents.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Timer
+
+import httpx2
+import pytest
+from attrs import frozen
+
+from tests.conformance.runner import ConformanceError, find_suite, serve
+from tests.node import Node, find_node
+
+__all__: list[str] = []
+
+SECONDS = 60
+"""It takes two."""
+PASSWORD = "correct horse battery staple"
+SCENARIOS = {"authorization-server-metadata-endpoint", "authorization-code-grant"}
+
+
+@frozen
+class Site:
+    url: str
+    issuer: str
+    callback: int
+    """The port of the suite's own client."""
+
+
+@pytest.fixture(scope="session")
+def suite() -> tuple[Node, Path]:
+    """Node and the suite's script."""
+    node = find_node()
+    return node, find_suite(node)
+
+
+@pytest.fixture(scope="module", params=["with a path", "without one"])
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A server that has a user and the suite's client; its issuer has a path, or none."""
+    home = tmp_path_factory.mktemp("authorization")
+    port, callback = free_ports()
+    issuer = f"http://127.0.0.1:{port}" + ("/auth" if request.param == "with a path" else "")
+    config = home / "mcptrio.toml"
+    config.write_text(
+        f"""
+        [plugins.authserver]
+        issuer = "{issuer}"
+        folder = "{home / "state"}"
+        [plugins.authserver.scopes]
+        "notes:read" = "Read your notes"
+        [plugins.authserver.clients.public]
+        redirect_uris = ["http://127.0.0.1:{callback}/callback"]
+        """
+    )
+    added = [sys.executable, "-m", "mcptrio_authserver", "user", "add", "ada", "--folder", str(home / "state")]
+    subprocess.run(added, input=f"{PASSWORD}\n", text=True, check=True, timeout=SECONDS, capture_output=True)
+    command = (sys.executable, "-m", "mcptrio", "serve", "--http", "--port", str(port))
+    log = home / "log"
+    with serve((*command, "--plugin", "authserver", "--config", str(config)), log) as url:
+        yield Site(url, issuer, callback)
+
+    assert "Traceback" not in log.read_text("utf-8", "replace")
+
+
+def test_suite_has_no_complaint(site: Site, suite: tuple[Node, Path], tmp_path: Path) -> None:
+    """Neither a failure nor a warning, in both scenarios."""
+    node, script = suite
+    options = ["--url", site.issuer, "--client-id", "public", "-p", str(site.callback), "-o", str(tmp_path)]
+    options += ["--resource", site.url]
+    with subprocess.Popen(
+        [node.binary, script, "authorization", *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as running:
+        watchdog = Timer(SECONDS, running.kill)
+        watchdog.start()
+        try:
+            said = follow(running)
+        finally:
+            running.kill()
+            watchdog.cancel()
+            watchdog.join()
+
+    checks = {path.parent.name: json.loads(path.read_text()) for path in tmp_path.glob("*/checks.json")}
+    assert {name for name in SCENARIOS for run in checks if f"-{name}-" in run} == SCENARIOS, said
+    complaints = [check for run in checks.values() for check in run if check["status"] not in ("SUCCESS", "INFO")]
+    assert not complaints
+    assert all(any(check["status"] == "SUCCESS" for check in run) for run in checks.values())
+
+
+def follow(running: subprocess.Popen[str]) -> str:
+    """Read what the suite says; once it asks for a person and listens, be one."""
+    assert running.stdout is not None
+    said: list[str] = []
+    url: str | None = None
+    for line in running.stdout:
+        said.append(line)
+        if found := re.match(r"http://\S+/authorize\?\S+", line):
+            url = found[0]
+        if url is not None and any(each.startswith("Callback server started") for each in said):
+            consent(url)
+            url = None
+    return "".join(said)
+
+
+def consent(url: str) -> None:
+    """Log in and allow, as a browser would that runs no scripts."""
+    with httpx2.Client(timeout=10, follow_redirects=True) as browser:
+        page = browser.get(url)
+        page = browser.post(action_of(page), data={**token_of(page), "username": "ada", "password": PASSWORD})
+        done = browser.post(action_of(page), data={**token_of(page), "decision": "allow"})
+        assert "You can close this page" in done.text, done.text
+
+
+def action_of(page: httpx2.Response) -> str:
+    found = re.search(r'action="([^"]+)"', page.text)
+    if found is None:
+        raise ConformanceError(f"expected a form @ {page.url.path}:\n{page.text}")
+    return str(page.url.join(html.unescape(found[1])))
+
+
+def token_of(page: httpx2.Response) -> dict[str, str]:
+    found = re.search(r'name="form_token" value="([^"]+)"', page.text)
+    assert found is not None, page.text
+    return {"form_token": found[1]}
+
+
+def free_ports() -> tuple[int, int]:
+    """Two that nobody has at the moment. The issuer has to name its port before it is bound."""
+    with socket.socket() as one, socket.socket() as other:
+        one.bind(("127.0.0.1", 0))
+        other.bind(("127.0.0.1", 0))
+        return one.getsockname()[1], other.getsockname()[1]
