@@ -39,6 +39,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "developing",
             "Serve plugins while you write them: what changes is served anew, and clients stay connected.",
         ),
+        "token": (
+            "tokens",
+            "Keep the access tokens of a team that has no identity provider yet: make, list and revoke them.",
+        ),
         "new": ("creating", "Write a plugin package of your own: one that works, with tests."),
         "host": (
             "hosting",
@@ -53,6 +57,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "watch": ("watching", "Show what changes: lists, and the contents of the resources named."),
         "ping": ("pinging", "Ask a server for a sign of life."),
         "inspect": ("inspecting", "Tell who a server is, what it offers, and what is odd about it."),
+        "auth": ("authorizing", "Log in to servers that ask for it, see where you are logged in, and log out."),
         "shell": ("shell", "Talk to a server line by line, with completion."),
         "completion": (
             "completion_script",

@@ -145,7 +145,7 @@ class Overloaded(MCPError):
 
 
 class RateLimited(Overloaded):
-    """It is not the server that is busy: whoever asks has asked too often. A guard's is 429 over HTTP instead of 503."""
+    """The server is not busy: whoever asks has asked too often. A guard's is 429 over HTTP instead of 503."""
 
 
 class ResourceNotFound(MCPError):

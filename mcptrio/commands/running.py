@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack, contextmanager
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO, TypeAlias
@@ -35,11 +36,14 @@ from mcptrio.connecting import connect
 from mcptrio.errors import MCPTrioError
 from mcptrio.mcp_json import Ask, Input
 from mcptrio.protocol.model.logging import LoggingLevel
+from mcptrio.targets import Endpoint, Target
 
-__all__ = ["Action", "ClientOptions", "run_action"]
+__all__ = ["Action", "ClientOptions", "Work", "run_action", "run_at_console"]
 
 Action: TypeAlias = Callable[[Visit], Awaitable[int | None]]
 """A command's own part; gives the exit code, where it is not 0."""
+Work: TypeAlias = Callable[[Console, Interrupts, Terminal | None], Awaitable[int]]
+"""What runs at a console; gives the exit code."""
 
 _log = logging.getLogger("mcptrio.commands")
 
@@ -64,11 +68,26 @@ class ClientOptions:
 
 def run_action(action: Action, options: ClientOptions) -> int:
     """Connect, act, and leave; the exit code."""
-    with _streams(moved=bool(options.target.plugins)) as (out, err):
+
+    def start(_: Console) -> Work:
+        return partial(_connected, action, options, find_target(options.target, ask=_asker(options)))
+
+    return run_at_console(start, moved=bool(options.target.plugins), verbose=options.verbose)
+
+
+def run_at_console(start: Callable[[Console], Work], *, moved: bool = False, verbose: bool = False) -> int:
+    """Run something that talks to a person or a server; the exit code.
+
+    Args:
+        start: makes it, before Trio runs.
+        moved: keep standard output for us: what else is printed in this process goes to standard error.
+        verbose: show what our logs say.
+    """
+    with _streams(moved=moved) as (out, err):
         console = Console(out, err)
-        _log_to(console, verbose=options.verbose)
+        _log_to(console, verbose=verbose)
         try:
-            return _run(action, options, console)
+            return _run(start, console)
         except BrokenPipeError:
             # Who reads our output has seen enough. What is buffered goes nowhere, or the interpreter would complain.
             null = os.open(os.devnull, os.O_WRONLY)
@@ -77,9 +96,9 @@ def run_action(action: Action, options: ClientOptions) -> int:
             return ExitCode.DONE
 
 
-def _run(action: Action, options: ClientOptions, console: Console) -> int:
+def _run(start: Callable[[Console], Work], console: Console) -> int:
     try:
-        return trio.run(_visit, action, options, find_target(options.target, ask=_asker(options)), console)
+        return trio.run(_visit, start(console), console)
     except (MCPTrioError, OSError, BaseExceptionGroup) as error:
         told = only(error)
         if isinstance(told, BrokenPipeError):
@@ -111,11 +130,11 @@ def _asker(options: ClientOptions) -> Ask | None:
     return ask if is_there and not options.no_input else None
 
 
-async def _visit(action: Action, options: ClientOptions, found: Found, console: Console) -> int:
+async def _visit(work: Work, console: Console) -> int:
     interrupts = Interrupts()
     with interrupts.listening(), trio.CancelScope() as scope, interrupts.taking_back(scope):
         async with open_terminal(console, interrupts) as terminal:
-            return await _connected(action, options, found, console, interrupts, terminal)
+            return await work(console, interrupts, terminal)
     number = interrupts.number or signal.SIGINT
     console.complain("interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}")
     return 128 + number
@@ -133,11 +152,12 @@ async def _connected(
         console.note(found.told, "dim")
     person = Person(console, terminal, interrupts) if terminal is not None and not options.no_input else None
     handlers = handlers_for(console, person, roots=options.roots or None, hears=options.log_level is not None)
+    target = await _authorized(found, console, interrupts, terminal if person is not None else None)
     async with AsyncExitStack() as stack:
         with progress_line(console, f"connecting to {found.name}"):
             client = await stack.enter_async_context(
                 connect(
-                    found.target,
+                    target,
                     handlers=handlers,
                     timeouts=_timeouts(options.timeout),
                     revision=options.revision,
@@ -154,6 +174,17 @@ async def _connected(
             verbose=options.verbose,
         )
         return await action(visit) or ExitCode.DONE
+
+
+async def _authorized(found: Found, console: Console, interrupts: Interrupts, terminal: Terminal | None) -> Target:
+    """The target; one with a URL with what was granted for it, or with an offer to log in."""
+    if not isinstance(found.target, Endpoint):
+        return found.target
+    from mcptrio.commands.credentials import authorized
+    from mcptrio.commands.signing_in import sign_in
+
+    redirects = None if terminal is None else sign_in(console, terminal, interrupts, server=found.name)
+    return await authorized(found.target, redirects)
 
 
 def _timeouts(seconds: float | None) -> ClientTimeouts:

@@ -26,7 +26,7 @@ from mcptrio.mcp_json import Ask, is_reference, load_mcp_json, read_reference
 from mcptrio.targets import Command, Endpoint, Socket, Target
 from mcptrio.transports.http.client_tls import client_context
 
-__all__ = ["FILES", "Found", "TargetOptions", "find_target"]
+__all__ = ["FILES", "Found", "TargetOptions", "find_target", "read_value"]
 
 FILES = ("mcp.json", ".mcp.json", ".vscode/mcp.json")
 """Where names of servers are looked up, in this order, when no file is named."""
@@ -203,18 +203,27 @@ def _pair(option: str, text: str, signs: tuple[str, ...]) -> tuple[str, str]:
         raise ConfigError(f"{option}: expected NAME=VALUE, got something else")
     at, sign = min(places)
     name, value = text[:at], text[at + len(sign) :]
+    return name, read_value(f"{option} {name}", value)
+
+
+def read_value(option: str, value: str) -> str:
+    """What is meant by a value: that in a file (``@FILE``) or a variable (``$NAME``), else itself.
+
+    Raises:
+        ConfigError: there is no such file or variable.
+    """
     if value.startswith(("@@", "$$")):
-        return name, value[1:]
+        return value[1:]
     if value.startswith("@"):
         try:
             with Path(value[1:]).expanduser().open("rb") as file:
-                return name, file.read(_SECRET_BYTES).decode().rstrip("\r\n")
+                return file.read(_SECRET_BYTES).decode().rstrip("\r\n")
         except OSError as error:
-            raise ConfigError(f"{option} {name}: {value[1:]} cannot be read: {error.strerror}") from error
+            raise ConfigError(f"{option}: {value[1:]} cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:
-            raise ConfigError(f"{option} {name}: {value[1:]}: expected UTF-8, got something else") from error
+            raise ConfigError(f"{option}: {value[1:]}: expected UTF-8, got something else") from error
     if value.startswith("$"):
         if (found := os.environ.get(value[1:])) is None:
-            raise ConfigError(f"{option} {name}: there is no variable {value[1:]} in the environment")
-        return name, found
-    return name, value
+            raise ConfigError(f"{option}: there is no variable {value[1:]} in the environment")
+        return found
+    return value

@@ -11,7 +11,6 @@ Source: MCP 2026-07-28, basic/transports/stdio.
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -26,7 +25,7 @@ from attrs.validators import gt, lt
 from mcptrio.errors import ConnectionClosed
 from mcptrio.protocol.jsonrpc import CLIENT_DEFAULT, Limits
 from mcptrio.protocol.messages import Incoming, Message
-from mcptrio.transports.child_process import KILLED, ChildProcess, shown, start_process
+from mcptrio.transports.child_process import KILLED, ChildProcess, shown, signal_name, start_process
 from mcptrio.transports.child_stderr import ChildStderr, Stderr
 from mcptrio.transports.descriptors import Reader, open_reader
 from mcptrio.transports.line_channel import LineChannel
@@ -297,7 +296,4 @@ async def _drain(reader: Reader) -> None:
 def _ending(code: int) -> str:
     if code >= 0:
         return f"ended with exit code {code}"
-    try:
-        return f"was ended by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was ended by signal {-code}"
+    return f"was ended by {signal_name(-code)}"

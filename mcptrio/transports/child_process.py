@@ -28,7 +28,7 @@ import trio
 
 from mcptrio.errors import ConnectionClosed
 
-__all__ = ["KILLED", "ChildProcess", "shown", "start_process"]
+__all__ = ["KILLED", "ChildProcess", "shown", "signal_name", "start_process"]
 
 KILLED = 1.0
 """Seconds for a killed group to vanish; only what hangs in the kernel, or is waited for by nobody, takes longer."""
@@ -167,7 +167,9 @@ class ChildProcess:
 
 
 @trio.lowlevel.enable_ki_protection
-def start_process(command: Sequence[str], *, env: Mapping[str, str], cwd: Path | str | None = None) -> ChildProcess:
+def start_process(
+    command: Sequence[str], *, env: Mapping[str, str], cwd: Path | str | None = None, dies_with_us: bool = True
+) -> ChildProcess:
     """Start a process and return when it runs the command.
 
     Blocks for a few milliseconds, more where this process is large (measured: 1 to 3 ms; with 500 MB 27): on Linux
@@ -177,6 +179,9 @@ def start_process(command: Sequence[str], *, env: Mapping[str, str], cwd: Path |
         command: the program and its arguments; looked for in the ``PATH`` of ``env``.
         env: the whole environment.
         cwd: where it runs; by default where we do.
+        dies_with_us: the kernel kills it when we die without ending it (Linux). A command that soon ends by itself can
+            do without, and is then started in a millisecond, however large this process is: nothing has to run
+            between fork and exec, so nothing has to be forked.
 
     Raises:
         ConnectionClosed: it cannot be started; the message says why.
@@ -194,7 +199,7 @@ def start_process(command: Sequence[str], *, env: Mapping[str, str], cwd: Path |
                 env=dict(env),
                 cwd=cwd,
                 start_new_session=True,
-                preexec_fn=_die_with(os.getpid()),
+                preexec_fn=_die_with(os.getpid()) if dies_with_us else None,
                 creationflags=_CREATION_FLAGS,
             )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
@@ -207,6 +212,14 @@ def shown(command: Sequence[str]) -> str:
     """A command for logs and errors, cut where it is long. Secrets do not belong there: ``ps`` shows them to all."""
     text = shlex.join(command)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+
+
+def signal_name(number: int) -> str:
+    """``SIGKILL``; most signals for real time have a number only."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[int, int]:

@@ -81,9 +81,7 @@ class PipeLink:
             raise ConnectionClosed(self._reason)
         # Where others wait too, more may be sent at once.
         if self._waiting or not self._outbox.send_now(request):
-            if self._outbox.full:
-                await self._until_room(request.id)
-            await self._outbox.send(request)
+            await self._queue(request)
         # Whoever closes the link while this waited for room has not seen us waiting.
         if self._reason:
             raise ConnectionClosed(self._reason)
@@ -167,14 +165,19 @@ class PipeLink:
 
     # Private
 
-    async def _until_room(self, id: RequestId) -> None:
+    async def _queue(self, request: Request) -> None:
+        """Queue it; where there is no room, as soon as there is, unless it is given up before."""
+        if not self._outbox.full:
+            await self._outbox.send(request)
+            return
         with trio.CancelScope() as scope:
-            self._queueing[id] = scope
+            self._queueing[request.id] = scope
             try:
-                await self._outbox.wait_for_room()
+                await self._outbox.send(request)
             finally:
-                del self._queueing[id]
-        if scope.cancelled_caught:
+                del self._queueing[request.id]
+        # Also where it has just been queued: nobody waits for the answer.
+        if scope.cancel_called:
             raise trio.TooSlowError
 
     async def _end(self, error: ConnectionClosed | None) -> None:

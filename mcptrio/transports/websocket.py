@@ -37,6 +37,7 @@ from mcptrio.transports.http.connections import RawHeaders
 from mcptrio.transports.http.dialing import DEFAULT_DIALING, Dialer, Dialing
 from mcptrio.transports.http.endpoint import Endpoint
 from mcptrio.transports.http.headers import Headers
+from mcptrio.transports.http.requests import AGAIN
 from mcptrio.transports.http.rules import SUBPROTOCOL
 from mcptrio.transports.websocket_line import Line
 
@@ -281,7 +282,9 @@ async def open_websocket_channel(
 
         try:
             opened = await connect()
-            if isinstance(opened, _Refused) and auth is not None and await _challenged(auth, below.url, opened):
+            for _ in range(AGAIN):
+                if not isinstance(opened, _Refused) or auth is None or not await _challenged(auth, below.url, opened):
+                    break
                 opened = await connect()
             if isinstance(opened, _Refused):
                 raise opened.error

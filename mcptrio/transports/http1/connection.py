@@ -238,7 +238,9 @@ class Connection:
         elif now >= self.deadline:
             if self._parser.began and self._current is None and not self._lingering:
                 self.write_soon(self._owner.error(408))
-            self._reading.cancel()
+                self._say_goodbye(is_uploading=True)
+            else:
+                self._reading.cancel()
         elif self._websocket is not None:
             self._websocket.look(now)
 

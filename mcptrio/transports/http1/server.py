@@ -186,7 +186,8 @@ class Owner:
         LOG.debug("%s was refused with %d: %s", client, refused.status, refused.why)
 
     def start_soon(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
-        self._nursery.start_soon(function, *args)
+        """Run a task of a connection; what it raises is logged."""
+        self._nursery.start_soon(self._contained, function, args)
 
     def start(self, exchange: Exchange | WebSocketExchange, connection: Connection) -> None:
         """Have a request served."""
@@ -196,6 +197,12 @@ class Owner:
             self._nursery.start_soon(self._work, exchange, connection)
 
     # Private
+
+    async def _contained(self, function: Callable[..., Awaitable[None]], args: tuple[Any, ...]) -> None:
+        try:
+            await function(*args)
+        except Exception:  # a fault of ours must not reach the other connections
+            LOG.exception("a task of a connection failed")
 
     async def _wait_turn(self) -> None:
         """There is a connection to be accepted. Leave it to others, where they have fewer."""
@@ -241,7 +248,11 @@ class Owner:
             await trio.sleep(pause)
             now = trio.current_time()
             for connection in tuple(self._connections):
-                connection.expire(now)
+                try:
+                    connection.expire(now)
+                except Exception:  # as above
+                    LOG.exception("a connection was closed after an error")
+                    connection.cut()
             self.access_log.write()
 
     async def _drain(self, timeout: float) -> None:

@@ -1,0 +1,135 @@
+"""Where the commands keep what was granted to the user, and how they use it.
+
+Called by :mod:`mcptrio.commands.running` for every server that has a URL, and by ``mcptrio auth``.
+The one rule: credentials that the user gives for a server, in its URL, a header or an entry of a file, come first;
+nothing is looked up then. And without a person nobody is asked: a command in a script fails, and says how to log in.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Final, Literal
+
+import trio
+from attrs import evolve, frozen
+
+from mcptrio.abc import TokenStore
+from mcptrio.auth import OAuth
+from mcptrio.auth.challenges import parse_challenges
+from mcptrio.auth.credentials import Credentials
+from mcptrio.auth.redirects import Redirect, Redirects
+from mcptrio.auth.urls import canonical
+from mcptrio.errors import AuthorizationError, ConfigError
+from mcptrio.installing.machine import Machine
+from mcptrio.stores.tokens_file import FileTokenStore
+from mcptrio.stores.tokens_keyring import KeyringTokenStore
+from mcptrio.targets import Endpoint
+from mcptrio.transports.http.endpoint import Endpoint as URL
+
+__all__ = ["VARIABLE", "authorized", "http_url", "store_of", "store_path"]
+
+VARIABLE: Final = "MCPTRIO_CREDENTIALS"
+"""Names the store: ``keyring``, or the path of a file."""
+
+_KEYRING: Final = "keyring"
+_SCHEMES: Final = {"ws": "http", "wss": "https"}
+
+
+def store_path(machine: Machine) -> Path:
+    """The file that is used where none is named. Its folder is its own, so that nobody has reason to open it up."""
+    return machine.application_data / "mcptrio" / "credentials" / "tokens.json"
+
+
+def store_of(named: str | None = None) -> TokenStore:
+    """The store that is used.
+
+    Args:
+        named: instead of what the environment says.
+
+    Raises:
+        ConfigError: the user has no home folder.
+    """
+    text = named or os.environ.get(VARIABLE, "")
+    if text == _KEYRING:
+        return KeyringTokenStore()
+    if text:
+        return FileTokenStore(Path(text).expanduser())
+    try:
+        return FileTokenStore(store_path(Machine.here()))
+    except RuntimeError as error:
+        raise ConfigError(f"{VARIABLE}: expected the path of a file, since there is no home folder: {error}") from error
+
+
+def http_url(endpoint: Endpoint) -> str:
+    """The URL that credentials of a server are kept under: canonical, and http also where it is a WebSocket's.
+
+    Raises:
+        ConfigError: it is no such URL.
+    """
+    try:
+        scheme = endpoint.url.partition(":")[0].lower()
+        url = URL.parse(endpoint.url, ("ws", "wss")) if scheme in _SCHEMES else URL.parse(endpoint.url)
+        return canonical(evolve(url, scheme=_SCHEMES.get(url.scheme, url.scheme)).url)
+    except (ValueError, AuthorizationError) as error:
+        raise ConfigError(f"TARGET: {error}") from error
+
+
+async def authorized(endpoint: Endpoint, redirects: Redirects | None) -> Endpoint:
+    """The same, with what was granted for it; or with an offer to log in, where the server asks for that.
+
+    Args:
+        redirects: how the person is sent to the authorization server; ``None`` where nobody is there.
+
+    Raises:
+        ConfigError, StoreFailed: the store cannot be used.
+    """
+    has_header = any(name.lower() == "authorization" for name in endpoint.headers)
+    if endpoint.auth is not None or has_header or "@" in endpoint.url.partition("://")[2].partition("/")[0]:
+        return endpoint
+    url, store = http_url(endpoint), store_of()
+    binding = await Credentials(store).binding(url)
+    if binding is None and redirects is None:
+        return evolve(endpoint, auth=_Nowhere(url))
+    # Who was logged in to before was named by the person, who saw its address.
+    named = () if binding is None else (binding.issuer,)
+    return evolve(endpoint, auth=OAuth(redirects=redirects or _Nobody(url), store=store, private_servers=named))
+
+
+@frozen
+class _Nowhere:
+    """Nothing was granted, and nobody can be asked: all there is to say is how to log in."""
+
+    _url: str
+
+    async def headers(self, method: str, url: str) -> Mapping[str, str]:
+        await trio.lowlevel.checkpoint()
+        return {}
+
+    async def challenged(self, url: str, status: int, headers: Mapping[str, str]) -> bool:
+        await trio.lowlevel.checkpoint()
+        schemes = {challenge.scheme for challenge in parse_challenges(headers.get("www-authenticate", ""))}
+        if status == 401 and schemes & {"bearer", "dpop"}:
+            raise AuthorizationError(f"the server wants a login, HTTP 401: {_advice(self._url)}")
+        return False
+
+
+@frozen
+class _Nobody:
+    """No person: what would need one fails, before an authorization server is told of anything."""
+
+    _url: str
+
+    @property
+    def application_type(self) -> Literal["native", "web"]:
+        return "native"
+
+    def open(self, registered: Sequence[str]) -> AbstractAsyncContextManager[Redirect]:
+        raise AuthorizationError(f"the server wants another login: {_advice(self._url)}")
+
+
+def _advice(url: str) -> str:
+    return f"mcptrio auth login {shlex.quote(url)}"

@@ -1,0 +1,212 @@
+"""What a client was granted, in a file that nobody else can read.
+
+Several processes may share it: a lock beside it makes each change a change of what the others have written.
+The one rule: the file is replaced and never changed in place, so whoever reads it, without the lock too, sees all of
+one state; and it is refused, before anything is read from it or written to it, where others than its owner might read
+or replace it.
+
+Modes and owners are looked at where there are any. On Windows the file is as private as the folder it is in, which in
+the profile of a user is theirs alone.
+
+Source: POSIX ``rename``, ``flock``; RFC 9700 section 4.14 (protection of refresh tokens).
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import orjson
+import trio
+
+from mcptrio.errors import StoreFailed
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+__all__ = ["FileTokenStore"]
+
+T = TypeVar("T")
+
+_BYTES: Final = 4 * 1024 * 1024
+"""Of the file; a few hundred servers have 1 MiB."""
+_POLL: Final = 0.02
+_OTHERS: Final = 0o077
+
+
+class FileTokenStore:
+    """A :class:`mcptrio.abc.TokenStore` in one file.
+
+    Args:
+        path: of the file. Its folder is made with mode 0700 if it is missing, the file with mode 0600. A file
+            ``<name>.lock`` stands beside it.
+        lock_timeout: seconds for which another process may have it; whoever does writes one file.
+    """
+
+    def __init__(self, path: Path | str, *, lock_timeout: float = 10.0) -> None:
+        self.path = Path(path)
+        self._lock_timeout = lock_timeout
+
+    async def load(self, key: str) -> Mapping[str, Any] | None:
+        """
+        Raises:
+            StoreFailed: others can read the file, or it is none of ours.
+        """
+        found = (await self._in_thread(self._read)).get(key)
+        return found if isinstance(found, dict) else None
+
+    async def save(self, key: str, value: Mapping[str, Any]) -> None:
+        """
+        Raises:
+            StoreFailed: as :meth:`load`; or it cannot be written, or would become larger than 4 MiB.
+        """
+        copy = dict(value)
+
+        def put(kept: dict[str, Any]) -> bool:
+            kept[key] = copy
+            return True
+
+        await self._change(put)
+
+    async def delete(self, key: str) -> bool:
+        """
+        Raises:
+            StoreFailed: as :meth:`save`.
+        """
+        return await self._change(lambda kept: kept.pop(key, None) is not None)
+
+    async def keys(self) -> Sequence[str]:
+        """
+        Raises:
+            StoreFailed: as :meth:`load`.
+        """
+        return tuple(await self._in_thread(self._read))
+
+    async def _change(self, change: Callable[[dict[str, Any]], bool]) -> bool:
+        """Read, change and replace, while nobody else does. Whether anything was changed."""
+
+        def rewrite() -> bool:
+            kept = self._read()
+            changed = change(kept)
+            if changed:
+                self._replace(kept)
+            return changed
+
+        async with self._locked():
+            return await self._in_thread(rewrite)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        try:
+            return await trio.to_thread.run_sync(work)
+        except StoreFailed:
+            raise
+        except OSError as error:
+            raise StoreFailed(f"{self.path}: {error.strerror or error}") from error
+
+    @asynccontextmanager
+    async def _locked(self) -> AsyncIterator[None]:
+        descriptor = await self._in_thread(self._open_lock)
+        try:
+            with trio.move_on_after(self._lock_timeout) as scope:
+                while not _lock(descriptor):  # noqa: ASYNC110 - another process has it, and tells nobody
+                    await trio.sleep(_POLL)
+            if scope.cancelled_caught:
+                raise StoreFailed(f"{self.path}: another process has had it locked for {self._lock_timeout:g} seconds")
+            yield
+        finally:
+            os.close(descriptor)  # and the lock is free
+
+    # In a thread
+
+    def _open_lock(self) -> int:
+        folder = self.path.parent
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_private(folder, os.stat(folder), stat.S_ISDIR)
+        # It is never removed: somebody might hold the lock of a file that is gone, beside one of a new file.
+        lock = self.path.with_name(self.path.name + ".lock")
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o600)
+        try:
+            _check_private(lock, os.fstat(descriptor), stat.S_ISREG)
+        except StoreFailed:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def _read(self) -> dict[str, Any]:
+        with suppress(FileNotFoundError):
+            _check_private(self.path.parent, os.stat(self.path.parent), stat.S_ISDIR)
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | _NO_LINK)
+        except FileNotFoundError:
+            return {}
+        with open(descriptor, "rb") as file:
+            _check_private(self.path, os.fstat(descriptor), stat.S_ISREG)
+            data = file.read(_BYTES + 1)
+        if len(data) > _BYTES:
+            raise StoreFailed(f"{self.path}: expected at most {_BYTES} bytes, got more")
+        try:
+            kept = orjson.loads(data)
+        except orjson.JSONDecodeError as error:
+            # Not its text: it may be a token.
+            raise StoreFailed(f"{self.path}:{error.lineno}: expected JSON, got something else") from None
+        if not isinstance(kept, dict):
+            raise StoreFailed(f"{self.path}: expected a JSON object, got {type(kept).__name__}")
+        return kept
+
+    def _replace(self, kept: Mapping[str, Any]) -> None:
+        data = orjson.dumps(kept, option=orjson.OPT_INDENT_2)
+        if len(data) > _BYTES:
+            raise StoreFailed(f"{self.path}: there is no room for more than {_BYTES} bytes of credentials")
+        beside = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}")
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o600)
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(descriptor)
+            os.replace(beside, self.path)
+        finally:
+            beside.unlink(missing_ok=True)  # where it has not become the file
+
+
+_NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def _lock(descriptor: int) -> bool:
+    """Whether nobody else holds it; then we do, until the descriptor is closed."""
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _check_private(path: Path, found: os.stat_result, is_kind: Callable[[int], bool]) -> None:
+    """
+    Raises:
+        StoreFailed: it is something else, somebody else's, or open to others.
+    """
+    is_folder = is_kind is stat.S_ISDIR
+    if not is_kind(found.st_mode):
+        raise StoreFailed(f"{path}: expected a {'folder' if is_folder else 'regular file'}, got something else")
+    if sys.platform == "win32":
+        return
+    if found.st_uid != os.geteuid():
+        raise StoreFailed(f"{path}: expected to be its owner, who is user {found.st_uid}")
+    if found.st_mode & _OTHERS:
+        mode = "700" if is_folder else "600"
+        raise StoreFailed(
+            f"{path}: expected nobody else to have access, got mode {stat.S_IMODE(found.st_mode):o}: "
+            f"it is used after chmod {mode}; others may have read what is in it"
+        )

@@ -1,0 +1,49 @@
+"""What a client was granted, kept for as long as the process lives.
+
+The one rule: what is kept and what is given out are copies, so nobody changes a credential by accident.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+import trio
+
+__all__ = ["MemoryTokenStore"]
+
+
+class MemoryTokenStore:
+    """A :class:`mcptrio.abc.TokenStore` that writes nothing down.
+
+    Args:
+        most: keys that are kept; the one that was used longest ago is forgotten, and its tokens have to be got anew.
+    """
+
+    def __init__(self, *, most: int = 1000) -> None:
+        self._most = most
+        self._kept: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
+
+    async def load(self, key: str) -> Mapping[str, Any] | None:
+        await trio.lowlevel.checkpoint()
+        if key not in self._kept:
+            return None
+        self._kept.move_to_end(key)
+        return deepcopy(self._kept[key])
+
+    async def save(self, key: str, value: Mapping[str, Any]) -> None:
+        await trio.lowlevel.checkpoint()
+        self._kept[key] = deepcopy(dict(value))
+        self._kept.move_to_end(key)
+        while len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+
+    async def delete(self, key: str) -> bool:
+        await trio.lowlevel.checkpoint()
+        return self._kept.pop(key, None) is not None
+
+    async def keys(self) -> Sequence[str]:
+        await trio.lowlevel.checkpoint()
+        return tuple(self._kept)

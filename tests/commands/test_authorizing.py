@@ -1,0 +1,255 @@
+"""``mcptrio auth``, and how the other commands use what was granted."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import define, field
+
+from tests.commands.processes import at_terminal, run
+from tests.processes import PATIENCE, environment
+
+__all__: list[str] = []
+
+LINK = re.compile(r"  (http://127\.0\.0\.1:\d+/authorize\?\S+)")
+
+
+@define
+class Server:
+    url: str
+    _process: subprocess.Popen[str]
+    seen: list[dict[str, Any]] = field(factory=list)
+
+    def asked(self, path: str) -> list[dict[str, Any]]:
+        """All requests so far at this place, once the server has ended."""
+        return [each for each in self.seen if each["path"] == path]
+
+    def end(self) -> None:
+        out, _ = self._process.communicate(timeout=PATIENCE)
+        self.seen = [json.loads(line) for line in out.splitlines()]
+
+
+@contextmanager
+def protected() -> Iterator[Server]:
+    with subprocess.Popen(
+        [sys.executable, str(Path(__file__).parent / "protected.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield Server(process.stdout.readline().strip(), process)
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with protected() as server:
+        yield server
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    return {"MCPTRIO_CREDENTIALS": str(tmp_path / "credentials" / "tokens.json")}
+
+
+def visit(link: str) -> str:
+    """As a browser: follow the redirect to the loopback port; the page there."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(link, timeout=PATIENCE) as page:
+        return str(page.read(), "utf-8")
+
+
+def log_in(server: Server, env: dict[str, str], tmp_path: Path, *args: str) -> str:
+    """Without a terminal; what was printed."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "mcptrio", "auth", "login", server.url, *args],
+        cwd=tmp_path,
+        env=environment(**env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        said = ""
+        while (found := LINK.search(said)) is None:
+            line = process.stderr.readline()
+            assert line, said
+            said += line
+        page = visit(found[1])
+        out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, said + err
+    assert "mcptrio" in page
+    return out
+
+
+def test_from_login_to_logout(server: Server, env: dict[str, str], tmp_path: Path) -> None:
+    refused = run("list", server.url, cwd=tmp_path, env=env)
+    assert (refused.returncode, refused.stdout) == (4, b"")
+    assert f"mcptrio auth login {server.url}" in refused.stderr.decode()
+    assert run("auth", "status", cwd=tmp_path, env=env).returncode == 1
+
+    out = log_in(server, env, tmp_path)
+
+    assert re.fullmatch(rf"logged in to {server.url}: by http://127\.0\.0\.1:\d+, scopes use, renewed by itself\n", out)
+    file = Path(env["MCPTRIO_CREDENTIALS"])
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (file.parent, file)] == [0o700, 0o600]
+    listed = run("list", server.url, "--json", cwd=tmp_path, env=env)
+    assert listed.returncode == 0, listed.stderr
+    assert b"secret" in listed.stdout
+
+    told = run("auth", "status", cwd=tmp_path, env=env)
+    [row] = json.loads(run("auth", "status", server.url, "--json", cwd=tmp_path, env=env).stdout)
+    assert told.stdout.decode().startswith(f"{server.url}: by http://127.0.0.1:")
+    assert {**row, "expires": ""} == {
+        "url": server.url,
+        "issuer": server.url.removesuffix("/mcp"),
+        "scopes": ["use"],
+        "expires": "",
+        "renewable": True,
+        "bound": False,
+    }
+    for secret in (b"token-1", b"refresh-1"):
+        assert secret not in told.stdout + told.stderr + listed.stdout + listed.stderr
+
+    gone = run("auth", "logout", server.url, cwd=tmp_path, env=env)
+    assert (gone.returncode, gone.stdout.decode()) == (0, f"logged out of {server.url}\n")
+    again = run("auth", "logout", server.url, cwd=tmp_path, env=env)
+    assert (again.returncode, again.stderr.decode().strip()) == (1, f"not logged in to {server.url}")
+    assert run("list", server.url, cwd=tmp_path, env=env).returncode == 4
+    server.end()
+    assert [each["token"] for each in server.asked("/revoke")] == ["refresh-1"]
+    assert "token-1" not in file.read_text()
+
+
+def test_options_of_a_login(server: Server, env: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("s3cret\n")
+    issuer = server.url.removesuffix("/mcp")
+    options = ("--client-id", "mine", "--client-secret", "@secret", "--issuer", issuer, "--scope", "more")
+
+    out = log_in(server, env, tmp_path, *options)
+
+    assert "logged in to" in out
+    server.end()
+    assert server.asked("/register") == []
+    [authorized] = server.asked("/authorize")
+    assert (authorized["client_id"], authorized["scope"]) == ("mine", "use more")
+
+
+def test_a_token_is_renewed_by_any_command(server: Server, env: dict[str, str], tmp_path: Path) -> None:
+    log_in(server, env, tmp_path)
+    file = Path(env["MCPTRIO_CREDENTIALS"])
+    kept = json.loads(file.read_text())
+    [key] = [key for key in kept if key.startswith("tokens ")]
+    kept[key]["expires_at"] = kept[key]["obtained_at"] = 1000
+    file.write_text(json.dumps(kept))
+
+    assert run("ping", server.url, cwd=tmp_path, env=env).returncode == 0
+    server.end()
+    assert [each["grant_type"] for each in server.asked("/token")] == ["authorization_code", "refresh_token"]
+    assert json.loads(file.read_text())[key]["refresh_token"] == "refresh-2"
+
+
+def test_a_command_at_a_terminal_offers_the_login(server: Server, env: dict[str, str], tmp_path: Path) -> None:
+    with at_terminal("list", server.url, cwd=tmp_path, columns=500, env=env) as terminal:
+        terminal.until("wants you to log in at 127.0.0.1:")
+        link = terminal.until(LINK.pattern)[1]
+        terminal.until(r"Open it in the browser\? ")
+        terminal.type("n\r")
+        terminal.until("open it yourself")
+        visit(link)
+        terminal.until("secret")
+
+        assert terminal.end() == 0
+        assert terminal.echoes()
+    assert run("list", server.url, cwd=tmp_path, env=env).returncode == 0
+
+
+def test_opened_before_the_question_is_answered(server: Server, env: dict[str, str], tmp_path: Path) -> None:
+    with at_terminal("auth", "login", server.url, cwd=tmp_path, columns=500, env=env) as terminal:
+        link = terminal.until(LINK.pattern)[1]
+        terminal.until(r"Open it in the browser\? ")
+        visit(link)
+        terminal.until("logged in to")
+
+        assert terminal.end() == 0
+        assert terminal.echoes()
+
+
+@pytest.mark.parametrize(("key", "code"), [("\x03", 130), ("\x04", 4)], ids=["ctrl-c", "ctrl-d"])
+def test_a_login_is_given_up(server: Server, env: dict[str, str], tmp_path: Path, key: str, code: int) -> None:
+    with at_terminal("list", server.url, cwd=tmp_path, columns=500, env=env) as terminal:
+        terminal.until(r"Open it in the browser\? ")
+        terminal.type(key)
+
+        assert terminal.end() == code, terminal.shown
+        assert terminal.echoes()
+    assert not [key for key in _kept(env) if key.startswith("tokens ")]
+
+
+def test_credentials_of_ones_own_come_first(server: Server, env: dict[str, str], tmp_path: Path) -> None:
+    log_in(server, env, tmp_path)
+
+    refused = run("list", server.url, "--header", "Authorization=Bearer wrong", cwd=tmp_path, env=env)
+
+    assert refused.returncode == 4
+    assert b"401" in refused.stderr
+
+
+def test_a_file_that_others_can_read_is_refused(server: Server, env: dict[str, str], tmp_path: Path) -> None:
+    file = Path(env["MCPTRIO_CREDENTIALS"])
+    file.parent.mkdir(0o700)
+    file.write_text("{}")
+    file.chmod(0o644)
+
+    refused = run("auth", "status", cwd=tmp_path, env=env)
+
+    assert (refused.returncode, refused.stdout) == (4, b"")
+    assert b"chmod 600" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "told"),
+    [
+        (("login", "python server.py"), 2, "expected a server with a URL"),
+        (("login", "http://10.0.0.1/mcp", "--issuer", "https://a"), 2, "--client-id"),
+        (("login", "https://localhost:1/mcp"), 4, "cannot connect"),
+        (("login", "https://localhost:1/mcp", "--client-id", "x", "--client-secret", "$NO_SUCH"), 2, "NO_SUCH"),
+        (("status", "https://example.com/mcp"), 1, "not logged in to https://example.com/mcp"),
+        (("logout", "https://example.com/mcp"), 1, "not logged in"),
+    ],
+    ids=["command", "issuer alone", "nobody there", "no variable", "status", "logout"],
+)
+def test_what_goes_wrong(args: tuple[str, ...], code: int, told: str, env: dict[str, str], tmp_path: Path) -> None:
+    done = run("auth", *args, cwd=tmp_path, env=env)
+
+    assert (done.returncode, done.stdout) == (code, b""), done.stderr
+    assert told in done.stderr.decode()
+
+
+def test_a_server_that_wants_no_login(env: dict[str, str], tmp_path: Path) -> None:
+    """There is nobody to log in to, and it says so."""
+    with protected() as server:
+        # Its root knows nothing of authorization.
+        done = run("auth", "login", server.url.replace("/mcp", "/other"), cwd=tmp_path, env=env)
+
+    assert done.returncode == 4
+    assert b"/other asks for no login: expected HTTP 401 or metadata of the resource, got HTTP 404" in done.stderr
+
+
+def _kept(env: dict[str, str]) -> dict[str, Any]:
+    file = Path(env["MCPTRIO_CREDENTIALS"])
+    return json.loads(file.read_text()) if file.exists() else {}
