@@ -34,6 +34,7 @@ from mcptrio.plugins.settings import variable_of
 __all__ = ["SHIPPED", "NewPlugin", "write_plugin"]
 
 SHIPPED: Final = (
+    "authserver",
     "everything",
     "fetch",
     "fs",

@@ -9,74 +9,25 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import sysconfig
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import trio
-from attrs import field, frozen
 
 from mcptrio import Command, connect
-from tests.processes import environment
+from tests.elsewhere import ROOT, Elsewhere, open_elsewhere
 
 __all__: list[str] = []
 
-ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = ROOT / "mcptrio" / "templates"
-LEFT_OUT = ("mcptrio", "__editable__", "_mcptrio", "_editable")
-
-
-@frozen
-class Elsewhere:
-    """An environment in which mcptrio is installed, and a folder to work in."""
-
-    folder: Path
-    python: Path = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "python", self.folder / "venv" / "bin" / "python")
-
-    def run(self, *command: str | Path, cwd: Path | None = None, python: Path | None = None) -> str:
-        """Run a module there to its end. Returns its output."""
-        done = subprocess.run(
-            [python or self.python, "-P", "-m", *command],
-            cwd=cwd or self.folder,
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    def install(self, project: Path) -> None:
-        """Build a wheel and install that."""
-        ours, wheels = Path(sys.executable), self.folder / f"wheels-{project.name}"
-        quiet = ("-q", "--disable-pip-version-check", "--no-deps", "--no-index")
-        self.run("pip", "wheel", *quiet, "--no-build-isolation", "-w", wheels, project, python=ours)
-        self.run("pip", "--python", self.python, "install", *quiet, *wheels.iterdir(), python=ours)
-
-
-def lend(folder: Path, venv: Path) -> None:
-    """Make everything that is installed here importable there, but for mcptrio and its plugins."""
-    folder.mkdir()
-    for site in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
-        for each in Path(site).iterdir():
-            if not each.name.startswith(LEFT_OUT) and not (folder / each.name).exists():
-                (folder / each.name).symlink_to(each)
-    [packages] = venv.glob("lib/python*/site-packages")
-    (packages / "lent.pth").write_text(f"{folder}\n")
 
 
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Elsewhere:
-    there = Elsewhere(tmp_path_factory.mktemp("elsewhere"))
-    there.run("venv", "--without-pip", there.folder / "venv", python=Path(sys.executable))
-    lend(there.folder / "lent", there.folder / "venv")
+    folder = tmp_path_factory.mktemp("elsewhere")
+    there = open_elsewhere(folder, folder / "venv")
     there.install(ROOT)
     return there
 

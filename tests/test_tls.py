@@ -432,3 +432,17 @@ async def test_client_takes_a_context(authority: Authority) -> None:
                 async with connect(Endpoint(url=url)):
                     pass
             nursery.cancel_scope.cancel()
+
+
+async def test_head_that_takes_too_long_is_told_so(authority: Authority) -> None:
+    certificates = Certificates(files(authority.issue("server")))
+    with trio.fail_after(PATIENCE):
+        async with served(certificates, header_timeout=0.1) as port:
+            # More than once, for it was said now and then.
+            for _ in range(5):
+                plain = await trio.open_tcp_stream("127.0.0.1", port)
+                async with trio.SSLStream(
+                    plain, client(authority), server_hostname="localhost", https_compatible=True
+                ) as stream:
+                    await stream.send_all(b"GET / HT")
+                    assert (await stream.receive_some()).startswith(b"HTTP/1.1 408 ")

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -293,11 +294,21 @@ def test_changes_reach_the_listener_on_the_other_worker(pair: tuple[Peer, Peer])
 # Coming back
 
 
-def test_killed_worker_comes_back(pool: Served) -> None:
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="there are no signals for real time")
+
+
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [
+        pytest.param(9, "SIGKILL", id="kill"),
+        pytest.param(40, "signal 40", id="real time", marks=LINUX),
+    ],
+)
+def test_killed_worker_comes_back(pool: Served, number: int, name: str) -> None:
     before = descendants(pool.process.pid)
     victim = min(before)
-    os.kill(victim, signal.SIGKILL)
-    pool.until(r"worker \d+ was killed by SIGKILL; another one is started")
+    os.kill(victim, number)
+    pool.until(rf"worker \d+ was killed by {name}; another one is started")
     wait_until(lambda: len(descendants(pool.process.pid) - before) == 1, "no other worker came")
     with two_workers(pool) as pair:
         assert victim not in {peer.who() for peer in pair}

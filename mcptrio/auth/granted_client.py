@@ -23,11 +23,11 @@ import trio
 from attrs import define, field, frozen
 
 from mcptrio.abc import Fetch
-from mcptrio.auth.challenges import parse_challenges
 from mcptrio.auth.discovery import Place, discover
 from mcptrio.auth.dpop import DPOP, Prover
 from mcptrio.auth.flows import Flow, drive
-from mcptrio.auth.scope_choice import first_scopes, read_scope, union
+from mcptrio.auth.refusals import Refusal
+from mcptrio.auth.scope_choice import first_scopes, union
 from mcptrio.auth.token_requests import Tokens
 from mcptrio.auth.urls import canonical, check_url, origin, shown
 from mcptrio.errors import AuthorizationError, MCPTrioError, RequestFailed
@@ -152,12 +152,12 @@ class GrantedClient:
             RequestFailed: those who give tokens cannot be reached.
         """
         self._check_origin(url)
-        server, challenge = self._server, _Challenge.read(headers)
+        server, refusal = self._server, Refusal.read(headers)
         if server.prover is not None:
             server.prover.heard(url, headers)
-            if challenge.error == "use_dpop_nonce":
+            if refusal.error == "use_dpop_nonce":
                 return "dpop-nonce" in headers
-        if status == 403 and challenge.error != "insufficient_scope":
+        if status == 403 and refusal.error != "insufficient_scope":
             return False
         refused, before = server.sent.get(trio.lowlevel.current_task()), server.rounds
         async with server.lock:
@@ -165,8 +165,8 @@ class GrantedClient:
                 raise AuthorizationError(str(server.failure)) from server.failure
             if server.tokens is not None and server.tokens is not refused:
                 return True
-            server.metadata_url = challenge.metadata_url or server.metadata_url
-            await self._round(challenge, self._next_scopes(challenge, status))
+            server.metadata_url = refusal.metadata_url or server.metadata_url
+            await self._round(refusal, self._next_scopes(refusal, status))
         return True
 
     async def _replace(self, tokens: Tokens) -> None:
@@ -176,16 +176,16 @@ class GrantedClient:
             if server.tokens is not tokens:
                 return
             try:
-                await self._round(_Challenge(dpop=tokens.scheme == "DPoP"), server.asked)
+                await self._round(Refusal(dpop=tokens.scheme == "DPoP"), server.asked)
             except (AuthorizationError, RequestFailed):
                 if self._has_ended(tokens):
                     server.tokens = None
                     raise
 
-    async def _round(self, challenge: _Challenge, scopes: tuple[str, ...] | None) -> None:
+    async def _round(self, refusal: Refusal, scopes: tuple[str, ...] | None) -> None:
         server = self._server
         try:
-            server.tokens = await self._granted(challenge, scopes)
+            server.tokens = await self._granted(refusal, scopes)
         except (AuthorizationError, RequestFailed) as error:
             server.failure = error
             raise
@@ -195,14 +195,14 @@ class GrantedClient:
         finally:
             server.rounds += 1
 
-    async def _granted(self, challenge: _Challenge, scopes: tuple[str, ...] | None) -> Tokens:
+    async def _granted(self, refusal: Refusal, scopes: tuple[str, ...] | None) -> Tokens:
         server, rules = self._server, self._rules
         check_url(server.url, "url")
         place = await self._find()
         if scopes is None:
             supported = None if place.metadata is None else place.metadata.scopes_supported
-            scopes = first_scopes(challenged=challenge.scopes, supported=supported, wanted=rules.scopes)
-        prover = self._prover_for(place, challenge)
+            scopes = first_scopes(challenged=refusal.scopes, supported=supported, wanted=rules.scopes)
+        prover = self._prover_for(place, refusal)
         request = GrantRequest(place=place, scopes=scopes, prover=prover, clock=rules.clock)
         grant = await self._prepare()
         tokens = await drive(grant(request), self._fetch)
@@ -225,7 +225,7 @@ class GrantedClient:
         server.issuer = place.server.issuer
         return place
 
-    def _next_scopes(self, challenge: _Challenge, status: int) -> tuple[str, ...] | None:
+    def _next_scopes(self, refusal: Refusal, status: int) -> tuple[str, ...] | None:
         """Which scopes to ask for after a refusal; ``None`` for those that the server wants.
 
         Raises:
@@ -236,29 +236,29 @@ class GrantedClient:
             return server.asked
         if status == 403:
             has = {*(server.asked or ()), *(server.tokens.scopes or ())}
-            if set(challenge.scopes) <= has or server.steps >= _STEPS:
+            if set(refusal.scopes) <= has or server.steps >= _STEPS:
                 raise AuthorizationError(
                     f"{shown(server.url)} refuses for want of a scope: it names "
-                    f"{' '.join(challenge.scopes) or 'none'}, which was asked for"
+                    f"{' '.join(refusal.scopes) or 'none'}, which was asked for"
                 )
             server.steps += 1
-            return union(server.asked or (), server.tokens.scopes or (), challenge.scopes)
+            return union(server.asked or (), server.tokens.scopes or (), refusal.scopes)
         if self._rules.clock() - server.obtained_at < _FRESH:
             raise AuthorizationError(
                 f"{shown(server.url)} refuses the token that it asked for"
-                + (f": {challenge.words}" if challenge.words else "")
+                + (f": {refusal.words}" if refusal.words else "")
             )
         return server.asked
 
-    def _prover_for(self, place: Place, challenge: _Challenge) -> Prover | None:
+    def _prover_for(self, place: Place, refusal: Refusal) -> Prover | None:
         """What makes proofs, where tokens are to be bound to a key."""
         mode, algorithms = self._rules.dpop, place.server.dpop_signing_alg_values_supported
-        must = place.dpop_required or challenge.only_dpop
+        must = place.dpop_required or refusal.only_dpop
         if mode == "never":
             if must:
                 raise AuthorizationError(f"{shown(self._server.url)} wants tokens bound to a key, and dpop is never")
             return None
-        if not (mode == "always" or must or (challenge.dpop and algorithms is not None)):
+        if not (mode == "always" or must or (refusal.dpop and algorithms is not None)):
             return None
         if algorithms is not None and _ALGORITHM not in algorithms:
             raise AuthorizationError(
@@ -279,32 +279,3 @@ class GrantedClient:
     def _check_origin(self, url: str) -> None:
         if origin(canonical(url)) != origin(self._server.url):
             raise AuthorizationError(f"credentials of {shown(self._server.url)} are not sent to {shown(url)}")
-
-
-@frozen(kw_only=True)
-class _Challenge:
-    """What a refusal says, whatever the schemes it says it with."""
-
-    error: str = ""
-    words: str = ""
-    scopes: tuple[str, ...] = ()
-    metadata_url: str | None = None
-    dpop: bool = False
-    only_dpop: bool = False
-
-    @classmethod
-    def read(cls, headers: Mapping[str, str]) -> _Challenge:
-        found = parse_challenges(headers.get("www-authenticate", ""))
-        ours = [challenge for challenge in found if challenge.scheme in ("bearer", "dpop")]
-        said: dict[str, str] = {}
-        for challenge in ours:
-            said = {**challenge.parameters, **said}
-        schemes = {challenge.scheme for challenge in ours}
-        return cls(
-            error=said.get("error", ""),
-            words=" ".join(said.get("error_description", "").split())[:200],
-            scopes=read_scope(said.get("scope")),
-            metadata_url=said.get("resource_metadata"),
-            dpop="dpop" in schemes,
-            only_dpop=schemes == {"dpop"},
-        )

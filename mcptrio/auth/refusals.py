@@ -1,6 +1,6 @@
 """What a server's refusal says, whatever the schemes it says it with.
 
-Read by :mod:`mcptrio.auth.client_oauth`.
+Read by whatever authorizes a client's requests.
 The one rule: of what is said twice the first counts; schemes that are not ours say nothing.
 
 Source: RFC 6750 section 3; RFC 9728 section 5.1; RFC 9449 sections 7.1 and 9.

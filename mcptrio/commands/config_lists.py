@@ -14,29 +14,11 @@ import tomllib
 from typing import Any
 
 from mcptrio.installing.edits import Splice, newline_of, spliced
-from mcptrio.installing.toml_text import parse
+from mcptrio.installing.toml_text import parse, statements, strings
 
 __all__ = ["Inline", "with_name", "without_name"]
 
 _TABLE = "server"
-_PART = r"""(?:"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[A-Za-z0-9_-]+)"""
-_LINE = re.compile(
-    rf"""
-      (?P<header>^[ \t]*\[\[?[ \t]*(?P<table>{_PART}(?:[ \t]*\.[ \t]*{_PART})*)[ \t]*\]\]?[^\n]*(?:\n|\Z))
-    | (?P<key>^[ \t]*(?P<name>{_PART}(?:[ \t]*\.[ \t]*{_PART})*)[ \t]*=[ \t]*)
-    | (?P<other>^[^\n]*(?:\n|\Z))
-    """,
-    re.VERBOSE | re.MULTILINE,
-)
-_TOKEN = re.compile(
-    r'''
-      (?P<text>"""(?:\\.|[^\\])*?"{3,5} | \'\'\'.*?\'{3,5} | "(?:[^"\\\n]|\\.)*" | '[^'\n]*')
-    | (?P<comment>\#[^\n]*)
-    | (?P<open>[\[{]) | (?P<close>[\]}]) | (?P<comma>,) | (?P<newline>\n)
-    | (?P<rest>[^"'\#\[\]{},\n]+)
-    ''',
-    re.VERBOSE | re.DOTALL,
-)
 
 
 class Inline(ValueError):
@@ -99,9 +81,11 @@ class _List:
         Raises:
             Inline: it is there, and not where it can be edited.
         """
-        for keys, start in _assignments(text):
-            if keys == (_TABLE, key):
-                return cls(start, _items(text, start))
+        for each in statements(text):
+            if each.keys == (_TABLE, key) and each.value is not None:
+                if not text.startswith("[", each.value):
+                    raise Inline("expected a list of strings")
+                return cls(each.value, list(strings(text, each.value)))
         if key in parse(text).get(_TABLE, {}):
             raise Inline(f"expected {_TABLE}.{key} on lines of its own")
         return None
@@ -112,69 +96,19 @@ def _with_list(text: str, line: str) -> str:
     newline = newline_of(text)
     place: int | None = None
     dotted = False
-    at = 0
-    table: tuple[str, ...] = ()
-    while at < len(text) and (found := _LINE.match(text, at)):
-        at = found.end()
-        if found["header"]:
-            table = _keys(found["table"])
-            if table == (_TABLE,):
-                place, dotted = at, False
-        elif found["key"]:
-            at = _behind(text, at)
-            if table == (_TABLE,) and not dotted:
-                place = at
-            elif not table and _keys(found["name"])[0] == _TABLE:
-                place, dotted = at, True
+    for each in statements(text):
+        if each.is_table:
+            if each.keys == (_TABLE,):
+                place, dotted = each.end, False
+        elif each.table == (_TABLE,) and not dotted:
+            place = each.end
+        elif not each.table and each.keys[0] == _TABLE:
+            place, dotted = each.end, True
     if place is None:
         gap = "" if not text.strip() else newline if text.endswith("\n") else newline * 2
         return f"{text}{gap}[{_TABLE}]{newline}{line}{newline}"
     before = "" if text[:place].endswith("\n") else newline
     return f"{text[:place]}{before}{f'{_TABLE}.' if dotted else ''}{line}{newline}{text[place:]}"
-
-
-def _assignments(text: str) -> list[tuple[tuple[str, ...], int]]:
-    """Each key with the place of its value."""
-    found = []
-    at = 0
-    table: tuple[str, ...] = ()
-    while at < len(text) and (line := _LINE.match(text, at)):
-        at = line.end()
-        if line["header"]:
-            table = _keys(line["table"])
-        elif line["key"]:
-            found.append(((*table, *_keys(line["name"])), at))
-            at = _behind(text, at)
-    return found
-
-
-def _items(text: str, start: int) -> list[tuple[int, int]]:
-    if not text.startswith("[", start):
-        raise Inline("expected a list of strings")
-    items, at, depth = [], start, 0
-    while token := _TOKEN.match(text, at):
-        at = token.end()
-        depth += (token.lastgroup == "open") - (token.lastgroup == "close")
-        if depth == 0:
-            break
-        if token.lastgroup == "text":
-            items.append(token.span())
-    return items
-
-
-def _behind(text: str, at: int) -> int:
-    """The beginning of the line behind a value."""
-    depth = 0
-    while token := _TOKEN.match(text, at):
-        at = token.end()
-        depth += (token.lastgroup == "open") - (token.lastgroup == "close")
-        if token.lastgroup == "newline" and depth == 0:
-            break
-    return at
-
-
-def _keys(dotted: str) -> tuple[str, ...]:
-    return tuple(tomllib.loads(f"x = {part}")["x"] if part[0] in "\"'" else part for part in re.findall(_PART, dotted))
 
 
 def _checked(edited: str, text: str, key: str, name: str, *, is_in: bool) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 from collections.abc import Iterator, Sequence
 from math import isnan
@@ -26,7 +25,7 @@ from mcptrio.config import Config
 from mcptrio.errors import ConnectionClosed
 from mcptrio.plugins.finding import check_offered, distribution_of, offered
 from mcptrio.plugins.portability import MOST_TOKENS
-from mcptrio.transports.child_process import start_process
+from mcptrio.transports.child_process import signal_name, start_process
 from mcptrio.transports.child_stderr import ChildStderr
 from mcptrio.transports.descriptors import open_reader
 
@@ -158,6 +157,8 @@ def _understand(examined: _Examined) -> None:
             told = json.loads(line)
         except ValueError:
             continue
+        if not isinstance(told, dict):
+            continue  # printed before anything of ours had begun
         examined.stage = told.get("stage", examined.stage)
         examined.reports = told.get("report", examined.reports)
         examined.problem = told.get("problem", examined.problem)
@@ -173,7 +174,7 @@ def _reports(examined: _Examined, timeout: float) -> list[dict[str, Any]]:
     elif examined.ended is None:
         problem = f"{examined.stage} did not end within {timeout:g} s"
     elif examined.ended < 0:
-        problem = f"{examined.stage} ended the process: {_signal_name(-examined.ended)}"
+        problem = f"{examined.stage} ended the process: {signal_name(-examined.ended)}"
     else:
         problem = f"{examined.stage} ended the process, with exit code {examined.ended}"
     points = offered().get(examined.name)
@@ -192,13 +193,6 @@ def _reports(examined: _Examined, timeout: float) -> list[dict[str, Any]]:
             "warnings": [f"it said last: {line}" for line in examined.last_words[-1:]],
         }
     ]
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _overall(plugins: Sequence[dict[str, Any]], read: Config) -> dict[str, list[str]]:

@@ -42,6 +42,8 @@ def command(chosen: Chosen, as_json: bool) -> None:
         click.echo(f"\n{tools} tools, about {tokens} tokens in each conversation (estimate: bytes / 4)")
     for each in listed:
         told = [each["fault"]] if each["fault"] else []
+        if each["isolated"] and not each["fault"]:
+            told.append("its process is not started here: mcptrio plugins show lists what it has")
         told += each["warnings"]
         told += [f"tool {name} is withheld: {reason}" for name, reason in each["withheld"].items()]
         for index, line in enumerate(told):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from mcptrio.abc import Bus
     from mcptrio.plugins.locking import ToolLock
+    from mcptrio.plugins.manager import Instead
     from mcptrio.plugins.plugin import Plugin
     from mcptrio.plugins.policy import ToolPolicy
     from mcptrio.plugins.settings import PluginTables
@@ -37,11 +38,14 @@ __all__ = [
     "LOCK",
     "Chosen",
     "Wanted",
+    "isolation",
+    "keys_of",
     "make_server",
     "plugin_names",
     "plugin_options",
     "prints_on_stderr",
     "read_config",
+    "tables_of",
     "unasked",
 ]
 
@@ -269,9 +273,7 @@ def make_server(
     from mcptrio.server import Server
 
     tables = tables_of(read)
-    all_here = options.get("isolated") or options.get("no_isolation")
-    instead = None if all_here else partial(_instead, tables, read, options)
-    manager = PluginManager(strict=wanted.strict, instead=instead)
+    manager = PluginManager(strict=wanted.strict, instead=isolation(read, options))
     if wanted.names is None or wanted.names or wanted.without:
         manager.load_installed(only=wanted.names, without=wanted.without)
     for file in wanted.files:
@@ -301,8 +303,9 @@ def make_server(
         timeouts=Timeouts(**{**read.timeouts, **_given(timeouts)}),
         limits=Limits(**{**read.limits, **_given(limits)}),
         page_size=read.page_size or 100,
+        list_all=read.list_all or False,
         ping_interval=ping_interval if ping_interval is not None else read.ping_interval or 0.0,
-        keys=_keys(read) or ([key] if key else []),
+        keys=keys_of(read) or ([key] if key else []),
         bus=bus,
         audience=read.audience or "mcptrio",
     )
@@ -311,6 +314,13 @@ def make_server(
             if not change.is_of_version:
                 _log.warning("not as in %s: %s", LOCK, change)
     return server
+
+
+def isolation(read: Config, options: Mapping[str, Any]) -> Instead | None:
+    """Which plugins run in processes of their own, by this configuration."""
+    if options.get("isolated") or options.get("no_isolation"):
+        return None
+    return partial(_instead, tables_of(read), read, options)
 
 
 def _instead(
@@ -383,7 +393,7 @@ def _given(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _keys(read: Config) -> list[bytes]:
+def keys_of(read: Config) -> list[bytes]:
     """The sealing keys: from the environment first, then from files; never from the configuration itself.
 
     Raises:

@@ -63,10 +63,15 @@ class HostKind:
         return place(machine)
 
     def files(self, machine: Machine) -> dict[Scope, Path]:
-        """All its files, whether they are there or not."""
+        """All its files, whether they are there or not; each once, for in the home folder a project's may be the
+        user's."""
+        files: dict[Scope, Path] = {}
         scopes: tuple[Scope, ...] = ("user", "project")
-        has = {"user": self.user, "project": self.project}
-        return {scope: place(machine) for scope in scopes if (place := has[scope]) is not None}
+        for scope in scopes:
+            place = self.user if scope == "user" else self.project
+            if place is not None and (path := place(machine)) not in files.values():
+                files[scope] = path
+        return files
 
     def is_found(self, machine: Machine) -> bool:
         """Whether the host seems to be installed for this user, or to be used in this project."""

@@ -15,16 +15,17 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from mcptrio.installing.edits import Keys, Splice, Unreadable, newline_of, spliced
 
-__all__ = ["parse", "put", "remove"]
+__all__ = ["Statement", "parse", "put", "remove", "statements", "strings"]
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _PART = r"""(?:"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[A-Za-z0-9_-]+)"""
 _KEY = re.compile(rf"{_PART}(?:[ \t]*\.[ \t]*{_PART})*")
 _SPACE = re.compile(r"(?:[ \t\r\n]|\#[^\n]*)*")
+_BLANKS = re.compile(r"[ \t]*")
 _HEADER = re.compile(r"\[\[?[ \t]*")
 _END_OF_LINE = re.compile(r"[^\n]*(?:\n|\Z)")
 _VALUE = re.compile(
@@ -83,22 +84,33 @@ def remove(text: str, keys: Keys) -> str:
     return spliced(text, splices)
 
 
-@frozen
-class _Statement:
-    """A header or an assignment, with the lines it stands on."""
+@frozen(kw_only=True)
+class Statement:
+    """A header or an assignment, with the lines it stands on.
+
+    Args:
+        keys: all of them, with those of the table.
+        table: below whose header it stands; a header's own.
+        value: where its value begins; ``None`` for a header.
+    """
 
     keys: Keys
+    table: Keys
     start: int
     end: int
-    is_table: bool
+    value: int | None = None
+
+    @property
+    def is_table(self) -> bool:
+        return self.value is None
 
 
-def _runs(text: str, keys: Keys) -> Iterator[_Statement]:
+def _runs(text: str, keys: Keys) -> Iterator[Statement]:
     """The statements below these keys; those that follow each other as one, with what stands between them."""
-    run: _Statement | None = None
-    for each in _statements(text):
+    run: Statement | None = None
+    for each in statements(text):
         if each.keys[: len(keys)] == keys:
-            run = each if run is None else _Statement(run.keys, run.start, each.end, run.is_table)
+            run = each if run is None else evolve(run, end=each.end)
         elif run is not None:
             yield run
             run = None
@@ -106,7 +118,12 @@ def _runs(text: str, keys: Keys) -> Iterator[_Statement]:
         yield run
 
 
-def _statements(text: str) -> Iterator[_Statement]:
+def statements(text: str) -> Iterator[Statement]:
+    """All that a text says, in order.
+
+    Args:
+        text: one that :func:`parse` can read.
+    """
     table: Keys = ()
     at = 0
     while (at := _past(_SPACE, text, at)) < len(text):
@@ -119,10 +136,23 @@ def _statements(text: str) -> Iterator[_Statement]:
         if header:
             table = parts
             at = _past(_END_OF_LINE, text, key.end())
-            yield _Statement(table, start, at, is_table=True)
+            yield Statement(keys=table, table=table, start=start, end=at)
         else:
-            at = _behind_value(text, text.index("=", key.end()) + 1)
-            yield _Statement((*table, *parts), start, at, is_table=False)
+            value = _past(_BLANKS, text, text.index("=", key.end()) + 1)
+            at = _behind_value(text, value)
+            yield Statement(keys=(*table, *parts), table=table, start=start, end=at, value=value)
+
+
+def strings(text: str, at: int) -> Iterator[tuple[int, int]]:
+    """Where each string in the list that begins here stands: from, to."""
+    depth = 0
+    while found := _VALUE.match(text, at):
+        at = found.end()
+        depth += _opened(found)
+        if depth == 0:
+            return
+        if found.lastgroup == "text":
+            yield found.span()
 
 
 def _past(pattern: re.Pattern[str], text: str, at: int) -> int:
@@ -140,11 +170,15 @@ def _behind_value(text: str, at: int) -> int:
     depth = 0
     while found := _VALUE.match(text, at):
         at = found.end()
-        if found.lastgroup == "mark":
-            depth += (found[0] in "[{") - (found[0] in "]}")
-            if found[0] == "\n" and depth == 0:
-                break
+        depth += _opened(found)
+        if found[0] == "\n" and depth == 0:
+            break
     return at
+
+
+def _opened(found: re.Match[str]) -> int:
+    """How many brackets more are open behind this."""
+    return (found[0] in ("[", "{")) - (found[0] in ("]", "}"))
 
 
 def _table(keys: Keys, entry: Mapping[str, Any], newline: str) -> str:

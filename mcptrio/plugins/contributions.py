@@ -25,6 +25,7 @@ from mcptrio.plugins.naming import LONG, exposed, is_portable
 from mcptrio.plugins.plugin import Plugin, State
 from mcptrio.plugins.policy import ToolPolicy
 from mcptrio.plugins.settings import PluginTables
+from mcptrio.plugins.tool_names import name_tools_in
 from mcptrio.runtime.dispatch import Failure, contain_sync
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ class Contributions:
         self._limits.pop(plugin.name, None)
         plugin.offers.clear()
         plugin.withheld.clear()
+        plugin.renamed.clear()
 
     def suspend(self, plugin: Plugin) -> None:
         """Take back what a plugin offered, since it begins anew: until it is back, what it judged is refused."""
@@ -157,6 +159,7 @@ class Contributions:
         if name in self._server.tools.registry and not plugin.prefix and plugin.prefers_no_prefix:
             name = exposed(plugin.name, own)
             plugin.warnings.append(f"tool {own} is offered as {name}: {own} is taken")
+            plugin.renamed[own] = name
         if plugin.distribution is not None:
             _check_name(plugin, name)
         # Those of a process of its own come with their prefix.
@@ -169,6 +172,7 @@ class Contributions:
         self._server.add_tool(function, mark=evolve(mark, name=name), owner=plugin.name)
         # Only now is it known what it looks like; nobody has seen it yet.
         entry = self._server.tools.registry.get(name)
+        name_tools_in(entry, self.seen_by(plugin.name).tool_name)
         if entry is not None and (reason := self._policy.unlocked(plugin.name, entry.tool)) is not None:
             self._server.remove_tool(name)
             plugin.withheld[name] = reason
@@ -180,10 +184,17 @@ class Contributions:
     def add(self, plugin: Plugin, kind: str, add: Callable[..., str], *args: Any, **options: Any) -> str:
         _check_welcome(plugin)
         name = add(*args, owner=plugin.name, **options)
+        for registry in self._described.get(kind, ()):
+            name_tools_in(registry.get(name), self.seen_by(plugin.name).tool_name)
         _note(plugin, kind, name)
         return name
 
     # Private
+
+    @property
+    def _described(self) -> Mapping[str, tuple[Registry[Any], ...]]:
+        resources = self._server.resources
+        return {"resources": (resources.registry, resources.templates), "prompts": (self._server.prompts.registry,)}
 
     def _collect(self, plugin: Plugin) -> None:
         call, server = self._plugins.call, self._server
@@ -237,6 +248,10 @@ class _SeenBy:
         self.add_prompt = partial(contributions.add, plugin, "prompts", server.add_prompt)
         self.add_completion = partial(contributions.add, plugin, "completions", server.add_completion)
         self._plugin = plugin
+
+    def tool_name(self, name: str) -> str:
+        plugin = self._plugin
+        return plugin.renamed.get(name) or exposed(plugin.prefix, name)
 
     def remove_tool(self, name: str) -> bool:
         """By the name clients see, or the one its plugin gave it."""

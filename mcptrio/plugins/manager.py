@@ -32,7 +32,7 @@ from mcptrio.plugins.policy import PluginPolicy
 from mcptrio.plugins.settings import PluginTables
 from mcptrio.runtime.dispatch import Done, Failure, contain_sync
 
-__all__ = ["BUILT_IN", "PluginManager"]
+__all__ = ["BUILT_IN", "Instead", "PluginManager"]
 
 _log = logging.getLogger("mcptrio.plugins")
 
@@ -59,7 +59,8 @@ class PluginManager:
         self._pluggy = pluggy.PluginManager("mcptrio")
         self._pluggy.add_hookspecs(hookspecs)
         self._strict = strict
-        self._instead = instead
+        self.instead = instead
+        """Asked whenever a plugin is taken in, so that another answer holds for what begins anew."""
         self.plugins: dict[str, Plugin] = {}
 
     # Finding
@@ -84,8 +85,6 @@ class PluginManager:
             unwanted = name in excluded or (only is not None and name not in only)
             for point in points:
                 plugin = Plugin(name, *distribution_of(point), load=point.load)
-                if not unwanted:
-                    self._isolate(plugin)
                 if unwanted:
                     plugin.state = State.DISABLED
                     self._enlist(plugin)
@@ -94,8 +93,7 @@ class PluginManager:
 
     def load_file(self, path: Path) -> Plugin:
         """Import one Python file as a plugin, named after the file."""
-        plugin = Plugin(path.stem, load=partial(import_file, path))
-        self._isolate(plugin, path)
+        plugin = Plugin(path.stem, load=partial(import_file, path), file=path)
         if self._is_new(plugin):
             self._import(plugin)
         return plugin
@@ -120,7 +118,7 @@ class PluginManager:
                 self._enlist(Plugin(name, *distribution_of(point), load=point.load, state=State.DISABLED))
 
     def renew(self, plugin: Plugin) -> bool:
-        """Begin with a plugin anew: as it is, if it could be imported, else from its import.
+        """Begin with a plugin anew: as it is, if it could be imported and is to run where it did, else from its import.
 
         Returns:
             Whether it is there.
@@ -132,7 +130,9 @@ class PluginManager:
             if name.partition("\0")[0] == plugin.name:
                 self._pluggy.unregister(name=name)
         plugin.renew()
-        if plugin.object is None:
+        if plugin.refused is not None:
+            self._tolerate(self.fault(plugin, plugin.refused))
+        elif plugin.object is None or self._isolate(plugin):
             self._import(plugin)
         else:
             self._adopt(plugin)
@@ -145,8 +145,9 @@ class PluginManager:
 
     def owner_of_file(self, path: str) -> str | None:
         """The plugin that a source file belongs to, in words."""
-        for plugin in self.plugins.values():
-            source = plugin.source
+        # Asked by another thread, while this one may be taking in a plugin.
+        for plugin in list(self.plugins.values()):
+            source = plugin.source if not plugin.isolated else None
             if source is not None and (path == source or path.startswith(f"{source}{os.sep}")):
                 return f"plugin {plugin.label}"
         return None
@@ -288,13 +289,18 @@ class PluginManager:
         """
         return PluginPolicy(timeout=policy.timeout, prefix=policy.prefix or "") if plugin.isolated else policy
 
-    def _isolate(self, plugin: Plugin, path: Path | None = None) -> None:
-        load = self._instead(plugin.name, path) if self._instead is not None else None
-        if load is not None:
-            plugin.load, plugin.isolated = load, True
+    def _isolate(self, plugin: Plugin) -> bool:
+        """Find out whether a plugin runs in a process of its own. Returns whether that is not as it was."""
+        before = plugin.isolated
+        can_be = self.instead if plugin.load is not None else None
+        plugin.instead = can_be(plugin.name, plugin.file) if can_be is not None else None
+        return plugin.isolated is not before
 
     def _enlist(self, plugin: Plugin) -> None:
-        """Put it on the list; where its name is taken, under one of its own: ``notes #2``."""
+        """Put it on the list; where its name is taken, under one of its own, for being shown: ``notes #2``."""
+        taken = self.plugins.get(plugin.name)
+        if taken is not None:
+            plugin.refused = f"the name of {plugin.label} is already taken by {taken.label}"
         name, number = plugin.name, 2
         while plugin.name in self.plugins:
             plugin.name = f"{name} #{number}"
@@ -306,15 +312,16 @@ class PluginManager:
         if taken is None or taken.state is State.DISABLED:
             self.plugins[plugin.name] = plugin
             return True
-        fault = f"the name of {plugin.label} is already taken by {taken.label}"
         self._enlist(plugin)
-        self._tolerate(self.fault(plugin, fault))
+        self._tolerate(self.fault(plugin, plugin.refused or ""))
         return False
 
     def _import(self, plugin: Plugin) -> None:
-        assert plugin.load is not None
+        self._isolate(plugin)
+        load = plugin.instead or plugin.load
+        assert load is not None
         started = perf_counter()
-        outcome = contain_sync(plugin.load)
+        outcome = contain_sync(load)
         plugin.import_seconds = perf_counter() - started if not plugin.isolated else None
         if isinstance(outcome, Failure):
             self._tolerate(

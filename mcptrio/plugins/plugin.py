@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from enum import Enum
 from inspect import ismodule
+from pathlib import Path
 from typing import Any
 
 from attrs import define, field
@@ -49,18 +50,29 @@ class Plugin:
     """Of its tools' names."""
     prefers_no_prefix: bool = False
     """Whether that was the plugin's own choice, which holds where nothing collides."""
-    isolated: bool = False
-    """Whether it runs in a process of its own, so that it is not imported here."""
     load: Callable[[], Any] | None = None
     """Imports it; ``None`` for an object that was there."""
+    file: Path | None = None
+    """What is imported, where that is a file."""
+    instead: Callable[[], Any] | None = None
+    """Makes what is taken in its place, where it runs in a process of its own and is not imported here."""
+    refused: str | None = None
+    """Why it is never taken in: its name was another's already."""
     import_seconds: float | None = None
     """How long that took."""
     withheld: dict[str, str] = field(factory=dict)
     """Tools that are not offered, with the reason."""
+    renamed: dict[str, str] = field(factory=dict)
+    """Tools that have another name than their prefix makes, since theirs was taken: own name to that name."""
     warnings: list[str] = field(factory=list)
     """What is odd about it, and harms nobody."""
     offers: dict[str, list[str]] = field(factory=dict)
     """Kind (``tools``, ``resources``, …) to names; empty in quarantine."""
+
+    @property
+    def isolated(self) -> bool:
+        """Whether it runs in a process of its own."""
+        return self.instead is not None
 
     @property
     def label(self) -> str:

@@ -17,7 +17,7 @@ from mcptrio.plugins.contributions import Contributions
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.plugins.plugin import Plugin, State
 from mcptrio.plugins.settings import PluginTables
-from mcptrio.runtime.dispatch import Failure
+from mcptrio.runtime.dispatch import Done, Failure
 from mcptrio.runtime.lifespans import Lifespan
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ class RunningPlugins:
         self._lifespans: dict[str, Lifespan] = {}
         """By plugin, in the order in which they were entered."""
         self._nursery: trio.Nursery | None = None
+        self._entering: trio.CancelScope | None = None
+        """Around the plugin that is coming."""
         self._changing = trio.Lock()
         """One plugin comes or goes at a time."""
 
@@ -55,11 +57,16 @@ class RunningPlugins:
         """
         self._nursery = nursery
         for plugin in self._plugins.active():
-            await self._enter(plugin)
+            async with self._changing:
+                # Meanwhile it may have gone, and come again.
+                if plugin.state is State.LOADED:
+                    await self._enter(plugin)
 
     async def leave_all(self, stop_by: float) -> None:
         """Leave them, the last one entered first, each until ``stop_by`` or for :data:`GOODBYE` seconds."""
         self._nursery = None
+        if self._entering is not None:
+            self._entering.cancel()
         while self._lifespans:
             _, lifespan = self._lifespans.popitem()
             await lifespan.leave(max(stop_by, trio.current_time() + GOODBYE))
@@ -76,13 +83,10 @@ class RunningPlugins:
         """
         plugin = self._plugin(name)
         async with self._changing:
-            if plugin.state in (State.LOADED, State.RUNNING):
-                return plugin
-            self._contributions.forget(plugin)
-            await self._leave(plugin, trio.current_time())
-            if self._plugins.renew(plugin) and self._contributions.offer(plugin) and self._nursery is not None:
-                await self._enter(plugin)
-            _log.info("%s is %s", plugin.label, plugin.state.value)
+            if plugin.state not in (State.LOADED, State.RUNNING):
+                self._contributions.suspend(plugin)
+                await self._leave(plugin, trio.current_time())
+                await self._begin(plugin)
             return plugin
 
     async def disable(self, name: str) -> Plugin:
@@ -93,15 +97,10 @@ class RunningPlugins:
         """
         plugin = self._plugin(name)
         async with self._changing:
-            if plugin.state is State.DISABLED:
-                return plugin
-            self._contributions.forget(plugin)
-            plugin.state = State.DISABLED
-            supervisor = self._server.supervisor
-            deadline = trio.current_time() + supervisor.settings.timeouts.shutdown
-            await supervisor.drain_owner(plugin.name, "the plugin was disabled", deadline)
-            await self._leave(plugin, deadline)
-            _log.info("%s is disabled", plugin.label)
+            if plugin.state is not State.DISABLED:
+                self._contributions.forget(plugin)
+                await self._stop(plugin, "the plugin was disabled")
+                _log.info("%s is disabled", plugin.label)
             return plugin
 
     async def renew(self, tables: PluginTables, wanted: Callable[[Plugin], bool]) -> None:
@@ -114,9 +113,14 @@ class RunningPlugins:
         self._plugins.look_again()
         changed = self._contributions.set_tables(tables)
         for plugin in list(self._plugins.plugins.values()):
-            if not wanted(plugin) or plugin.name in changed:
+            if not wanted(plugin):
                 await self.disable(plugin.name)
-            if wanted(plugin):
+            elif plugin.name in changed:
+                async with self._changing:
+                    self._contributions.suspend(plugin)
+                    await self._stop(plugin, "the plugin begins anew")
+                    await self._begin(plugin)
+            else:
                 await self.enable(plugin.name)
 
     # Private
@@ -126,6 +130,25 @@ class RunningPlugins:
         if plugin is None:
             raise ConfigError(f"there is no plugin {name!r}; expected one of {', '.join(self._plugins.plugins)}")
         return plugin
+
+    async def _begin(self, plugin: Plugin) -> None:
+        """
+        Raises:
+            PluginError: it failed, and the server is strict.
+        """
+        if self._plugins.renew(plugin) and self._contributions.offer(plugin) and self._nursery is not None:
+            await self._enter(plugin)
+        _log.info("%s is %s", plugin.label, plugin.state.value)
+
+    async def _stop(self, plugin: Plugin, reason: str) -> None:
+        """Give the calls of a plugin that offers nothing any more their time, and leave its lifespan."""
+        plugin.state = State.DISABLED
+        supervisor = self._server.supervisor
+        deadline = trio.current_time() + supervisor.settings.timeouts.shutdown
+        await supervisor.drain_owner(plugin.name, reason, deadline)
+        await self._leave(plugin, deadline)
+        # Whatever it said when it was left: it is gone, as was wanted.
+        plugin.state = State.DISABLED
 
     async def _leave(self, plugin: Plugin, stop_by: float) -> None:
         """Leave its lifespan, where that is open: also that of one in quarantine may be."""
@@ -156,10 +179,20 @@ class RunningPlugins:
             self._withdraw(plugin)
             return
         lifespan = Lifespan(plugin.label, managers, tasks=tasks, failed=failed)
-        outcome = await nursery.start(lifespan.run)
+        outcome: Done[None] | Failure | None = None
+        try:
+            with trio.CancelScope() as self._entering:
+                outcome = await nursery.start(lifespan.run)
+        finally:
+            self._entering = None
+        if outcome is None:
+            return  # the server ends
         if not isinstance(outcome, Failure):
             plugin.state = State.RUNNING
             self._lifespans[plugin.name] = lifespan
+            if self._nursery is None:
+                # The server has begun to end, and left those that were there.
+                await self._leave(plugin, trio.current_time())
         elif isinstance(outcome.error, PluginError) and plugin.state is State.QUARANTINED:
             # Not its lifespan: a hook has failed, and that is written on it already.
             self._withdraw(plugin)

@@ -19,7 +19,8 @@ import orjson
 
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.policy import PluginPolicy
-from mcptrio.plugins.settings import Key, variable_of
+from mcptrio.plugins.setting_problems import Key
+from mcptrio.plugins.settings import refers, variable_of
 from mcptrio.secret import Secret
 
 __all__ = ["HIDDEN", "ShownSetting", "shown_settings"]
@@ -28,7 +29,6 @@ HIDDEN = "(not shown)"
 _MOST = 500
 """Characters of a value."""
 _DEFAULT = "default"
-_REFERENCES = ("$env", "$file")
 _SECRET_NAME = re.compile(r"pass(word|phrase|wd)?|secret|token|credential|api_?key|private_?key", re.IGNORECASE)
 
 
@@ -75,14 +75,14 @@ def shown_settings(
             if attribute.init:
                 name = attribute.alias or attribute.name
                 came = origin(name, with_class=True)
-                by_reference = came != variable_of(plugin.name, name) and _refers(own.get(name))
+                by_reference = came != variable_of(plugin.name, name) and refers(own.get(name))
                 value = getattr(plugin.config, attribute.name)
                 yield _shown(name, value, came, is_secret=by_reference or _is_secret(attribute, _hint(cls, attribute)))
     else:
         # Its class is not known, or did not take them: they are shown as they are written.
         shown = {each.alias or each.name for each in _open_fields(cls)} if cls is not None else set(own)
         for name, value in own.items():
-            hidden = _refers(value) or name not in shown
+            hidden = refers(value) or name not in shown
             yield _shown(name, value, origin(name, with_class=False), is_secret=hidden)
     for attribute in attrs.fields(PluginPolicy):
         came = origin(attribute.name, with_class=True)
@@ -110,13 +110,6 @@ def _hint(cls: type[Any], attribute: attrs.Attribute[Any]) -> Any:
 
 def _is_secret(attribute: attrs.Attribute[Any], hint: Any) -> bool:
     return bool(attribute.metadata.get("secret")) or hint is Secret or Secret in typing.get_args(hint)
-
-
-def _refers(value: Any) -> bool:
-    """Whether a value, or anything in it, stands for a variable or a file."""
-    if isinstance(value, dict):
-        return any(name in value for name in _REFERENCES) or any(map(_refers, value.values()))
-    return isinstance(value, list) and any(map(_refers, value))
 
 
 def _plain(value: Any, name: str = "") -> Any:

@@ -130,13 +130,12 @@ def test_a_signature_is_described() -> None:
         "properties": {
             "text": {"type": "string", "description": "what to look for"},
             "limit": {"type": "integer", "minimum": 1, "maximum": 100, "description": "how many", "default": 10},
-            "color": {"anyOf": [{"$ref": "#/$defs/Color"}, {"type": "null"}], "default": None},
+            "color": {"anyOf": [{"enum": ["blue", "red"]}, {"type": "null"}], "default": None},
             "kind": {"enum": ["a", "b"], "description": "the kind", "default": "a"},
             "seen": {"type": "array", "items": {"type": "string", "format": "date-time"}, "default": []},
         },
         "required": ["text"],
         "additionalProperties": False,
-        "$defs": {"Color": {"enum": ["blue", "red"]}},
     }
     assert arguments.names == ("text", "limit", "color", "kind", "seen")
     assert arguments.required == {"text"}
@@ -181,18 +180,20 @@ def test_classes_of_every_kind_are_made() -> None:
 def test_classes_of_every_kind_are_described() -> None:
     def function(point: Point, options: Options, pair: Pair, struct: Struct, order: Order) -> None: ...
 
-    definitions = Arguments.of(function).schema["$defs"]
+    schema = Arguments.of(function).schema
+    places, definitions = schema["properties"], schema["$defs"]
 
     assert definitions["Point"]["description"] == "A point."
     assert definitions["Point"]["properties"]["x"] == {"type": "integer", "description": "the abscissa"}
     assert definitions["Point"]["properties"]["y"] == {"type": "integer", "description": "the ordinate", "default": 0}
     assert definitions["Point"]["properties"]["at"]["anyOf"][0] == {"type": "string", "format": "date-time"}
-    assert definitions["Options"]["properties"]["color"] == {"$ref": "#/$defs/Color", "description": "which"}
-    assert definitions["Options"]["required"] == ["deep"]
-    assert definitions["Pair"]["prefixItems"][1]["description"] == "the right one"
-    assert list(definitions["Struct"]["properties"]) == ["maxSize"]
-    assert definitions["Order"] == {"$ref": "#/$defs/Order.Order"}
-    assert definitions["Order.Line"]["properties"]["title"] == {"type": "string"}  # the property, not pydantic's title
+    assert places["options"]["properties"]["color"] == {"enum": ["blue", "red"], "description": "which"}
+    assert places["options"]["required"] == ["deep"]
+    assert places["pair"]["prefixItems"][1]["description"] == "the right one"
+    assert list(places["struct"]["properties"]) == ["maxSize"]
+    assert places["order"] == {"$ref": "#/$defs/Order.Order"}
+    line = definitions["Order.Order"]["properties"]["lines"]["items"]
+    assert line["properties"]["title"] == {"type": "string"}  # the property, not pydantic's title
     assert "title" not in definitions["Point"]
 
 

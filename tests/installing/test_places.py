@@ -111,6 +111,13 @@ def test_a_host_is_found_in_a_project(machine: Machine) -> None:
     assert [host.id for host in HOSTS.values() if host.is_found(machine)] == ["claude-code"]
 
 
+def test_in_the_home_folder_a_file_counts_once() -> None:
+    at_home = Machine(platform="linux", home=HOME, project=HOME)
+
+    assert find_host("cursor").files(at_home) == {"user": HOME / ".cursor/mcp.json"}
+    assert set(find_host("claude-code").files(at_home)) == {"user", "project"}
+
+
 def test_a_host_without_the_scope_is_refused(machine: Machine) -> None:
     with pytest.raises(ConfigError, match="windsurf: expected --scope user"):
         HOSTS["windsurf"].file(machine, "project")

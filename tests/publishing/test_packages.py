@@ -304,3 +304,10 @@ def test_settings_without_source_are_found_all_the_same() -> None:
 
     [setting] = settings_of("made", made)
     assert (setting.variable, setting.is_secret, setting.description) == ("MCPTRIO_MADE_KEY", True, "key")
+
+
+def test_setting_that_is_marked_as_secret_is_one() -> None:
+    made = attrs.make_class("Marked", {"pin": attrs.field(type=str, default="0000", metadata={"secret": True})})
+
+    [setting] = settings_of("marked", made)
+    assert (setting.is_secret, setting.default) == (True, None)

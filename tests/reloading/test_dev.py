@@ -302,7 +302,7 @@ def test_the_folder_of_a_package_and_the_configuration_are_watched(tmp_path: Pat
         assert served.call("hothouse_grow") == "leeks"
 
         (tmp_path / "mcptrio.toml").write_text("[plugins.hothouse]\nprefix = 'warm'\n")
-        served.until("reloaded in .*: mcptrio.toml")
+        served.until("reloaded in .*mcptrio.toml")
         assert served.call("warm_grow") == "leeks"
 
 

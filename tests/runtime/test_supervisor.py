@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
+import mcptrio
 from mcptrio import Context, Limits, Server, Timeouts, memory_channel_pair
 from mcptrio.abc import SessionRecord
 from mcptrio.errors import ConnectionClosed, Overloaded
@@ -110,6 +112,32 @@ async def test_a_peer_that_never_reads_does_not_hold_up_the_end(autojump_clock: 
         assert trio.current_time() - began < 10
         await ours.aclose()
     assert server.snapshot()["in_flight"] == 0
+
+
+async def test_threads_that_outlive_their_requests_are_counted() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def stubborn() -> str:
+        begun.set()
+        go_on.wait(10)
+        return "late"
+
+    server = Server(limits=Limits(threads=3))
+    server.add_tool(stubborn)
+    async with server.open(), mcptrio.connect(server) as client:
+        with trio.move_on_after(5) as patience:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(client.call_tool, "stubborn")
+                await trio.to_thread.run_sync(begun.wait)
+                nursery.cancel_scope.cancel()
+        assert not patience.cancelled_caught
+        await client.ping()
+        assert server.snapshot()["in_flight"] == 0
+        assert server.snapshot()["threads"] == {"busy": 1, "limit": 3}
+        go_on.set()
+        with trio.fail_after(5):
+            while server.snapshot()["threads"]["busy"]:  # noqa: ASYNC110 - a thread that is left tells nobody
+                await trio.sleep(0.01)
 
 
 async def test_who_floods_waits_for_the_answers_to_be_read(autojump_clock: Any) -> None:

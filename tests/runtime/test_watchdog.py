@@ -70,6 +70,15 @@ async def test_code_of_nobody_is_shown_by_its_place(caplog: pytest.LogCaptureFix
     assert "test_code_of_nobody_is_shown_by_its_place (" in told(caplog)[0]
 
 
+async def test_loop_that_ends_in_the_middle_of_a_look_is_not_held_up() -> None:
+    before = threading.active_count()
+    async with watch_loop(60, lambda path: None):
+        time.sleep(0.7)  # noqa: ASYNC251 - so that it has asked, and there is no answer
+        began = time.monotonic()
+    assert time.monotonic() - began < 0.5
+    assert threading.active_count() == before
+
+
 async def test_time_that_jumps_is_left_alone(autojump_clock: trio.testing.MockClock) -> None:
     before = threading.active_count()
     async with watch_loop(1, lambda path: None):

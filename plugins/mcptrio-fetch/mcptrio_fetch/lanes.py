@@ -55,7 +55,14 @@ class Lanes:
         now = trio.current_time()
         due = max(lane.due, now)
         lane.due = due + self._interval
-        await trio.sleep_until(max(now, due - (BURST - 1) * self._interval))
+        has_come = False
+        try:
+            await trio.sleep_until(max(now, due - (BURST - 1) * self._interval))
+            has_come = True
+        finally:
+            if not has_come:
+                # Who has left while waiting makes nobody wait.
+                lane.due -= self._interval
 
     def _sweep(self) -> None:
         now = trio.current_time()

@@ -88,6 +88,20 @@ async def test_a_shelf_holds_so_much_for_so_long(autojump_clock: Any) -> None:
     assert shelf.weight == 0
 
 
+async def test_who_leaves_while_waiting_for_a_host_gives_the_turn_back(autojump_clock: Any) -> None:
+    lanes = Lanes(width=1, rate=1)
+    for _ in range(BURST):
+        async with lanes.enter("a"):
+            pass
+    began = trio.current_time()
+    for _ in range(50):
+        with trio.move_on_after(0.001):
+            async with lanes.enter("a"):
+                raise AssertionError("it is nobody's turn yet")
+    async with lanes.enter("a"):
+        assert trio.current_time() - began == pytest.approx(1, abs=0.1)
+
+
 async def test_a_host_is_asked_at_a_pace(autojump_clock: Any) -> None:
     lanes = Lanes(width=100, rate=2)
     times = []

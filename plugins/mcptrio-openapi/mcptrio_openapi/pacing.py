@@ -43,4 +43,11 @@ class Pace:
         if start > deadline:
             raise ToolError(f"too many requests to this API; its next turn is in {start - now:.0f} s")
         self._next = due + self._interval
-        await trio.sleep_until(start)
+        has_come = False
+        try:
+            await trio.sleep_until(start)
+            has_come = True
+        finally:
+            if not has_come:
+                # Who has left while waiting makes nobody wait.
+                self._next -= self._interval

@@ -1,7 +1,8 @@
 """YAML read as what JSON can say.
 
 Called for documents that are not JSON. The one rule: time and memory are bounded by the text: nesting and values are
-counted while they are read, an alias shares what it names, and nothing is constructed but JSON values.
+counted while they are read, those that are merged too, an alias shares what it names, and nothing is constructed but
+JSON values.
 
 PyYAML's own loaders are not used: they read YAML 1.1 (``on`` is true, ``12:30`` is 750, dates are objects), and the
 one in C crashes the process on a hundred thousand brackets. Its parser, which only tells events, does neither.
@@ -17,7 +18,7 @@ from importlib import import_module
 from math import isfinite
 from typing import Any
 
-from attrs import define
+from attrs import define, field
 
 __all__ = ["YAMLError", "read_yaml"]
 
@@ -46,7 +47,8 @@ class _Open:
 
     value: Any
     key: Any = _MISSING
-    merged: list[Any] | None = None
+    merged: list[dict[str, Any]] = field(factory=list)
+    """What its merge keys name; the members of these count as values."""
 
 
 def read_yaml(text: str) -> Any:
@@ -92,15 +94,13 @@ def _build(yaml: Any, events: Any) -> Any:
             raise _at(event, "expected one document, got another one")
         else:
             continue
-        count += 1
+        count += 1 if not stack else 1 + _put(stack[-1], value, event)
         if count > _MOST_VALUES:
             raise _at(event, f"expected at most {_MOST_VALUES} values, got more")
         if getattr(event, "anchor", None) is not None and not isinstance(event, yaml.AliasEvent):
             anchors[event.anchor] = value
         if not stack:
             root = value
-        else:
-            _put(stack[-1], value, event)
         if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
             if len(stack) >= _DEEPEST:
                 raise _at(event, f"expected at most {_DEEPEST} levels of nesting, got more")
@@ -108,7 +108,8 @@ def _build(yaml: Any, events: Any) -> Any:
     return None if root is _MISSING else root
 
 
-def _put(holder: _Open, value: Any, event: Any) -> None:
+def _put(holder: _Open, value: Any, event: Any) -> int:
+    """Returns how many values this will have copied, beside the one."""
     if isinstance(holder.value, list):
         holder.value.append(value)
     elif holder.key is _MISSING:
@@ -119,17 +120,20 @@ def _put(holder: _Open, value: Any, event: Any) -> None:
     else:
         key, holder.key = holder.key, _MISSING
         if key == "<<" and isinstance(value, (dict, list)):
-            holder.merged = [*(holder.merged or ()), *(value if isinstance(value, list) else (value,))]
+            named = value if isinstance(value, list) else [value]
+            merged = [each for each in named if isinstance(each, dict)]
+            holder.merged += merged
+            return len(named) + sum(map(len, merged))
         else:
             holder.value[key] = value
+    return 0
 
 
 def _merge(closed: _Open) -> None:
     """The merge key of YAML 1.1, which many documents use: what is there already stays."""
-    for other in closed.merged or ():
-        if isinstance(other, dict):
-            for key, value in other.items():
-                closed.value.setdefault(key, value)
+    for other in closed.merged:
+        for key, value in other.items():
+            closed.value.setdefault(key, value)
 
 
 def _scalar(event: Any) -> Any:

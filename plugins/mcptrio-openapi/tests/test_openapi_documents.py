@@ -71,6 +71,24 @@ def test_yaml_that_says_more_than_json_is_refused(text: str) -> None:
         read_yaml(text)
 
 
+MAPPING = "&b {" + ", ".join(f"k{number}: 1" for number in range(3000)) + "}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"base: {MAPPING}\nlist: &l [{', '.join(['*b'] * 3000)}]\nout:\n  <<: *l\n",
+        f"base: {MAPPING}\nout:\n" + "  <<: *b\n" * 3000,
+        f"list: &l [{', '.join(['1'] * 3000)}]\nout:\n" + "  <<: *l\n" * 3000,
+    ],
+    ids=["a list of many", "again and again", "lists again and again"],
+)
+def test_merging_is_bounded_by_what_is_merged(text: str) -> None:
+    assert len(text) < 100_000
+    with pytest.raises(YAMLError, match="expected at most 5000000 values, got more"):
+        read_yaml(text)
+
+
 def test_a_billion_laughs_cost_nothing() -> None:
     lines = ["a0: &a0 [lol]"]
     lines += [f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]" for level in range(1, 30)]

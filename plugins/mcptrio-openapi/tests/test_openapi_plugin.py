@@ -394,6 +394,17 @@ async def test_who_would_wait_too_long_is_told_at_once(autojump_clock: Any) -> N
     assert trio.current_time() - began == pytest.approx(10)
 
 
+async def test_who_leaves_while_waiting_gives_the_turn_back(autojump_clock: Any) -> None:
+    pace, began = Pace(1.0, 1), trio.current_time()
+    await pace.wait(began)
+    for _ in range(50):
+        with trio.move_on_after(0.001):
+            await pace.wait(began + 100)
+    await pace.wait(began + 100)
+
+    assert trio.current_time() - began == pytest.approx(1, abs=0.1)
+
+
 async def test_without_a_rate_nobody_waits(autojump_clock: Any) -> None:
     pace, began = Pace(None, 1), trio.current_time()
     for _ in range(1000):

@@ -138,8 +138,10 @@ class Zones:
             return f"it is an abbreviation, used in {names} and maybe elsewhere; expected the name of one"
         near = self._near(text)
         if near:
-            return f"did you mean {', '.join(near)}? list_timezones finds others"
-        return "expected an IANA name such as Europe/Berlin, or an offset such as +02:00; list_timezones finds them"
+            return f"did you mean {', '.join(near)}? {{tool:list_timezones}} finds others"
+        return (
+            "expected an IANA name such as Europe/Berlin, or an offset such as +02:00; {tool:list_timezones} finds them"
+        )
 
     # Private
 

@@ -1,0 +1,74 @@
+"""What does not fit in the settings of a plugin, in words that an operator knows.
+
+Used by :mod:`mcptrio.plugins.settings`.
+The one rule: what was expected is said in TOML's words, and what came is shown only where it cannot be a secret.
+"""
+
+from __future__ import annotations
+
+import re
+import typing
+from collections.abc import Iterator
+from typing import Any, TypeAlias, get_args, get_origin
+
+import msgspec
+
+__all__ = ["NOT_SHOWN", "Key", "place_of", "sentence", "shown"]
+
+Key: TypeAlias = tuple[str, ...]
+"""Where something stands: ``("plugins", "git", "repositories")``."""
+
+NOT_SHOWN = "a value that is not shown"
+
+_WORDS = {
+    "str": "a string",
+    "int": "an integer",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+    "null": "nothing",
+}
+"""What msgspec calls things, and what one says of TOML."""
+
+
+def place_of(error: msgspec.ValidationError, hint: Any) -> tuple[Key, str]:
+    """Where in the value, and the problem in our words."""
+    text, _, path = str(error).partition(" - at `$")
+    place = tuple(re.findall(r"\.(\w+)", path))
+    if text.startswith("Invalid enum value"):
+        choices = ", ".join(str(each) for each in _choices(hint))
+        return place, f"expected one of {choices}" if choices else "expected one of the values there are"
+    text = re.sub(r", got .*", "", text)
+    text = re.sub(
+        r"`([^`]+)`", lambda found: " or ".join(_WORDS.get(word, word) for word in found[1].split(" | ")), text
+    )
+    return place, text[:1].lower() + text[1:]
+
+
+def _choices(hint: Any) -> Iterator[Any]:
+    if get_origin(hint) is typing.Literal:
+        yield from get_args(hint)
+    else:
+        for each in get_args(hint):
+            yield from _choices(each)
+
+
+def sentence(error: BaseException) -> str:
+    """What a validator of attrs says comes with the attribute and more in further arguments."""
+    return str(error.args[0]) if error.args else type(error).__name__
+
+
+def shown(value: Any, place: Key) -> str:
+    """A value in a message, or nothing."""
+    for part in place:
+        if not isinstance(value, dict) or part not in value:
+            return ""  # inside a list or a table of tables, where msgspec does not say which
+        value = value[part]
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, str):
+        return repr(value if len(value) <= 40 else value[:39] + "…")
+    return "a list" if isinstance(value, list) else "a table" if isinstance(value, dict) else type(value).__name__

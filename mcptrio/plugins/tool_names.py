@@ -1,0 +1,44 @@
+"""The names of tools in the descriptions of what a plugin offers.
+
+Used by ``Contributions`` right after something was registered. The one rule: nobody has seen it yet, so nothing changes
+for anybody.
+"""
+
+from __future__ import annotations
+
+from mcptrio.capabilities.prompts import PromptEntry
+from mcptrio.capabilities.resources import ResourceEntry
+from mcptrio.capabilities.tool_names import NameOf, schema_with_names, with_names
+from mcptrio.capabilities.tools import ToolEntry
+from mcptrio.protocol.model.fields import evolve
+
+__all__ = ["name_tools_in"]
+
+
+def name_tools_in(entry: object, name_of: NameOf) -> None:
+    """Put names into the descriptions of something that was just registered."""
+    if isinstance(entry, ToolEntry):
+        tool = entry.tool
+        if entry.mark.listed is None:  # of a tool of another server nothing is the author's
+            entry.tool = evolve(
+                tool,
+                description=_described(tool.description, name_of),
+                input_schema=schema_with_names(tool.input_schema, name_of),
+                output_schema=schema_with_names(tool.output_schema, name_of),
+            )
+    elif isinstance(entry, PromptEntry):
+        prompt = entry.prompt
+        entry.prompt = evolve(
+            prompt,
+            description=_described(prompt.description, name_of),
+            arguments=tuple(
+                evolve(each, description=_described(each.description, name_of)) for each in prompt.arguments or ()
+            )
+            or prompt.arguments,
+        )
+    elif isinstance(entry, ResourceEntry):
+        entry.listed = evolve(entry.listed, description=_described(entry.listed.description, name_of))
+
+
+def _described(text: str | None, name_of: NameOf) -> str | None:
+    return text and with_names(text, name_of)

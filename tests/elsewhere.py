@@ -1,0 +1,79 @@
+"""A fresh environment in which only wheels of this tree are installed, and a folder to work in.
+
+Used by tests of what somebody has who installs mcptrio. What it depends on is lent by the environment of the tests,
+without anything whose name begins with mcptrio, so no index is asked.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from attrs import field, frozen
+
+from tests.processes import environment
+
+__all__ = ["ROOT", "Elsewhere", "open_elsewhere"]
+
+ROOT = Path(__file__).resolve().parent.parent
+_LEFT_OUT = ("mcptrio", "__editable__", "_mcptrio", "_editable")
+
+
+@frozen
+class Elsewhere:
+    """An environment in which mcptrio is installed, and a folder to work in."""
+
+    folder: Path
+    venv: Path
+    python: Path = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "python", self.venv / "bin" / "python")
+
+    def run(self, *command: str | Path, cwd: Path | None = None, python: Path | None = None, **env: str) -> str:
+        """Run a module there to its end. Returns its output."""
+        done = subprocess.run(
+            [python or self.python, "-P", "-m", *command],
+            cwd=cwd or self.folder,
+            env=environment(**env),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def install(self, *projects: Path) -> None:
+        """Build wheels and install these."""
+        ours, wheels = Path(sys.executable), self.folder / f"wheels-{projects[0].name}"
+        quiet = ("-q", "--disable-pip-version-check", "--no-deps", "--no-index")
+        self.run("pip", "wheel", *quiet, "--no-build-isolation", "-w", wheels, *projects, python=ours)
+        self.run("pip", "--python", self.python, "install", *quiet, *wheels.iterdir(), python=ours)
+
+
+def open_elsewhere(folder: Path, venv: Path) -> Elsewhere:
+    """Make one; mcptrio itself has yet to be installed.
+
+    Args:
+        folder: to work in; it is there.
+        venv: where the environment is made.
+    """
+    there = Elsewhere(folder, venv)
+    there.run("venv", "--without-pip", venv, python=Path(sys.executable))
+    _lend(folder / "lent", venv)
+    return there
+
+
+def _lend(folder: Path, venv: Path) -> None:
+    """Make everything that is installed here importable there, but for mcptrio and its plugins."""
+    folder.mkdir()
+    for site in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
+        for each in Path(site).iterdir():
+            if not each.name.startswith(_LEFT_OUT) and not (folder / each.name).exists():
+                (folder / each.name).symlink_to(each)
+    [packages] = venv.glob("lib/python*/site-packages")
+    (packages / "lent.pth").write_text(f"{folder}\n")

@@ -1,0 +1,150 @@
+"""A new user follows the README: three plugins, one host, and what that host then starts.
+
+The README's own words are used: its list of what to install, its configuration, and its commands, with a made-up home.
+What the host does is done by the official SDK's client, from the file that was written and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from attrs import frozen
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from tests.elsewhere import ROOT, Elsewhere, open_elsewhere
+from tests.processes import environment
+
+__all__: list[str] = []
+
+
+@frozen
+class Told:
+    """What the README says."""
+
+    venv: str
+    projects: tuple[str, ...]
+    configuration: str
+    configuration_path: str
+    commands: tuple[tuple[str, ...], ...]
+
+
+@frozen
+class Installed:
+    """What the user has then."""
+
+    there: Elsewhere
+    home: Path
+    said: tuple[str, ...]
+
+
+def told() -> Told:
+    text = (ROOT / "README.md").read_text("utf-8").partition("## Plugins that ship")[2].partition("\n## ")[0]
+    install, hosts = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    [configuration] = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    [path] = re.findall(r"here in `(.*?)`", text)
+    make, _, fill = install.partition(" && ")
+    pip, *words = shlex.split(fill)
+    venv = shlex.split(make)[-1]
+    assert pip == f"{venv}/bin/pip"
+    commands = tuple(tuple(shlex.split(line)) for line in hosts.splitlines())
+    assert all(command[0] == f"{venv}/bin/mcptrio" for command in commands)
+    return Told(venv, tuple(word for word in words if word.startswith(".")), configuration, path, commands)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    folder = tmp_path_factory.mktemp("new-user")
+    home, says = folder / "home", told()
+
+    def at_home(word: str) -> str:
+        return re.sub(r"^~", str(home), word)
+
+    projects = home / "projects" / "site"
+    projects.mkdir(parents=True)
+    git = ("git", "-c", "user.name=Ann", "-c", "user.email=ann@example.com")
+    for arguments in (("init", "-q", "-b", "main"), ("commit", "-q", "--allow-empty", "-m", "First")):
+        subprocess.run([*git, *arguments], cwd=projects, env=environment(HOME=str(home)), check=True, timeout=20)
+    there = open_elsewhere(folder, Path(at_home(says.venv)))
+    there.install(*(ROOT / project for project in says.projects))
+    Path(at_home(says.configuration_path)).write_text(says.configuration)
+    said = []
+    for command in says.commands:
+        done = subprocess.run(
+            [at_home(word) for word in command],
+            cwd=folder,
+            env=_bare(HOME=str(home)),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        said.append(done.stdout)
+    return Installed(there, home, tuple(said))
+
+
+def _bare(**more: str) -> Mapping[str, str]:
+    """What a program with windows has: no shell's settings."""
+    return {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", **more}
+
+
+def test_the_readme_names_three_plugins() -> None:
+    first, *plugins = told().projects
+
+    assert first == "."
+    assert len(plugins) == 3
+    assert all((ROOT / project / "pyproject.toml").is_file() for project in plugins)
+
+
+def test_the_commands_say_what_they_have_done(installed: Installed) -> None:
+    install, status = installed.said
+
+    assert f"Cursor: mcptrio added: {installed.home}/.cursor/mcp.json" in install
+    assert "!" not in status
+    assert re.search(r"answers: mcptrio \S+, \S+, \d+ tools", status)
+
+
+async def test_the_host_starts_a_server_that_works(installed: Installed, tmp_path: Path) -> None:
+    entry = json.loads((installed.home / ".cursor/mcp.json").read_text())["mcpServers"]["mcptrio"]
+    assert Path(entry["command"]).is_relative_to(installed.there.venv)
+    # A folder of its own, as hosts start servers in theirs.
+    parameters = StdioServerParameters(
+        command=entry["command"],
+        args=entry["args"],
+        env={**_bare(HOME=str(installed.home)), **entry.get("env", {})},
+        cwd=tmp_path,
+    )
+    with trio.fail_after(30):
+        async with stdio_client(parameters) as (reads, writes), ClientSession(reads, writes) as session:
+            hello = await session.initialize()
+            names = {tool.name for tool in (await session.list_tools()).tools}
+
+            async def call(name: str, **arguments: Any) -> Any:
+                result = await session.call_tool(name, arguments)
+                assert not result.is_error, result.content
+                return result.structured_content
+
+            status = await call("git_status")
+            ann = {"name": "Ann", "entityType": "person", "observations": ["likes Trio"]}
+            await call("memory_create_entities", entities=[ann])
+            graph = await call("memory_read_graph")
+            time = await call("time_get_current_time", timezone="Europe/Berlin")
+
+    assert hello.server_info.name == "mcptrio"
+    assert {name.partition("_")[0] for name in names} == {"git", "memory", "time"}
+    assert (status["branch"], status["clean"]) == ("main", True)
+    assert [entity["name"] for entity in graph["entities"]] == ["Ann"]
+    assert time["timezone"] == "Europe/Berlin"
+    # Whatever it keeps is in the home of its user.
+    assert os.listdir(tmp_path) == []

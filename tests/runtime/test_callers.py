@@ -1,0 +1,132 @@
+"""One notion of who calls: in handlers, in middleware, and for who is told of changes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+from attrs import define, evolve, field
+
+import mcptrio
+from mcptrio import Change, Client, Context, Principal, RequestView, Server, hookimpl, resource, tool
+
+__all__: list[str] = []
+
+NEW, OLD = "2026-07-28", "2025-11-25"
+ANN = Principal(subject="ann", issuer="https://a", client_id="one", scopes=frozenset({"read"}))
+
+
+@define(eq=False)
+class Desk:
+    seen: list[RequestView] = field(factory=list)
+
+    @hookimpl
+    def register_middleware(self, register: Callable[..., None]) -> None:
+        async def look(request: RequestView, proceed: Callable[[], Awaitable[Any]]) -> Any:
+            self.seen.append(request)
+            return await proceed()
+
+        register(look)
+
+    @tool
+    async def who(self, ctx: Context) -> str:
+        return ctx.caller
+
+    @tool
+    async def change(self, ctx: Context) -> str:
+        ctx.notify_resource_updated("desk://paper", caller=ctx.caller)
+        return "changed"
+
+    @tool
+    async def ring(self, ctx: Context) -> str:
+        ctx.notify_resource_updated("desk://bell")
+        return "rung"
+
+    @resource("desk://paper")
+    async def paper(self) -> str:
+        return ""
+
+    @resource("desk://bell")
+    async def bell(self) -> str:
+        return ""
+
+
+@define
+class Office:
+    server: Server
+    nursery: trio.Nursery
+    desk: Desk
+
+    @asynccontextmanager
+    async def client(self, principal: Principal | None = None, revision: str = NEW) -> AsyncIterator[Client]:
+        ours, theirs = mcptrio.memory_channel_pair()
+        self.nursery.start_soon(lambda: self.server.serve(theirs, principal=principal))
+        async with mcptrio.connect(ours, revision=revision) as client:
+            yield client
+
+
+@asynccontextmanager
+async def office() -> AsyncIterator[Office]:
+    desk = Desk()
+    with trio.fail_after(10):
+        async with Server(plugins=[desk]).open() as server, trio.open_nursery() as nursery:
+            yield Office(server, nursery, desk)
+            nursery.cancel_scope.cancel()
+
+
+async def who(client: Client) -> str:
+    return (await client.call_tool("who")).content[0].text  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("revision", [NEW, OLD])
+async def test_caller_is_the_principal_or_else_the_conversation(revision: str) -> None:
+    same = (ANN, evolve(ANN, client_id="two"), evolve(ANN, scopes=frozenset()))
+    others = (evolve(ANN, subject="bob"), evolve(ANN, issuer="https://b"), evolve(ANN, issuer=None), None, None)
+    async with office() as here:
+        found: list[str] = []
+        for principal in (*same, *others):
+            async with here.client(principal, revision) as client:
+                found.append(await who(client))
+                assert await who(client) == found[-1], "it stays the same"
+        assert len(set(found[:3])) == 1
+        assert len({*found}) == 1 + len(others)
+        assert [each.partition(":")[0] for each in found] == ["principal"] * 6 + ["session"] * 2
+        assert not [each for each in found if "ann" in each or "https" in each]
+        assert [view.caller for view in here.desk.seen if view.name == "who"] == [each for each in found for _ in "12"]
+
+
+async def test_issuer_and_subject_cannot_be_taken_for_another_pair() -> None:
+    async with office() as here:
+        callers = []
+        for issuer, subject in (("a", "b"), (None, "a b"), ("a ", "b"), ("a", " b"), ("1 a", "b")):
+            async with here.client(Principal(subject=subject, issuer=issuer)) as client:
+                callers.append(await who(client))
+        assert len(set(callers)) == len(callers)
+
+
+@pytest.mark.parametrize("revision", [NEW, OLD])
+async def test_change_of_one_caller_is_told_to_that_one(revision: str) -> None:
+    paper, bell = "desk://paper", "desk://bell"
+    async with (
+        office() as here,
+        here.client(ANN, revision) as ann,
+        here.client(evolve(ANN, client_id="two"), NEW) as also,
+        here.client(evolve(ANN, subject="bob"), revision) as bob,
+        here.client(None, revision) as nobody,
+        ann.subscribe([paper, bell]) as hers,
+        also.subscribe([paper, bell]) as hers_too,
+        bob.subscribe([paper, bell]) as his,
+        nobody.subscribe([paper, bell]) as others,
+    ):
+        for client, told in ((ann, (hers, hers_too)), (nobody, (others,))):
+            await client.call_tool("change")
+            await client.call_tool("ring")
+            for changes in (hers, hers_too, his, others):
+                # Whoever is not told of the paper hears the bell first.
+                first = await anext(changes)
+                assert first == Change("resource", paper if changes in told else bell)
+                if changes in told:
+                    assert await anext(changes) == Change("resource", bell)
