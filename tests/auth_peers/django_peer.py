@@ -1,0 +1,84 @@
+"""What the tests know of the Django OAuth Toolkit that runs beside them, and what they ask of it.
+
+The one rule: it is asked over HTTP, as anybody asks it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import httpx2
+from attrs import define, field, frozen
+
+from mcptrio.auth.token_requests import ClientIdentity
+from mcptrio.secret import Secret
+from tests.auth_peers.guarded import plain_http
+
+__all__ = ["BACK", "DjangoPeer", "Robot"]
+
+BACK = "http://127.0.0.1:9/callback"
+"""Where browsers are sent back to: the tests' browser never goes there."""
+
+
+@frozen
+class Robot:
+    """A client that acts for itself."""
+
+    id: str
+    secret: str = field(factory=secrets.token_urlsafe, repr=False)
+
+    @property
+    def identity(self) -> ClientIdentity:
+        return ClientIdentity(client_id=self.id, client_secret=Secret(self.secret))
+
+
+@define
+class DjangoPeer:
+    passwords: dict[str, str]
+    robot: Robot
+    guard: Robot
+    """As which a resource server asks about tokens."""
+    reader: Robot
+    """A program for people, registered by hand."""
+    url: str = ""
+
+    @classmethod
+    def planned(cls) -> DjangoPeer:
+        users = {name: secrets.token_urlsafe() for name in ("ada", "bob")}
+        return cls(users, Robot("robot"), Robot("guard"), Robot("reader"))
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """For its command line."""
+        robots = [
+            {"id": each.id, "secret": each.secret, "grant": "client-credentials"} for each in (self.robot, self.guard)
+        ]
+        reader = {
+            "id": self.reader.id,
+            "secret": self.reader.secret,
+            "grant": "authorization-code",
+            "redirect_uris": [BACK],
+        }
+        return {"users": self.passwords, "clients": [*robots, reader]}
+
+    async def token(self, resource: str | None, scope: str = "read") -> str:
+        """One of the robot's."""
+        form = {"grant_type": "client_credentials", "scope": scope, **({"resource": resource} if resource else {})}
+        response = await self._post("/token/", form, self.robot)
+        assert response.status_code == 200, response.text
+        text: str = response.json()["access_token"]
+        return text
+
+    async def revoke(self, token: str) -> None:
+        response = await self._post("/revoke_token/", {"token": token, "token_type_hint": "access_token"}, self.robot)
+        assert response.status_code == 200, response.text
+
+    async def rotate(self, *, keep: bool) -> None:
+        """Take a new key to sign with, and go on to publish the old one or not."""
+        async with plain_http() as http:
+            await http.get(f"{self.url}/control/rotate", params={"keep": "yes"} if keep else {})
+
+    async def _post(self, path: str, form: dict[str, str], who: Robot) -> httpx2.Response:
+        async with plain_http() as http:
+            return await http.post(self.url + path, data=form, auth=(who.id, who.secret))

@@ -1,0 +1,70 @@
+"""A server of ours with an authorization server of ours on the same port, as a small team runs them.
+
+Used by the tests in which other people's clients log in there, and by those of attacks.
+The one rule: the two know each other only by what each publishes: metadata, keys, tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from argon2 import PasswordHasher
+from mcptrio_authserver import AuthorizationServer, Config
+from mcptrio_authserver.users import User, write_users
+
+from mcptrio.auth import IssuerKeys, JWTTokens, ResourceOptions, ResourceServer
+from mcptrio.auth.issuer_keys import KeyTimes
+from tests.auth_peers.browser import Browser
+from tests.auth_peers.guarded import Guarded, Notes, guarded, loopback_fetch
+
+__all__ = ["BACK", "PASSWORD", "SCOPES", "browser_of", "own_authorization"]
+
+BACK = "http://127.0.0.1:9/callback"
+"""Where browsers are sent back to: the tests' browser never goes there."""
+PASSWORD = "correct horse battery"
+SCOPES = {"read": "Read your notes", "write": "Write your notes"}
+
+_HASH = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1).hash(PASSWORD)
+"""One that takes no time: what the plugin makes by itself takes a tenth of a second, and 64 MiB, for each login."""
+
+
+def browser_of(name: str, answer: str = "Allow") -> Browser:
+    """Somebody who logs in under this name, and answers so."""
+    return Browser({"username": name, "password": PASSWORD}, ("Log in", answer), BACK)
+
+
+@asynccontextmanager
+async def own_authorization(
+    folder: Path,
+    *plugins: Any,
+    path: str = "/auth",
+    settings: Mapping[str, Any] | None = None,
+    options: ResourceOptions | None = None,
+    **more: Any,
+) -> AsyncIterator[tuple[Guarded, AuthorizationServer]]:
+    """
+    Args:
+        folder: of the authorization server, which knows ada and bob.
+        path: of the issuer.
+        settings: more of its :class:`Config`.
+        options: of the guard.
+        more: for :func:`guarded`.
+    """
+    write_users(folder / "users", {name: User(name=name, hash=_HASH) for name in ("ada", "bob")})
+    made: list[AuthorizationServer] = []
+
+    def make(url: str) -> ResourceServer:
+        issuer = url.removesuffix("/mcp") + path
+        config = Config(
+            **{"issuer": issuer, "folder": folder, "scopes": SCOPES, "resources": (url,), **(settings or {})}
+        )
+        made.append(AuthorizationServer(config))
+        keys = IssuerKeys(issuer, loopback_fetch(), times=KeyTimes(refetch_after=0.2))
+        tokens = JWTTokens(keys, audience=[url])
+        return ResourceServer(url, tokens=[tokens], authorization_servers=[issuer], scopes=["read"], options=options)
+
+    async with guarded(make, lambda: [*(plugins or [Notes()]), made[0]], **more) as here:
+        yield here, made[0]

@@ -1,0 +1,416 @@
+"""What somebody gains who has what is another's: tokens, ids of sessions and events, states, names. Nothing.
+
+A server and an authorization server of ours, over real HTTP; ada and bob have logged in, ada may more.
+What each part refuses by itself is tried where that part is tested; docs/threat-model.md has the whole list.
+
+Source: MCP 2025-11-25 and 2026-07-28, basic/security_best_practices, basic/transports, basic/authorization.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from attrs import Factory, define, frozen
+
+import mcptrio
+from mcptrio import Context, tool
+from mcptrio.auth import DPoPRule, FailureLimit, OAuth, OwnRedirects, ResourceOptions
+from mcptrio.auth.dpop import Prover
+from mcptrio.auth.jose import Key, sign
+from tests.auth_peers.guarded import ACCEPT, Guarded, loopback_fetch, modern, plain_http, saying
+from tests.auth_peers.own_authorization import BACK, browser_of, own_authorization
+
+__all__: list[str] = []
+
+UNBOUNDED = FailureLimit(per_minute=0)
+HERE = "notes://open"
+SECRET = "notes://secret"
+
+
+@define
+class Office:
+    """A plugin with something to steal."""
+
+    begun: trio.Event = Factory(trio.Event)
+    go: trio.Event = Factory(trio.Event)
+
+    @tool
+    def who(self, ctx: Context) -> str:
+        return _subject(ctx)
+
+    @tool
+    async def slow(self, ctx: Context) -> str:
+        self.begun.set()
+        await self.go.wait()
+        return f"the secret of {_subject(ctx)}"
+
+    @tool
+    async def ask(self, ctx: Context) -> str:
+        answer = (await ctx.elicit("The number of your account?", str, key="number")).unwrap()
+        return f"{_subject(ctx)} said {answer}"
+
+    @tool(scopes=["write"])
+    def write(self) -> str:
+        return "written"
+
+    @mcptrio.resource(HERE)
+    def open_note(self) -> str:
+        return "for all"
+
+    @mcptrio.resource(SECRET, scopes=["write"])
+    def secret_note(self) -> str:
+        return "for few"
+
+
+def _subject(ctx: Context) -> str:
+    assert ctx.principal is not None
+    return ctx.principal.subject
+
+
+@frozen
+class Crew:
+    here: Guarded
+    office: Office
+    ada: str
+    bob: str
+    """Their tokens."""
+    others: Callable[[str], Any]
+    """Logs somebody in again, with another client."""
+
+
+async def logged_in(here: Guarded, name: str, *scopes: str) -> str:
+    """The access token of somebody who logged in with our client."""
+    method = OAuth(redirects=OwnRedirects(uri=BACK, send=browser_of(name).visit), scopes=scopes)
+    auth = method.client_auth(here.url, loopback_fetch())
+    await auth.log_in()
+    return (await auth.headers("POST", here.url))["Authorization"].removeprefix("Bearer ")
+
+
+@asynccontextmanager
+async def crew(folder: Path, **server: Any) -> AsyncIterator[Crew]:
+    office = Office()
+    async with own_authorization(folder, office, options=ResourceOptions(failures=UNBOUNDED), **server) as (here, _):
+        found: dict[str, str] = {}
+
+        async def come(name: str, *scopes: str) -> None:
+            found[name] = await logged_in(here, name, *scopes)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(come, "ada", "read", "write")
+            nursery.start_soon(come, "bob", "read")
+        yield Crew(here, office, found["ada"], found["bob"], lambda name: logged_in(here, name, "read", "write"))
+        office.go.set()
+
+
+def call(name: str, id: Any = 1) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name, "arguments": {}}}
+
+
+def text_in(said: dict[str, Any]) -> str:
+    text: str = said["result"]["content"][0]["text"]
+    return text
+
+
+# What is another's
+
+
+async def test_a_stolen_session_is_unknown(tmp_path: Path) -> None:
+    """To bob, to ada with another client, and to nobody; whatever is done with it, and it goes on."""
+    async with crew(tmp_path) as those:
+        here, session = those.here, await those.here.begin(those.ada)
+        unknown = {**session, "mcp-session-id": "x" * len(session["mcp-session-id"])}
+        for thief in (those.bob, await those.others("ada")):
+            for method, message in (("POST", call("who")), ("GET", None), ("DELETE", None)):
+                stolen = await here.send(message, token=thief, method=method, headers=session)
+                missing = await here.send(message, token=thief, method=method, headers=unknown)
+                assert stolen.status_code == missing.status_code == 404, method
+                assert stolen.text == missing.text
+                assert (await here.send(message, method=method, headers=session)).status_code == 401
+        assert text_in(saying(await here.send(call("who"), token=those.ada, headers=session))) == "ada"
+
+
+async def test_a_stolen_event_id_replays_nothing(tmp_path: Path) -> None:
+    """In a session of one's own, where the id is good for nothing; its owner goes on from there."""
+    async with crew(tmp_path) as those:
+        here = those.here
+        ada, bob = await here.begin(those.ada), await here.begin(those.bob)
+        with trio.fail_after(10):
+            async with here.stream(call("slow", 7), token=those.ada, headers=ada) as answer:
+                assert answer.status == 200
+                event = await answer.first("id")
+                assert event
+            those.office.go.set()
+            resume = {"last-event-id": event, "accept": "text/event-stream"}
+            async with here.stream(token=those.bob, method="GET", headers={**bob, **resume}) as stolen:
+                assert stolen.status in (200, 400, 404)
+                with trio.move_on_after(0.3):
+                    assert await stolen.first("data", "{") == ""
+            assert (await here.send(token=those.bob, method="GET", headers={**ada, **resume})).status_code == 404
+            async with here.stream(token=those.ada, method="GET", headers={**ada, **resume}) as answer:
+                assert answer.status == 200
+                assert text_in(json.loads(await answer.first("data", "{"))) == "the secret of ada"
+
+
+async def test_a_stolen_state_is_refused(tmp_path: Path) -> None:
+    """That of a round trip, with the answer that it waits for. Its owner can still use it, for what it is about."""
+    async with crew(tmp_path) as those:
+        here = those.here
+        asked = saying(await here.send(**modern("tools/call", name="ask", arguments={}), token=those.ada))["result"]
+        assert asked["resultType"] == "input_required"
+        answers = {"number": {"action": "accept", "content": {"value": "stolen"}}}
+        go_on = {"requestState": asked["requestState"], "inputResponses": answers}
+        theft = await here.send(**modern("tools/call", name="ask", arguments={}, **go_on), token=those.bob)
+        assert saying(theft)["error"]["code"] == mcptrio.InvalidParams("").code
+        assert "ada" not in theft.text
+        other = await here.send(**modern("tools/call", name="who", arguments={}, **go_on), token=those.ada)
+        assert "error" in saying(other)
+        used = await here.send(**modern("tools/call", name="ask", arguments={}, **go_on), token=those.ada)
+        assert text_in(saying(used)) == "ada said stolen"
+
+
+async def test_answers_and_cancellations_reach_only_ones_own(tmp_path: Path) -> None:
+    """bob guesses the id of ada's request, and that of the question she was asked, in a session of his own."""
+    async with crew(tmp_path) as those:
+        here, office = those.here, those.office
+        ada, bob = await here.begin(those.ada), await here.begin(those.bob)
+        found: list[str] = []
+
+        async def wait() -> None:
+            found.append(text_in(saying(await here.send(call("slow", 7), token=those.ada, headers=ada))))
+
+        with trio.fail_after(10):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(wait)
+                await office.begun.wait()
+                cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
+                assert (await here.send(cancel, token=those.bob, headers=bob)).status_code == 202
+                assert (await here.send(cancel, token=those.bob, headers=ada)).status_code == 404
+                # The same in a revision without sessions is about no request at all.
+                note = {**modern("notifications/cancelled", requestId=7)["message"]}
+                del note["id"]
+                headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": "notifications/cancelled"}
+                await here.send(note, token=those.bob, headers=headers)
+                office.go.set()
+        assert found == ["the secret of ada"]
+
+
+async def test_what_one_may_not_read_one_is_not_told_of(tmp_path: Path) -> None:
+    """Neither read, nor subscribed to, nor listened to, nor listed with another's cursor."""
+    async with crew(tmp_path, page_size=1) as those:
+        here = those.here
+        page = saying(await here.send(**modern("resources/list"), token=those.ada))["result"]
+        there = saying(await here.send(**modern("resources/list", cursor=page["nextCursor"]), token=those.ada))[
+            "result"
+        ]
+        assert [each["uri"] for each in page["resources"] + there["resources"]] == [HERE, SECRET]
+        stolen = saying(await here.send(**modern("resources/list", cursor=page["nextCursor"]), token=those.bob))
+        assert SECRET not in json.dumps(stolen)
+
+        assert (await here.send(**modern("resources/read", uri=SECRET), token=those.bob)).status_code == 403
+        session = await here.begin(those.bob)
+        subscribe = {"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": SECRET}}
+        refused = await here.send(subscribe, token=those.bob, headers=session)
+        assert refused.status_code == 403 or "error" in saying(refused)
+
+        wanted = {"resourceSubscriptions": [HERE, SECRET]}
+        with trio.fail_after(10):
+            request = modern("subscriptions/listen", notifications=wanted)
+            async with here.stream(request["message"], token=those.bob, headers=request["headers"]) as answer:
+                assert answer.status == 200
+                acknowledged = json.loads(await answer.first("data", "{"))
+                assert acknowledged["params"]["notifications"]["resourceSubscriptions"] == [HERE]
+                here.server.notify_resource_updated(SECRET)
+                here.server.notify_resource_updated(HERE)
+                heard = json.loads(await answer.first("data", "{"))
+                assert heard["params"]["uri"] == HERE
+
+
+async def test_who_one_is_is_not_what_one_says(tmp_path: Path) -> None:
+    """Neither in ``_meta``, where a parent tells its plugins' processes, nor in headers of proxies and guards."""
+    async with crew(tmp_path) as those:
+        ada = {"subject": "ada", "issuer": None, "clientId": None, "scopes": ["read", "write"]}
+        meta = {"mcptrio/caller": {"caller": "principal:ada", "principal": ada}, "principal": ada}
+        request = modern("tools/call", name="who", arguments={}, meta=meta)
+        headers = {**request["headers"], "x-forwarded-user": "ada", "x-remote-user": "ada", "mcptrio-principal": "ada"}
+        answer = await those.here.send(request["message"], token=those.bob, headers=headers)
+        assert text_in(saying(answer)) == "bob"
+        write = modern("tools/call", name="write", arguments={}, meta=meta)
+        assert (await those.here.send(**write, token=those.bob)).status_code == 403
+
+
+# Tokens
+
+
+async def test_a_forged_token_is_refused(tmp_path: Path) -> None:
+    """Made of a good one, and of all that the authorization server publishes."""
+    async with crew(tmp_path) as those:
+        here = those.here
+        async with plain_http() as http:
+            metadata = (await http.get(f"{here.origin}/.well-known/oauth-authorization-server/auth")).json()
+            keys = (await http.get(metadata["jwks_uri"])).json()["keys"]
+        head, body, signature = those.ada.split(".")
+        claims, header = _read(body), _read(head)
+        public = next(key for key in keys if key["kid"] == header["kid"])
+        own = Key.generate("ES256")
+        forged = {
+            "nothing": f"{_written({'alg': 'none', 'typ': 'at+jwt'})}.{body}.",
+            "nothing, and the old signature": f"{_written({'alg': 'none', 'typ': 'at+jwt'})}.{body}.{signature}",
+            "the public key as a secret": _mac({**header, "alg": "HS256"}, body, json.dumps(public).encode()),
+            "the empty secret": _mac({**header, "alg": "HS256"}, body, b""),
+            "another subject": f"{head}.{_written({**claims, 'sub': 'root'})}.{signature}",
+            "more scopes": f"{head}.{_written({**claims, 'scope': 'read write admin'})}.{signature}",
+            "a key of one's own": sign(claims, own, typ="at+jwt"),
+            "a key of one's own under its name": sign(claims, own, typ="at+jwt", header={"kid": header["kid"]}),
+            "a key of one's own in it": sign(claims, own, typ="at+jwt", header={"jwk": own.bare, "kid": header["kid"]}),
+            "a key of one's own elsewhere": sign(
+                claims, own, typ="at+jwt", header={"jku": f"{here.origin}/keys", "kid": "x"}
+            ),
+        }
+        request = modern("tools/call", name="who", arguments={})
+        for name, token in forged.items():
+            refused = await here.send(**request, token=token)
+            assert (refused.status_code, name) == (401, name)
+            assert 'error="invalid_token"' in refused.headers["www-authenticate"], name
+        assert (await here.send(**request, token=those.ada)).status_code == 200
+
+
+def _written(value: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+
+def _read(part: str) -> Any:
+    return json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+
+
+def _mac(header: Any, body: str, secret: bytes) -> str:
+    signed = f"{_written(header)}.{body}"
+    code = hmac.digest(secret, signed.encode(), "sha256")
+    return f"{signed}.{base64.urlsafe_b64encode(code).rstrip(b'=').decode()}"
+
+
+async def test_what_is_no_access_token_lets_nobody_in(tmp_path: Path) -> None:
+    """What else the authorization server gives out: its refresh token, a code, the id and secret of a client."""
+    browser = browser_of("ada")
+    method = OAuth(redirects=OwnRedirects(uri=BACK, send=browser.visit))
+    async with own_authorization(tmp_path, Office(), options=ResourceOptions(failures=UNBOUNDED)) as (here, _):
+        auth = method.client_auth(here.url, loopback_fetch())
+        await auth.log_in()
+        granted = method._servers[here.url].granted
+        assert granted is not None
+        assert granted.tokens.refresh_token is not None
+        for token in (granted.tokens.refresh_token.reveal(), "mcpac_" + "x" * 43, "x"):
+            refused = await here.send(**modern("tools/call", name="who", arguments={}), token=token)
+            assert refused.status_code == 401
+
+
+async def test_a_token_bound_to_a_key_is_worthless_without(tmp_path: Path) -> None:
+    """ada's client has proven its key to the authorization server; a thief has the token, and one whole request."""
+    options = ResourceOptions(failures=UNBOUNDED, dpop=DPoPRule(use="required"))
+    method = OAuth(redirects=OwnRedirects(uri=BACK, send=browser_of("ada").visit))
+    async with own_authorization(tmp_path, Office(), options=options) as (here, _):
+        request = modern("tools/call", name="who", arguments={})
+        async with here.client("2026-07-28", auth=method) as client:
+            assert (await client.call_tool("who")).content[0].text == "ada"  # type: ignore[union-attr]
+        auth = method.client_auth(here.url, loopback_fetch())
+        stolen = dict(await auth.headers("POST", here.url))
+        token = stolen["Authorization"].removeprefix("DPoP ")
+
+        async def status(headers: dict[str, str]) -> int:
+            return (await here.send(request["message"], headers={**request["headers"], **headers})).status_code
+
+        assert await status(stolen) == 200
+        assert await status(stolen) == 401
+        assert await status({"Authorization": f"Bearer {token}"}) == 401
+        assert await status({"Authorization": f"DPoP {token}"}) == 401
+        thief = Prover()
+        assert (
+            await status({"Authorization": f"DPoP {token}", "dpop": thief.prove("POST", here.url, token=token)}) == 401
+        )
+        elsewhere = dict(await auth.headers("POST", here.url + "/../auth/token"))
+        assert await status(elsewhere) == 401
+        assert await status(dict(await auth.headers("GET", here.url))) == 401
+        assert await status(dict(await auth.headers("POST", here.url))) == 200
+
+
+async def test_nothing_secret_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither by who gives tokens out, nor by who takes them, nor by who has them; at any level."""
+    with caplog.at_level(logging.DEBUG):
+        async with crew(tmp_path) as those:
+            session = await those.here.begin(those.ada)
+            await those.here.send(call("who"), token=those.bob, headers=session)
+            await those.here.send(call("who"), token=those.ada + "x")
+            await those.here.send(call("write"), token=those.bob, headers=await those.here.begin(those.bob))
+            await those.here.send(call("who"), query=f"?access_token={those.ada}")
+    own = [record for record in caplog.records if record.name.startswith("mcptrio")]
+    assert len(own) > 3
+    logged = "\n".join(f"{record.getMessage()} {record.exc_text or ''}" for record in own)
+    for token in (those.ada, those.bob):
+        assert all(part not in logged for part in token.split("."))
+    for word in ("code=", "refresh_token=", "code_verifier=", "correct horse", session["mcp-session-id"]):
+        assert word not in logged
+
+
+# The door
+
+
+async def test_there_is_no_way_past_the_guard(tmp_path: Path) -> None:
+    """Paths that are nearly the endpoint's, other methods, and the other transports of the same server."""
+    async with crew(tmp_path) as those:
+        request = modern("tools/call", name="who", arguments={})
+        for path in (
+            "/mcp",
+            "/mcp/",
+            "//mcp",
+            "/MCP",
+            "/mcp;x",
+            "/mcp%2f",
+            "/%6dcp",
+            "/./mcp",
+            "/auth/../mcp",
+            "/messages",
+        ):
+            async with plain_http() as http:
+                given = {"accept": ACCEPT, **request["headers"]}
+                answer = await http.post(those.here.origin + path, json=request["message"], headers=given)
+                assert answer.status_code in (400, 401, 404), path
+                upgrade = {"connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
+                upgrade |= {"sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA==", "sec-websocket-protocol": "mcp"}
+        for path, headers in (("/sse", {}), ("/ws", upgrade)):
+            async with plain_http() as http:
+                assert (await http.get(those.here.origin + path, headers=headers)).status_code == 401, path
+        for method in ("HEAD", "PUT", "PATCH", "TRACE"):
+            assert (await those.here.send(request["message"], method=method)).status_code in (401, 405)
+
+
+async def test_a_name_that_is_not_ours_is_served_nothing(tmp_path: Path) -> None:
+    """DNS rebinding: a page at evil.example, whose name means this machine by now, asks with what it has stolen."""
+    async with crew(tmp_path) as those:
+        here = those.here
+        for host in ("evil.example", f"evil.example:{here.url.split(':')[2].split('/')[0]}", "127.0.0.1.evil.example"):
+            for path in ("/mcp", "/auth/authorize", "/auth/token", "/auth/register"):
+                async with plain_http() as http:
+                    headers = {"host": host, "authorization": f"Bearer {those.ada}", "accept": ACCEPT}
+                    request = modern("tools/call", name="who", arguments={})
+                    answer = await http.post(
+                        here.origin + path, json=request["message"], headers={**request["headers"], **headers}
+                    )
+                    assert answer.status_code == 421, path
+                    assert "ada" not in answer.text
+            for path in ("/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-authorization-server/auth"):
+                async with plain_http() as http:
+                    assert (await http.get(here.origin + path, headers={"host": host})).status_code == 421, path
+        page = {"origin": "https://evil.example"}
+        assert (await here.send(**_with(modern("tools/list"), page), token=those.ada)).status_code == 403
+
+
+def _with(request: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:
+    return {**request, "headers": {**request["headers"], **headers}}

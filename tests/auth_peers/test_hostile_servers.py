@@ -1,0 +1,381 @@
+"""Those whom we ask are the attackers: servers, authorization servers, and whoever they send us to.
+
+Our client and our guard over real HTTP; every attacker listens on this machine and remembers what came.
+
+Source: MCP 2026-07-28, basic/authorization/security-considerations; security best practices; RFC 9700.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, quote
+
+import pytest
+import trio
+from attrs import define, field
+
+import mcptrio
+from mcptrio import Context, Mount, MountOptions, Secret, tool
+from mcptrio.auth import IntrospectedTokens, IssuerKeys, JWTTokens, OAuth, OwnRedirects, ResourceServer
+from mcptrio.auth.jose import Key, KeySet, sign
+from mcptrio.auth.token_requests import ClientIdentity
+from tests.auth_peers.guarded import Guarded, guarded, loopback_fetch, modern, plain_http
+from tests.auth_peers.hostile import Asked, Hostile, Said, endless, hostile
+from tests.auth_peers.own_authorization import BACK, browser_of, own_authorization
+from tests.guards import FunctionGuard
+
+__all__: list[str] = []
+
+TAKEN = 16 * 1024 * 1024
+"""Bytes: what is read, a quarter of a megabyte, and what waits in the buffers of two sockets, which grow."""
+DEEP = b"[" * 50_000 + b"]" * 50_000
+PRIVATE = (
+    "http://169.254.169.254/latest/meta-data",
+    "https://169.254.169.254",
+    "https://10.0.0.1",
+    "https://192.168.1.1/realm",
+    "https://[fd00::1]",
+    "https://[::ffff:10.0.0.1]",
+    "http://10.0.0.1",
+    "https://2852039166",  # 169.254.169.254
+    "https://user:password@login.example.com",
+    "file:///etc/passwd",
+    "gopher://127.0.0.1:70",
+)
+
+
+async def nobody_asks(url: str) -> str:
+    raise AssertionError(f"somebody was sent to {url}")
+
+
+def innocent(send: Callable[[str], Any] = nobody_asks) -> OAuth:
+    return OAuth(redirects=OwnRedirects(uri=BACK, send=send))
+
+
+def honest(url: str, **changes: Any) -> dict[str, Said | Callable[[Asked], Said]]:
+    """A server, which is its own authorization server, and says so."""
+    metadata = {
+        "issuer": url,
+        "authorization_endpoint": f"{url}/authorize",
+        "token_endpoint": f"{url}/token",
+        "registration_endpoint": f"{url}/register",
+        "response_types_supported": ["code"],
+        "code_challenge_methods_supported": ["S256"],
+        "token_endpoint_auth_methods_supported": ["none"],
+        "authorization_response_iss_parameter_supported": True,
+    }
+    said: dict[str, Any] = {
+        "/mcp": Said(401, headers={"www-authenticate": f'Bearer resource_metadata="{url}/resource", scope="read"'}),
+        "/resource": Said(200, {"resource": f"{url}/mcp", "authorization_servers": [url]}),
+        "/.well-known/oauth-authorization-server": Said(200, metadata),
+        "/register": Said(201, {"client_id": "us", "redirect_uris": [BACK], "token_endpoint_auth_method": "none"}),
+        "/token": Said(200, {"access_token": "good", "token_type": "Bearer"}),
+    }
+    return {**said, **changes}
+
+
+async def refused(there: Hostile, auth: OAuth) -> str:
+    """Why our client does not connect: an error that somebody can read, and soon."""
+    with trio.fail_after(10), pytest.raises(mcptrio.MCPTrioError) as caught:
+        async with mcptrio.connect(mcptrio.Endpoint(url=f"{there.url}/mcp", auth=auth, transport="http")):
+            pass
+    return str(caught.value)
+
+
+async def comes_back(url: str) -> str:
+    """A person who says yes at once, and an authorization server that does as it should."""
+    asked = parse_qs(url.partition("?")[2])
+    return f"{BACK}?code=c&state={asked['state'][0]}&iss={url.partition('/authorize')[0]}"
+
+
+# Documents
+
+
+@pytest.mark.parametrize("document", ["/resource", "/.well-known/oauth-authorization-server", "/register", "/token"])
+@pytest.mark.parametrize("kind", ["endless", "deep", "garbage"])
+async def test_a_document_that_is_too_much_is_given_up(document: str, kind: str) -> None:
+    status = 201 if document == "/register" else 200
+    said = {
+        "endless": Said(status, writer=endless),
+        "deep": Said(status, DEEP),
+        "garbage": Said(status, b"\xff\xfe{]"),
+    }
+    async with hostile() as there:
+        there.says = honest(there.url, **{document: said[kind]})
+        await refused(there, innocent(comes_back))
+        assert document in there.paths()
+        assert there.written < TAKEN
+
+
+@pytest.mark.parametrize("document", ["/resource", "/.well-known/oauth-authorization-server", "/register", "/token"])
+async def test_a_redirect_leads_nowhere(document: str) -> None:
+    """Not even to where we might go by ourselves: nobody hears of a code, a verifier, or that we asked."""
+    async with hostile() as there, hostile() as victim:
+        for path in (document, "/stolen"):
+            victim.says[path] = Said(200, {})
+        for status in (301, 302, 303, 307, 308):
+            there.asked.clear()
+            there.says = honest(there.url, **{document: Said(status, headers={"location": f"{victim.url}/stolen"})})
+            await refused(there, innocent(comes_back))
+            assert document in there.paths()
+            assert victim.asked == []
+
+
+async def test_an_endpoint_that_redirects_gets_the_token_and_nobody_else() -> None:
+    async with hostile() as there, hostile() as victim:
+        said = honest(there.url)
+
+        def answer(asked: Asked) -> Said:
+            if "authorization" not in asked.headers:
+                first = said["/mcp"]
+                assert isinstance(first, Said)
+                return first
+            return Said(307, headers={"location": f"{victim.url}/mcp"})
+
+        there.says = {**said, "/mcp": answer}
+        await refused(there, innocent(comes_back))
+        assert any(each.headers.get("authorization") == "Bearer good" for each in there.asked)
+        assert victim.asked == []
+
+
+@pytest.mark.parametrize("place", PRIVATE)
+async def test_metadata_leads_into_no_private_network(place: str) -> None:
+    """By a challenge, as an authorization server, as an endpoint or as keys; and a token is never sent with it."""
+    async with hostile() as there:
+        challenge = {"www-authenticate": f'Bearer resource_metadata="{place}/resource"'}
+        for changes in (
+            {"/mcp": Said(401, headers=challenge)},
+            {"/resource": Said(200, {"resource": f"{there.url}/mcp", "authorization_servers": [place]})},
+        ):
+            there.says = honest(there.url, **changes)
+            with trio.fail_after(2):
+                await refused(there, innocent())
+        said = honest(there.url)["/.well-known/oauth-authorization-server"]
+        assert isinstance(said, Said)
+        for endpoint in ("token_endpoint", "registration_endpoint"):
+            document = {**said.body, endpoint: f"{place}/x"}
+            there.says = honest(there.url, **{"/.well-known/oauth-authorization-server": Said(200, document)})
+            with trio.fail_after(2):
+                await refused(there, innocent(comes_back))
+        assert all("authorization" not in each.headers for each in there.asked)
+
+
+# Mix-up
+
+
+async def test_a_code_is_not_carried_to_another_authorization_server(tmp_path: Path) -> None:
+    """The attacker's authorization server has people consent at an honest one, and wants the code for itself."""
+    async with own_authorization(tmp_path) as (here, own), hostile() as there:
+        async with plain_http() as http:
+            where = f"{here.origin}/.well-known/oauth-authorization-server/auth"
+            published = (await http.get(where)).json()
+
+        def register(asked: Asked) -> Said:
+            return Said(201, {"client_id": id, "redirect_uris": [BACK], "token_endpoint_auth_method": "none"})
+
+        async with plain_http() as http:
+            document = {"redirect_uris": [BACK], "client_name": "peers", "token_endpoint_auth_method": "none"}
+            id = (await http.post(published["registration_endpoint"], json=document)).json()["client_id"]
+        said = honest(there.url)["/.well-known/oauth-authorization-server"]
+        assert isinstance(said, Said)
+        mixed = {**said.body, "authorization_endpoint": published["authorization_endpoint"]}
+        there.says = honest(
+            there.url, **{"/register": register, "/.well-known/oauth-authorization-server": Said(200, mixed)}
+        )
+        browser = browser_of("ada")
+
+        async def consent(url: str) -> str:
+            # As if the honest one gave out tokens for any server: the next line of defence is tried alone.
+            query = parse_qs(url.partition("?")[2])
+            return await browser.visit(url.replace(_quoted(query["resource"][0]), _quoted(here.url)))
+
+        why = await refused(there, innocent(consent))
+        assert "iss" in why
+        assert own.config.issuer in why or there.url in why
+        assert "code=" not in why
+        assert len(browser.pages) == 2
+        assert "/token" not in there.paths()
+
+
+def _quoted(url: str) -> str:
+    return quote(url, safe="")
+
+
+# Keys and introspection
+
+
+def keys_of(there: Hostile) -> Callable[[str], ResourceServer]:
+    def make(resource: str) -> ResourceServer:
+        keys = IssuerKeys(there.url, loopback_fetch(), jwks=f"{there.url}/keys")
+        return ResourceServer(resource, tokens=[JWTTokens(keys, audience=[resource])])
+
+    return make
+
+
+KEY = Key.generate("ES256")
+KEYS: Mapping[str, Any] = {
+    "deep": DEEP,
+    "many": {"keys": [KEY.bare | {"kid": str(number)} for number in range(2000)]},
+    "secret": {"keys": [{"kty": "oct", "k": "c2VjcmV0", "kid": "x", "alg": "HS256"}]},
+    "none": {"keys": []},
+    "nonsense": {"keys": [{"kty": "EC", "crv": "P-256", "x": "?", "y": 1}, 7, None]},
+}
+
+
+@pytest.mark.parametrize("kind", ["endless", *KEYS])
+async def test_keys_that_are_too_much_let_nobody_in(kind: str) -> None:
+    """And the server goes on: who comes without a token is told so at once."""
+    async with hostile() as there:
+        there.says = {"/keys": Said(200, KEYS[kind]) if kind in KEYS else Said(200, writer=endless)}
+        async with guarded(keys_of(there)) as here:
+            token = sign(
+                {"iss": there.url, "aud": here.url, "sub": "x", "exp": 2e9}, KEY, typ="at+jwt", header={"kid": "y"}
+            )
+            request = modern("tools/call", name="who", arguments={})
+            with trio.fail_after(5):
+                answer = await here.send(**request, token=token)
+                assert answer.status_code in (401, 503)
+                assert (await here.send(**request)).status_code == 401
+            assert there.paths() == ["/keys"]
+            assert there.written < TAKEN
+
+
+async def test_keys_that_are_elsewhere_are_not_fetched() -> None:
+    async with hostile() as there, hostile() as victim:
+        there.says = {"/keys": Said(302, headers={"location": f"{victim.url}/keys"})}
+        victim.says = {"/keys": Said(200, KeySet([KEY]).document)}
+        async with guarded(keys_of(there)) as here:
+            token = sign({"iss": there.url, "aud": here.url, "sub": "x", "exp": 2e9}, KEY, typ="at+jwt")
+            answer = await here.send(**modern("tools/call", name="who", arguments={}), token=token)
+            assert answer.status_code in (401, 503)
+        assert victim.asked == []
+
+
+@pytest.mark.parametrize("kind", ["redirect", "endless", "deep", "true", "list"])
+async def test_an_answer_about_a_token_that_is_none_lets_nobody_in(kind: str) -> None:
+    """A redirect would carry the token, and the secret of the server that asks, to somebody else."""
+    async with hostile() as there, hostile() as victim:
+        victim.says = {"/x": Said(200, {"active": True, "sub": "x"})}
+        there.says["/ask"] = {
+            "redirect": Said(307, headers={"location": f"{victim.url}/x"}),
+            "endless": Said(200, writer=endless),
+            "deep": Said(200, DEEP),
+            "true": Said(200, {"active": "true", "sub": "x"}),
+            "list": Said(200, [True]),
+        }[kind]
+
+        def make(resource: str) -> ResourceServer:
+            us = ClientIdentity(client_id="us", client_secret=Secret("s"), method="client_secret_basic")
+            tokens = IntrospectedTokens(there.url, us, loopback_fetch(), audience=[], endpoint=f"{there.url}/ask")
+            return ResourceServer(resource, tokens=[tokens])
+
+        async with guarded(make) as here:
+            with trio.fail_after(5):
+                answer = await here.send(**modern("tools/call", name="who", arguments={}), token="stolen")
+        assert answer.status_code in (401, 503)
+        assert there.paths() == ["/ask"]
+        assert victim.asked == []
+        assert there.written < TAKEN
+
+
+# Tokens are passed on to nobody
+
+
+@define(eq=False)
+class Relay:
+    """Carries bytes between two, and keeps them."""
+
+    to: int
+    carried: bytearray = field(factory=bytearray)
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        async with stream, await trio.open_tcp_stream("127.0.0.1", self.to) as there:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._carry, stream, there, self.carried)
+                await self._carry(there, stream, bytearray())
+                nursery.cancel_scope.cancel()
+
+    async def _carry(self, one: trio.SocketStream, other: trio.SocketStream, kept: bytearray) -> None:
+        try:
+            async for data in one:
+                kept += data
+                await other.send_all(data)
+            await other.send_eof()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+
+
+@asynccontextmanager
+async def relayed(to: Guarded) -> AsyncIterator[tuple[str, Relay]]:
+    """Another address of a server, and all that is sent there."""
+    relay = Relay(int(to.url.rpartition(":")[2].partition("/")[0]))
+    async with trio.open_nursery() as nursery:
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        await nursery.start(trio.serve_listeners, relay.serve, [listener])
+        yield f"http://127.0.0.1:{listener.socket.getsockname()[1]}/mcp", relay
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25"])
+async def test_a_mounted_server_is_not_told_the_callers_token(tmp_path: Path, revision: str) -> None:
+    """Not in a header, not in a body: it is asked with what the operator has given for it, or with nothing."""
+    async with (
+        guarded(lambda url: FunctionGuard(lambda headers: None), lambda: [Open()]) as there,
+        relayed(there) as (url, relay),
+    ):
+        target = mcptrio.Endpoint(url=url, headers={"x-own": "the operator's"}, transport="http")
+        mount = Mount(target, name="up", options=MountOptions(revision=revision))
+        async with own_authorization(tmp_path, mount) as (here, _):
+            method = innocent(browser_of("ada").visit)
+            async with here.client("2026-07-28", auth=method) as client:
+                assert (await client.call_tool("up_echo", {"text": "carried"})).content[0].text == "carried"  # type: ignore[union-attr]
+                await client.read_resource("notes://open")
+            token = (await method.client_auth(here.url, loopback_fetch()).headers("POST", here.url))["Authorization"]
+        carried = relay.carried.decode("latin-1")
+        assert carried.count('"tools/call"') == 1
+        assert "the operator's" in carried
+        assert "uthorization" not in carried
+        assert all(part not in carried for part in token.removeprefix("Bearer ").split("."))
+
+
+class Open:
+    """A plugin of a server that lets everybody in."""
+
+    @tool
+    def echo(self, text: str) -> str:
+        return text
+
+    @mcptrio.resource("notes://open")
+    def note(self) -> str:
+        return "for all"
+
+
+async def test_a_tool_has_no_token_to_pass_on(tmp_path: Path) -> None:
+    """It is told who asks, and what their token says; the token itself, and so its signature, is nowhere to be had."""
+
+    class Curious:
+        @tool
+        def tell(self, ctx: Context) -> str:
+            assert ctx.principal is not None
+            seen = [ctx.principal, dict(ctx.principal.claims), ctx.meta]
+            seen += [getattr(ctx, name) for name in dir(ctx) if not name.startswith("__") and _is_plain(ctx, name)]
+            return repr(seen)
+
+    async with own_authorization(tmp_path, Curious()) as (here, _):
+        method = innocent(browser_of("ada").visit)
+        async with here.client("2026-07-28", auth=method) as client:
+            told = (await client.call_tool("tell")).content[0].text  # type: ignore[union-attr]
+        token = (await method.client_auth(here.url, loopback_fetch()).headers("POST", here.url))["Authorization"]
+    assert "'sub': 'ada'" in told
+    assert token.rpartition(".")[2] not in told
+    assert "uthorization" not in told
+
+
+def _is_plain(ctx: Context, name: str) -> bool:
+    try:
+        return not callable(getattr(ctx, name))
+    except Exception:
+        return False

@@ -1,0 +1,227 @@
+"""A server and a client of ours around an authorization server of somebody else's that does all the MCP asks for.
+
+panva's oidc-provider: JWT access tokens, resource indicators, ``iss``, DPoP with nonces, registration, all as it comes.
+
+Source: oidc-provider 9; RFC 9068, RFC 8707, RFC 9207, RFC 9449, RFC 7523, RFC 7591, RFC 7662.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Literal
+
+import pytest
+from attrs import define, evolve
+
+from mcptrio import Secret
+from mcptrio.auth import (
+    DPoPRule,
+    IntrospectedTokens,
+    IssuerKeys,
+    JWTTokens,
+    OAuth,
+    OwnRedirects,
+    ResourceOptions,
+    ResourceServer,
+)
+from mcptrio.auth.client_credentials import ClientCredentials
+from mcptrio.errors import AuthorizationError
+from mcptrio.stores.tokens_memory import MemoryTokenStore
+from tests.auth_peers.browser import Browser
+from tests.auth_peers.guarded import Guarded, guarded, loopback_fetch, modern
+from tests.auth_peers.oidc_peer import OIDCPeer
+
+__all__: list[str] = []
+
+BACK = "http://127.0.0.1:9/callback"
+REVISIONS = ("2026-07-28", "2025-11-25")
+
+
+@define
+class Clock:
+    ahead: float = 0.0
+
+    def __call__(self) -> float:
+        return time.time() + self.ahead
+
+
+def trusting(
+    peer: OIDCPeer,
+    *,
+    dpop: Literal["off", "accepted", "required"] = "accepted",
+    introspect: bool = False,
+    clock: Clock | None = None,
+) -> Callable[[str], ResourceServer]:
+    clock = clock or Clock()
+
+    def make(url: str) -> ResourceServer:
+        tokens: JWTTokens | IntrospectedTokens = JWTTokens(
+            IssuerKeys(peer.url, loopback_fetch()), audience=[url], clock=clock
+        )
+        if introspect:
+            us = peer.registered("guard").identity
+            tokens = IntrospectedTokens(peer.url, us, loopback_fetch(), audience=[url], clock=clock)
+        return ResourceServer(
+            url,
+            tokens=[tokens],
+            authorization_servers=[peer.url],
+            scopes=["read"],
+            options=ResourceOptions(dpop=DPoPRule(use=dpop)),
+            clock=clock,
+        )
+
+    return make
+
+
+def person(name: str, *, pressed: tuple[str, ...] = ("Sign-in", "Continue"), **more: Any) -> tuple[Browser, OAuth]:
+    browser = Browser({"login": name, "password": "any"}, pressed, BACK)
+    return browser, OAuth(client_name="peers", redirects=OwnRedirects(uri=BACK, send=browser.visit), **more)
+
+
+async def who(client: Any) -> list[str]:
+    text: str = (await client.call_tool("who")).content[0].text
+    return text.split()
+
+
+# People
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+@pytest.mark.parametrize("dpop", ["never", "always"])
+async def test_a_person_logs_in_consents_and_steps_up(oidc: OIDCPeer, dpop: Any, revision: str) -> None:
+    """With a token that anybody could use, and with one that is bound to a key, with their nonces and ours."""
+    browser, oauth = person("ada", dpop=dpop)
+    async with guarded(trusting(oidc, dpop="required" if dpop == "always" else "off"), list_all=True) as here:
+        async with here.client(revision, auth=oauth) as client:
+            subject, id, *scopes = await who(client)
+            assert (subject, scopes) == ("ada", ["read"])
+            assert id
+            before = len(browser.pages)
+            assert (await client.call_tool("write")).content[0].text == "written"  # type: ignore[union-attr]
+            # It may have to register anew for scopes that it did not name when it did so.
+            subject, _, *scopes = await who(client)
+            assert (subject, scopes) == ("ada", ["read", "write"])
+            assert len(browser.pages) > before
+            assert here.url in browser.pages[-1]
+
+
+async def test_a_token_is_asked_to_be_bound_where_the_server_requires_it(oidc: OIDCPeer) -> None:
+    """Nobody has told our client: metadata and challenge of ours do, and those of the authorization server."""
+    _, oauth = person("ada")
+    async with guarded(trusting(oidc, dpop="required")) as here, here.client(auth=oauth) as client:
+        assert (await who(client))[0] == "ada"
+        granted = await oauth.client_auth(here.url, loopback_fetch()).headers("POST", here.url)
+        assert granted["Authorization"].startswith("DPoP ")
+        stolen = {"authorization": granted["Authorization"].replace("DPoP", "Bearer")}
+        request = modern("tools/call", name="who", arguments={})
+        assert (await here.send(request["message"], headers={**request["headers"], **stolen})).status_code == 401
+
+
+@pytest.mark.parametrize("dpop", ["never", "always"])
+async def test_a_token_is_renewed_by_another_run_of_the_program(oidc: OIDCPeer, dpop: Any) -> None:
+    """Three times, so with a refresh token that was rotated; with one that is bound to a key, the key is kept too."""
+    browser, _ = person("ada")
+    store, found = MemoryTokenStore(), set()
+    async with guarded(trusting(oidc)) as here:
+        for _ in range(3):
+            oauth = OAuth(redirects=OwnRedirects(uri=BACK, send=browser.visit), store=store, dpop=dpop)
+            async with here.client("2026-07-28", auth=oauth) as client:
+                assert (await who(client))[0] == "ada"
+            granted = await oauth.client_auth(here.url, loopback_fetch()).headers("POST", here.url)
+            found.add(granted["Authorization"])
+            assert granted["Authorization"].startswith("DPoP " if dpop == "always" else "Bearer ")
+            assert await age(store) == 1
+    assert len(found) == 3
+    assert len(browser.pages) == 2
+
+
+async def age(store: MemoryTokenStore) -> int:
+    """Let the tokens that are kept have ended. Returns how many."""
+    count = 0
+    for key in await store.keys():
+        value = dict(await store.load(key) or {})
+        if (tokens := value.get("tokens", value)).get("expires_at"):
+            aged = {**tokens, "expires_at": time.time() - 1}
+            await store.save(key, {**value, "tokens": aged} if "tokens" in value else aged)
+            count += 1
+    return count
+
+
+async def test_people_are_told_apart(oidc: OIDCPeer) -> None:
+    async with guarded(trusting(oidc)) as here:
+        _, adas = person("ada")
+        _, bobs = person("bob")
+        async with here.client("2025-11-25", auth=adas) as ada, here.client("2025-11-25", auth=bobs) as bob:
+            assert [(await who(client))[0] for client in (ada, bob, ada)] == ["ada", "bob", "ada"]
+
+
+# Programs
+
+
+@pytest.mark.parametrize("id", ["basic", "post", "key"])
+async def test_a_program_acts_for_itself(oidc: OIDCPeer, id: str) -> None:
+    """With each way of authentication, of which one sends no secret."""
+    async with guarded(trusting(oidc)) as here:
+        for revision in REVISIONS:
+            async with here.client(revision, auth=ClientCredentials(client=oidc.registered(id))) as client:
+                assert await who(client) == [id, id, "read"]
+
+
+async def test_a_program_with_a_key_of_its_own_for_tokens(oidc: OIDCPeer) -> None:
+    method = ClientCredentials(client=oidc.registered("key"), dpop="always")
+    async with guarded(trusting(oidc, dpop="required")) as here, here.client("2026-07-28", auth=method) as client:
+        assert await who(client) == ["key", "key", "read"]
+
+
+async def test_an_opaque_token_is_asked_about_and_ends_when_it_is_revoked(oidc: OIDCPeer) -> None:
+    clock = Clock()
+    async with guarded(trusting(oidc, introspect=True, clock=clock)) as here:
+        token = await token_of(oidc, here, "opaque")
+        assert token.count(".") < 2
+        request = modern("tools/call", name="who", arguments={})
+        assert (await here.send(**request, token=token)).status_code == 200
+        await oidc.revoke(token, "opaque")
+        clock.ahead = 31
+        assert (await here.send(**request, token=token)).status_code == 401
+
+
+@pytest.mark.parametrize("introspect", [False, True], ids=["jwks", "introspection"])
+async def test_a_token_for_another_server_is_refused(oidc: OIDCPeer, introspect: bool) -> None:
+    """The same authorization server gives it out for one, and it is shown to the other."""
+    id = "opaque" if introspect else "basic"
+    async with (
+        guarded(trusting(oidc, introspect=introspect)) as one,
+        guarded(trusting(oidc, introspect=introspect)) as other,
+    ):
+        request = modern("tools/call", name="who", arguments={})
+        token = await token_of(oidc, one, id)
+        assert (await one.send(**request, token=token)).status_code == 200
+        assert (await other.send(**request, token=token)).status_code == 401
+
+
+async def test_a_token_ends(oidc: OIDCPeer) -> None:
+    clock = Clock()
+    async with guarded(trusting(oidc, clock=clock)) as here:
+        request = modern("tools/call", name="who", arguments={})
+        token = await token_of(oidc, here, "basic")
+        assert (await here.send(**request, token=token)).status_code == 200
+        clock.ahead = 661
+        assert (await here.send(**request, token=token)).status_code == 401
+
+
+async def test_a_program_that_is_not_known_is_told_why(oidc: OIDCPeer) -> None:
+    wrong = evolve(oidc.registered("basic"), client_secret=Secret("wrong"))
+    async with guarded(trusting(oidc)) as here:
+        with pytest.raises(AuthorizationError, match="invalid_client"):
+            async with here.client(auth=ClientCredentials(client=wrong)):
+                pass
+
+
+async def token_of(oidc: OIDCPeer, here: Guarded, id: str) -> str:
+    """One for this server."""
+    auth = ClientCredentials(client=oidc.registered(id), dpop="never").client_auth(here.url, loopback_fetch())
+    refused = await here.send(modern("tools/list")["message"], headers=modern("tools/list")["headers"])
+    assert refused.status_code == 401
+    assert await auth.challenged(here.url, 401, {name.lower(): value for name, value in refused.headers.items()})
+    return (await auth.headers("POST", here.url))["Authorization"].partition(" ")[2]

@@ -1,0 +1,44 @@
+"""What docs/threat-model.md says is tried, is: each row names modules of tests that are there, and none is left out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+__all__: list[str] = []
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGE = ROOT / "docs" / "threat-model.md"
+MODULE = re.compile(r"`((?:tests|plugins)/[\w./-]+\.py)`")
+TEST = re.compile(r"^(?:async )?def test_\w+\(", re.MULTILINE)
+
+
+def rows() -> list[list[str]]:
+    """Attack, what happens, where it is tried."""
+    section = PAGE.read_text("utf-8").partition("\n## Where it is tried\n")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines[2:]]
+
+
+def test_every_attack_is_tried_somewhere() -> None:
+    found = rows()
+    assert len(found) > 20
+    for attack, happens, where in found:
+        assert attack
+        assert happens
+        modules = MODULE.findall(where)
+        assert modules, attack
+        assert where.count("`") == 2 * len(modules), f"{attack}: something else than modules of tests is named"
+        for module in modules:
+            path = ROOT / module
+            assert path.is_file(), f"{attack}: there is no {module}"
+            assert TEST.search(path.read_text("utf-8")), f"{attack}: there is no test in {module}"
+
+
+def test_no_module_of_attacks_is_left_out() -> None:
+    named = set(MODULE.findall("".join(where for _, _, where in rows())))
+    folders = ("tests/auth", "tests/auth_peers", "plugins/mcptrio-authserver/tests")
+    there = {str(path.relative_to(ROOT)) for folder in folders for path in (ROOT / folder).glob("test_*attacks.py")}
+    there |= {f"tests/auth_peers/{name}.py" for name in ("test_hostile_servers", "test_comparisons", "test_django")}
+    assert len(there) > 4
+    assert there <= named
