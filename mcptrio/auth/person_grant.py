@@ -25,7 +25,7 @@ from mcptrio.auth.metadata import ServerMetadata
 from mcptrio.auth.redirects import Redirect
 from mcptrio.auth.refusals import Refusal
 from mcptrio.auth.registration import ClientMetadata, Registered, register
-from mcptrio.auth.scope_choice import first_scopes, with_offline
+from mcptrio.auth.scope_choice import first_scopes, union, with_offline
 from mcptrio.auth.token_requests import ClientIdentity, TokenRefused, Tokens, refresh_tokens
 from mcptrio.auth.urls import check_url, shown
 from mcptrio.errors import AuthorizationError, MCPTrioError
@@ -108,7 +108,7 @@ class PersonGrant:
         prover = self._prover(place, refusal)
         known = await self._credentials.client(place.server.issuer)
         async with oauth.redirects.open(() if known is None else known.redirect_uris) as redirect:
-            client = await self._become_known(place.server, known, redirect, scopes, bound=prover is not None)
+            client = await self._become_known(place, known, redirect, scopes, bound=prover is not None)
             attempt = begin(
                 place.server,
                 client,
@@ -235,20 +235,24 @@ class PersonGrant:
 
     async def _become_known(
         self,
-        server: ServerMetadata,
+        place: Place,
         known: Registered | None,
         redirect: Redirect,
         scopes: tuple[str, ...] | None,
         *,
         bound: bool,
     ) -> ClientIdentity:
+        server = place.server
         if self._oauth.client is not None:
             return self._oauth.client.identity
         has_document = self._metadata.document is not None and server.client_id_metadata_document_supported
         if known is not None and not has_document and known.suits(redirect.uri, scopes, self._oauth.clock()):
             return known.identity
+        # With all that a later step up may ask for: another registration would make us somebody else.
+        offered = place.metadata.scopes_supported if place.metadata is not None else None
+        ever = None if scopes is None else union(scopes, offered or ())
         registered = await drive(
-            register(server, self._metadata, [redirect.uri], scopes=scopes, bound_tokens=bound), self._fetch
+            register(server, self._metadata, [redirect.uri], scopes=ever, bound_tokens=bound), self._fetch
         )
         if registered.redirect_uris:
             await self._credentials.keep_client(server.issuer, registered)

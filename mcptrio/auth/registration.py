@@ -31,6 +31,8 @@ __all__ = ["ClientMetadata", "PreRegistered", "Registered", "register"]
 
 _CREATED: Final = (200, 201)
 _ID: Final = re.compile(r"[\x20-\x7e]{1,2048}")
+_OF_SCOPES: Final = ("invalid_client_metadata", "invalid_scope")
+"""Errors that a ``scope`` may be the reason of."""
 _METHODS: Final = get_args(AuthenticationMethod)
 _REASONS: Final = {
     "invalid_redirect_uri": "it does not take the address that a browser is to be sent back to",
@@ -164,7 +166,7 @@ def register(
     """Become known: by the URL of our metadata document where the server takes it, otherwise by registering.
 
     Args:
-        scopes: that will be asked for.
+        scopes: that may ever be asked for; tried without them where the server does not take them.
         bound_tokens: whether every token is to be bound to a key (DPoP).
 
     Raises:
@@ -193,15 +195,24 @@ def register(
         wish["scope"] = " ".join(scopes)
     if bound_tokens:
         wish["dpop_bound_access_tokens"] = True
-    response = yield FetchRequest(
+    response = yield _registration(where, wish)
+    if response.status == 400 and scopes and _error_in(response.body, where) in _OF_SCOPES:
+        # Some know scopes by resource only, and no resource here (RFC 7591, section 2: it is for them to choose then).
+        del wish["scope"]
+        scopes = None
+        response = yield _registration(where, wish)
+    if response.status not in _CREATED:
+        raise AuthorizationError(_refusal(response.status, response.body, where))
+    return _read(read_object(response.body, where), tuple(redirect_uris), scopes, where)
+
+
+def _registration(where: str, wish: Mapping[str, Any]) -> FetchRequest:
+    return FetchRequest(
         url=check_url(where, "registration_endpoint"),
         method="POST",
         headers={"content-type": "application/json", "accept": "application/json"},
         body=orjson.dumps(wish),
     )
-    if response.status not in _CREATED:
-        raise AuthorizationError(_refusal(response.status, response.body, where))
-    return _read(read_object(response.body, where), tuple(redirect_uris), scopes, where)
 
 
 def _method(server: ServerMetadata) -> AuthenticationMethod:
@@ -234,6 +245,13 @@ def _read(
         scopes=read_scope(scope) if isinstance(scope, str) else wished,
         expires_at=float(expires) if number and expires and secret is not None else None,
     )
+
+
+def _error_in(body: bytes, where: str) -> object:
+    try:
+        return read_object(body, where).get("error")
+    except AuthorizationError:
+        return None
 
 
 def _refusal(status: int, body: bytes, where: str) -> str:

@@ -214,7 +214,7 @@ class RoundTrips:
     @property
     def _principal(self) -> str:
         principal = self.scope.principal
-        return "" if principal is None else f"{principal.issuer or ''}\0{principal.subject}"
+        return "" if principal is None else "\0".join([each or "" for each in principal.identity])
 
     def _resume(self, journal: Journal) -> Run | None:
         """The parked handler of this request, woken with the answers that came."""

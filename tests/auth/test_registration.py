@@ -54,6 +54,26 @@ def test_registration() -> None:
     assert Registered.read(json.loads(json.dumps(known.write()))) == known
 
 
+@pytest.mark.parametrize("error", ["invalid_client_metadata", "invalid_scope"])
+def test_registration_without_scopes_where_the_server_knows_them_by_resource_only(error: str) -> None:
+    flow = register(server(), ClientMetadata(name="Notes"), [BACK], scopes=("a", "b"))
+    first = next(flow)
+    second = flow.send(answer({"error": error}, 400))
+    with pytest.raises(StopIteration) as done:
+        flow.send(answer({"client_id": "abc"}, 201))
+
+    assert json.loads(first.body) == {**json.loads(second.body), "scope": "a b"}
+    assert (done.value.value.identity.client_id, done.value.value.scopes) == ("abc", None)
+
+
+def test_registration_is_tried_without_scopes_once() -> None:
+    flow = register(server(), ClientMetadata(name="Notes"), [BACK], scopes=("a",))
+    next(flow)
+    flow.send(answer({"error": "invalid_scope"}, 400))
+    with pytest.raises(AuthorizationError, match="did not register us"):
+        flow.send(answer({"error": "invalid_scope"}, 400))
+
+
 def test_registration_of_a_web_application() -> None:
     client = ClientMetadata(name="Notes", uri="https://app.example.com/", application_type="web")
     wish, _ = registered(answer({"client_id": "abc"}, 201), client=client, bound_tokens=True)
