@@ -1,0 +1,166 @@
+"""Assertions of issuers that the operator trusts, exchanged for tokens: a company's identity provider for its users, a
+platform for its workloads.
+
+The one rule: an assertion is for this server and nobody else, from an issuer that is in the settings, signed with a key
+of that issuer's own.
+
+Source: RFC 7521 section 5.2; RFC 7523 sections 2.1 and 3; ext-auth, Enterprise-Managed Authorization, section 5.1;
+Identity Assertion JWT Authorization Grant (draft); SEP-1933 (workload identity federation).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from attrs import frozen
+
+from mcptrio.auth.jose import ALGORITHMS, BadToken, KeySet, peek, verify
+
+from .claims import is_number
+from .clients import Client
+from .config import Config, TrustedIssuer
+from .ledger import Ledger
+from .opaque import digest_of
+from .refusals import Refusal, too_often
+from .resources import resource_of
+from .scopes import granted_scopes
+
+__all__ = ["Accepted", "accept_assertion", "issuer_of"]
+
+_SKEW: Final = 60.0
+_OLDEST: Final = 86_400.0
+"""Seconds that an assertion may live in all."""
+_REMEMBERED: Final = 50_000
+_SUBJECT: Final = 200
+
+
+@frozen(kw_only=True)
+class Accepted:
+    """What an assertion is good for."""
+
+    subject: str
+    client_id: str
+    resource: str
+    scopes: tuple[str, ...]
+
+
+def issuer_of(config: Config, assertion: str) -> tuple[str, TrustedIssuer]:
+    """The issuer in the settings that an assertion says it is from, by its name there.
+
+    Raises:
+        Refusal: ``invalid_grant``: there is none.
+    """
+    try:
+        said = peek(assertion).claims.get("iss")
+    except BadToken as error:
+        raise _bad(str(error)) from None
+    for name, trusted in config.trusted_issuers.items():
+        if trusted.issuer == said:
+            return name, trusted
+    raise _bad("expected an issuer that is trusted here")
+
+
+def accept_assertion(
+    ledger: Ledger,
+    config: Config,
+    client: Client | None,
+    keys: KeySet,
+    form: Mapping[str, str],
+    *,
+    now: float,
+) -> Accepted:
+    """
+    Args:
+        client: the one that has authenticated; ``None`` where none was named.
+        keys: the issuer's.
+
+    Raises:
+        Refusal: it is not good for anything here.
+    """
+    assertion = form.get("assertion", "")
+    name, trusted = issuer_of(config, assertion)
+    is_jag = trusted.kind == "id-jag"
+    types = frozenset({"oauth-id-jag+jwt"}) if is_jag else frozenset({"jwt", ""})
+    try:
+        claims = verify(assertion, keys, algorithms=ALGORITHMS, typ=types).claims
+    except BadToken as error:
+        raise _bad(str(error)) from None
+    _check_times(claims, now)
+    audience = claims.get("aud")
+    audiences = audience if isinstance(audience, list) else [audience]
+    here = {config.issuer} if is_jag else {config.issuer, config.addresses.url("token")}
+    if not here.intersection(each for each in audiences if isinstance(each, str)) or (is_jag and len(audiences) != 1):
+        raise _bad("aud: expected this server's issuer")
+    subject = claims.get("sub")
+    if not isinstance(subject, str) or not 0 < len(subject) <= _SUBJECT or not subject.isprintable():
+        raise _bad(f"sub: expected 1 to {_SUBJECT} printable characters")
+    if is_jag:
+        return _of_user(ledger, config, client, trusted, name, claims, form)
+    if not any(_fits(subject, pattern) for pattern in trusted.subjects):
+        raise _bad("sub: expected a workload that is let in")
+    return Accepted(
+        subject=f"{name}:{subject}",
+        client_id=client.id if client is not None else f"{name}:{subject}",
+        resource=resource_of(config, form.get("resource")),
+        scopes=granted_scopes(config, form.get("scope"), trusted.scopes),
+    )
+
+
+def _of_user(
+    ledger: Ledger,
+    config: Config,
+    client: Client | None,
+    trusted: TrustedIssuer,
+    name: str,
+    claims: Mapping[str, Any],
+    form: Mapping[str, str],
+) -> Accepted:
+    if client is None or client.is_public:
+        raise Refusal("invalid_client", "expected a client that authenticates", status=401)
+    if claims.get("client_id") != client.id:
+        raise _bad("client_id: expected the client that authenticates")
+    id = claims.get("jti")
+    if not isinstance(id, str) or not id:
+        raise _bad("jti: expected one")
+    key = digest_of(f"{trusted.issuer} {id}")
+    if ledger.get("jag", key) is not None:
+        raise _bad("it was used before")
+    if ledger.count("jag") >= _REMEMBERED:
+        raise too_often(_SKEW)
+    ledger.put("jag", key, {}, until=float(claims["exp"]) + _SKEW)
+    named = claims.get("resource")
+    if not isinstance(named, str):
+        raise _bad("resource: expected the MCP server it is for")
+    resource = resource_of(config, named)
+    if "resource" in form and resource_of(config, form["resource"]) != resource:
+        raise Refusal("invalid_target", "resource: expected the one of the assertion")
+    said = claims.get("scope")
+    allowed = said.split() if isinstance(said, str) else None
+    return Accepted(
+        subject=f"{name}:{claims['sub']}",
+        client_id=client.id,
+        resource=resource,
+        scopes=granted_scopes(config, form.get("scope"), allowed, trusted.scopes, client.scopes),
+    )
+
+
+def _check_times(claims: Mapping[str, Any], now: float) -> None:
+    expires, issued, begins = claims.get("exp"), claims.get("iat", now), claims.get("nbf", 0)
+    if not is_number(expires) or not is_number(issued) or not is_number(begins):
+        raise _bad("exp: expected a time")
+    if expires <= now - _SKEW:
+        raise _bad("exp: it has expired")
+    if expires > now + _OLDEST:
+        raise _bad(f"exp: expected it to expire within {_OLDEST:g} seconds")
+    if max(issued, begins) > now + _SKEW:
+        raise _bad("nbf: expected it to be valid by now")
+
+
+def _fits(subject: str, pattern: str) -> bool:
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), subject) is not None
+
+
+def _bad(description: str) -> Refusal:
+    return Refusal("invalid_grant", f"assertion: {description}")

@@ -1,0 +1,138 @@
+"""The authorization server as an ASGI application, and as a part of a plugin.
+
+Registered by the hooks; also usable alone, on any server that speaks ASGI: ``async with server.open(): ...``.
+The one rule: nothing is open before it is opened, and nothing is left when it is closed. Until then, and after it,
+every request is answered with 503.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from mcptrio import hookimpl
+from mcptrio.abc import ASGIApp, Fetch
+from mcptrio.errors import StoreFailed
+
+from .config import Config
+
+if TYPE_CHECKING:
+    from .sqlite_store import SQLiteStore
+
+__all__ = ["AuthorizationServer"]
+
+_SWEEP: Final = 60.0
+
+_log = logging.getLogger("mcptrio.authserver")
+
+
+class AuthorizationServer:
+    """
+    Args:
+        config: with an issuer.
+        fetch: reaches clients' documents, keys and the provider; by default with guard against being sent to where
+            only this machine may go.
+        clock: seconds since 1970.
+    """
+
+    def __init__(self, config: Config, *, fetch: Fetch | None = None, clock: Callable[[], float] = time.time) -> None:
+        if not config.issuer:
+            raise ValueError("issuer: expected the URL of this server, got none")
+        self.config = config
+        self._fetch = fetch
+        self._clock = clock
+        self._app: ASGIApp | None = None
+        self._store: SQLiteStore | None = None
+
+    @hookimpl
+    def register_routes(self, register: Callable[[str, ASGIApp], object]) -> None:
+        """Its paths: those of the metadata, and below the issuer's."""
+        for path in self.config.addresses.routes:
+            register(path, self)
+
+    @hookimpl
+    def lifespan(self, server: Any) -> AbstractAsyncContextManager[None]:
+        """Open while the server is."""
+        return self.open()
+
+    @hookimpl
+    def background(self, server: Any) -> Iterable[Callable[[], Awaitable[None]]]:
+        """What is over is swept away meanwhile."""
+        return [self.sweep]
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Open its file and its application.
+
+        Raises:
+            StoreFailed: the file cannot be opened.
+            ConfigError: the file of the users cannot be read.
+        """
+        from .outside import Outside
+        from .service import Service
+        from .sqlite_store import open_sqlite_store
+        from .users import read_users
+        from .web import make_app
+
+        await trio.to_thread.run_sync(read_users, self.config.folder / "users")
+        async with open_sqlite_store(self.config.folder / "state.db", clock=self._clock) as store:
+            outside = Outside(
+                self.config,
+                store,
+                fetch=self._fetch or _guarded(self.config),
+                fetch_named=self._fetch or _guarded(self.config, named=True),
+                clock=self._clock,
+            )
+            service = Service(self.config, store, outside, self._clock)
+            # Quart, and what it brings, takes a third of a second.
+            self._app = await trio.to_thread.run_sync(make_app, service)
+            self._store = store
+            try:
+                yield
+            finally:
+                self._app = self._store = None
+
+    async def sweep(self) -> None:
+        """Delete what is over, once a minute, until cancelled."""
+        while True:
+            await trio.sleep(_SWEEP)
+            if self._store is not None:
+                try:
+                    while await self._store.sweep():
+                        pass
+                except StoreFailed as error:
+                    _log.error("%s", error)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """ASGI."""
+        app = self._app
+        if app is None:
+            body = b'{"error":"temporarily_unavailable","error_description":"the server is not open"}'
+            headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store"), (b"retry-after", b"5")]
+            await send({"type": "http.response.start", "status": 503, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
+            return
+        await app(scope, receive, send)
+
+
+def _guarded(config: Config, *, named: bool = False) -> Fetch:
+    """
+    Args:
+        named: whether it may go where the operator has said, wherever that is.
+    """
+    from mcptrio.transports.http.fetching import Fetcher
+    from mcptrio.transports.http.reach import Reach
+
+    origins: list[str] = []
+    if named:
+        for trusted in config.trusted_issuers.values():
+            origins += [trusted.issuer, *([trusted.jwks_uri] if trusted.jwks_uri is not None else [])]
+        origins += [client.jwks_uri for client in config.clients.values() if client.jwks_uri is not None]
+        origins += [config.upstream.issuer] if config.upstream is not None else []
+    local = not config.addresses.is_https
+    return Fetcher(Reach(loopback=local, private=config.private_networks, origins=frozenset(origins)))

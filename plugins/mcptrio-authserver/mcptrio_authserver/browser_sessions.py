@@ -1,0 +1,80 @@
+"""Browsers: their cookie, whether somebody is logged in there, and the tokens that keep forms from being forged.
+
+The one rule: a form counts only in the browser that it was shown in, and for the very request it was shown for. The
+token of a form is made of the cookie, which no other site knows, and of the request's query; so nothing is kept of
+browsers where nobody is logged in, and no flood of them fills anything.
+
+A browser gets another cookie when somebody logs in, so that nobody can have given it one before.
+
+Source: OWASP, "Cross-Site Request Forgery Prevention Cheat Sheet" (signed double submit, bound to the session); RFC
+6265bis section 4.1.3.2 (``__Host-``); MCP security best practices, "Confused Deputy Problem".
+"""
+
+from __future__ import annotations
+
+import hmac
+from typing import Final
+
+from attrs import frozen
+
+from .config import Config
+from .ledger import Ledger
+from .opaque import digest_of, new_opaque
+
+__all__ = [
+    "BrowserSession",
+    "begin_session",
+    "cookie_name",
+    "end_session",
+    "find_session",
+    "form_token",
+    "is_form_token",
+]
+
+_MOST: Final = 20
+"""Browsers of one user; past that the oldest has to log in again."""
+
+
+@frozen(kw_only=True)
+class BrowserSession:
+    """Somebody who is logged in."""
+
+    user: str
+    auth_time: float
+
+
+def cookie_name(config: Config) -> str:
+    """With https one that no other host and no plain connection can have set."""
+    return "__Host-mcptrio-authserver" if config.addresses.is_https else "mcptrio-authserver"
+
+
+def begin_session(ledger: Ledger, config: Config, user: str, now: float) -> str:
+    """Somebody has logged in. The browser's new cookie."""
+    cookie = new_opaque()
+    value = {"user": user, "auth_time": now}
+    ledger.put("session", digest_of(cookie), value, until=now + config.session_lifetime, group=user, most=_MOST)
+    return cookie
+
+
+def find_session(ledger: Ledger, cookie: str) -> BrowserSession | None:
+    """Who is logged in there."""
+    record = ledger.get("session", digest_of(cookie))
+    return BrowserSession(**record) if record is not None else None
+
+
+def end_session(ledger: Ledger, cookie: str) -> None:
+    """They have logged out."""
+    ledger.delete("session", digest_of(cookie))
+
+
+def form_token(cookie: str, query: str, form: str) -> str:
+    """
+    Args:
+        query: of the authorization request that the form belongs to.
+        form: which form of the page it is.
+    """
+    return hmac.digest(cookie.encode(), f"{form}\0{query}".encode(), "sha256").hex()
+
+
+def is_form_token(token: str, cookie: str, query: str, form: str) -> bool:
+    return hmac.compare_digest(token.encode(), form_token(cookie, query, form).encode())

@@ -1,0 +1,180 @@
+"""Which client sends a request to the token endpoint, and whether it is that client.
+
+Used by the token, introspection and revocation endpoints.
+The one rule: a client authenticates in the one way it is registered for; one that could and does not is refused, and
+no two ways are mixed.
+
+Source: OAuth 2.1 section 2.4; RFC 6749 section 2.3.1; RFC 7521 section 4.2; RFC 7523 sections 2.2 and 3; RFC 9700
+section 2.5.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import unquote_plus
+
+from attrs import field, frozen
+
+from mcptrio.auth.jose import ALGORITHMS, BadKey, BadToken, KeySet, peek, verify
+
+from .claims import is_number
+from .clients import Client, find_client
+from .config import Config
+from .ledger import Ledger
+from .opaque import LONGEST, digest_of, is_same
+from .published_keys import kept_keys
+from .rates import Rate, count_attempt, neighbourhood
+from .refusals import Refusal, too_often
+
+__all__ = ["ASSERTION", "Credentials", "authenticate_client", "read_credentials"]
+
+ASSERTION: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+_SKEW: Final = 60.0
+_AHEAD: Final = 600.0
+"""Seconds that an assertion may live from now on; it has to be remembered for as long."""
+_PROOFS: Final = 10_000
+_NOBODY: Final = "0" * 64
+"""A digest of nothing, so that a client that is not there takes as long as a wrong secret."""
+
+
+@frozen(kw_only=True)
+class Credentials:
+    """What a request says of its client, not yet believed."""
+
+    client_id: str
+    method: str
+    secret: str | None = field(default=None, repr=False)
+    assertion: str | None = field(default=None, repr=False)
+
+
+def read_credentials(form: Mapping[str, str], authorization: str | None) -> Credentials | None:
+    """
+    Returns:
+        ``None`` where no client is named.
+
+    Raises:
+        Refusal: they are malformed, or of several kinds.
+    """
+    if authorization is not None:
+        if "client_secret" in form or "client_assertion" in form:
+            raise Refusal("invalid_request", "expected one way of client authentication, got several")
+        id, secret = _basic(authorization)
+        if form.get("client_id", id) != id:
+            raise Refusal("invalid_request", "client_id: expected the one that authenticates")
+        return Credentials(client_id=id, method="client_secret_basic", secret=secret)
+    if "client_assertion" in form or "client_assertion_type" in form:
+        if "client_secret" in form:
+            raise Refusal("invalid_request", "expected one way of client authentication, got several")
+        if form.get("client_assertion_type") != ASSERTION:
+            raise Refusal("invalid_request", f"client_assertion_type: expected {ASSERTION}")
+        assertion = form.get("client_assertion", "")
+        try:
+            subject = peek(assertion).claims.get("sub")
+        except BadToken as error:
+            raise _unknown(f"client_assertion: {error}") from None
+        if not isinstance(subject, str) or form.get("client_id", subject) != subject:
+            raise _unknown("client_assertion: expected the client's id as its subject")
+        return Credentials(client_id=subject, method="private_key_jwt", assertion=assertion)
+    if "client_id" not in form:
+        if "client_secret" in form:
+            raise Refusal("invalid_request", "client_id: expected one beside the secret")
+        return None
+    if "client_secret" in form:
+        return Credentials(client_id=form["client_id"], method="client_secret_post", secret=form["client_secret"])
+    return Credentials(client_id=form["client_id"], method="none")
+
+
+def authenticate_client(
+    ledger: Ledger, config: Config, credentials: Credentials | None, *, address: str | None, now: float
+) -> Client:
+    """The client that it is.
+
+    Raises:
+        Refusal: ``invalid_client``, whatever is wrong.
+    """
+    if credentials is None:
+        raise _unknown("expected a client that is named or authenticates")
+    client = find_client(ledger, config, credentials.client_id)
+    if client is not None and client.is_public and credentials.method == "none":
+        return client
+    # Guessing has to end, for secrets that operators choose are not all of 256 bits.
+    rate = Rate(kind="client", most=config.login_attempts * 10, seconds=config.login_window)
+    key = f"{neighbourhood(address)} {digest_of(credentials.client_id)}"
+    if (wait := count_attempt(ledger, rate, key, now)) > 0:
+        raise too_often(wait)
+    if credentials.method == "private_key_jwt":
+        _check_assertion(ledger, config, client, credentials.assertion or "", now)
+    else:
+        _check_secret(client, credentials)
+    if client is None:
+        raise _unknown("the client is not known, or did not authenticate")
+    ledger.delete(f"rate:{rate.kind}", key)
+    return client
+
+
+def _check_secret(client: Client | None, credentials: Credentials) -> None:
+    secret = (credentials.secret or "")[:LONGEST]
+    digest = client.secret_digest if client is not None and client.secret_digest is not None else _NOBODY
+    good = is_same(secret, digest)
+    methods = {client.auth_method} if client is not None else set()
+    if client is not None and client.is_trusted and client.secret_digest is not None:
+        methods = {"client_secret_basic", "client_secret_post"}
+    if not good or credentials.method not in methods:
+        raise _unknown("the client is not known, or did not authenticate")
+
+
+def _check_assertion(ledger: Ledger, config: Config, client: Client | None, assertion: str, now: float) -> None:
+    if client is None or client.auth_method != "private_key_jwt":
+        raise _unknown("the client is not known, or did not authenticate")
+    try:
+        if client.keys is not None:
+            keys = KeySet.read(client.keys)
+        else:
+            keys = kept_keys(ledger, client.jwks_uri or "")
+        claims = verify(assertion, keys, algorithms=ALGORITHMS).claims
+    except (BadToken, BadKey) as error:
+        raise _unknown(f"client_assertion: {error}") from None
+    if claims.get("iss") != client.id or claims.get("sub") != client.id:
+        raise _unknown("client_assertion: expected the client's id as issuer and subject")
+    audience = claims.get("aud")
+    audiences = audience if isinstance(audience, list) else [audience]
+    here = config.addresses
+    # The issuer, as RFC 9700 would have it; the endpoint, as most clients write it.
+    if len(audiences) != 1 or audiences[0] not in (here.issuer, here.url("token")):
+        raise _unknown("client_assertion: expected this server's issuer as the only audience")
+    expires, begins, id = claims.get("exp"), claims.get("nbf", 0), claims.get("jti")
+    if not is_number(expires) or not now - _SKEW < expires <= now + _AHEAD + _SKEW:
+        raise _unknown(f"client_assertion: expected it to expire within {_AHEAD:g} seconds")
+    if not is_number(begins) or begins > now + _SKEW:
+        raise _unknown("client_assertion: expected it to be valid by now")
+    if not isinstance(id, str) or not id:
+        raise _unknown("client_assertion: expected a jti")
+    key = digest_of(f"{client.id} {id}")
+    if ledger.get("assertion", key) is not None:
+        raise _unknown("client_assertion: it was used before")
+    if ledger.count("assertion", client.id) >= _PROOFS:
+        raise too_often(_AHEAD)
+    ledger.put("assertion", key, {}, until=expires + _SKEW, group=client.id)
+
+
+def _basic(authorization: str) -> tuple[str, str]:
+    problem = _unknown("Authorization: expected Basic with the client's id and secret")
+    scheme, _, rest = authorization.partition(" ")
+    if scheme.lower() != "basic" or len(rest) > 4 * LONGEST:
+        raise problem
+    try:
+        text = base64.b64decode(rest.strip(), validate=True).decode()
+    except (binascii.Error, ValueError):
+        raise problem from None
+    id, colon, secret = text.partition(":")
+    if not colon or not id:
+        raise problem
+    # RFC 6749, section 2.3.1: both are form-encoded first.
+    return unquote_plus(id), unquote_plus(secret)
+
+
+def _unknown(description: str) -> Refusal:
+    return Refusal("invalid_client", description, status=401, headers={"WWW-Authenticate": 'Basic realm="token"'})

@@ -1,0 +1,138 @@
+"""What a client says of itself, checked: the same for a registration and for a document.
+
+The one rule: what is there has the form it should have, or all of it is refused; what is not known is not looked at.
+
+Source: RFC 7591 sections 2 and 3.2.2; OpenID Connect Dynamic Client Registration 1.0 section 2; MCP 2026-07-28,
+basic/authorization/client-registration, "Application Type and Redirect URI Constraints".
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from typing import Any, Final
+
+from attrs import frozen
+
+from mcptrio.auth.urls import check_url
+from mcptrio.errors import AuthorizationError
+
+from .clients import AUTH_METHODS
+from .redirect_uris import check_redirect_uri, is_local
+from .refusals import Refusal
+
+__all__ = ["ClientMetadata", "read_client_metadata"]
+
+_GRANTS: Final = ("authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:jwt-bearer")
+"""``client_credentials`` is not among them: nobody would have consented to what such a client gets."""
+_NAME: Final = 100
+_REDIRECTS: Final = 20
+_ENTRIES: Final = 50
+_KEYS: Final = 20
+
+
+@frozen(kw_only=True)
+class ClientMetadata:
+    name: str | None
+    redirect_uris: tuple[str, ...]
+    grant_types: tuple[str, ...]
+    auth_method: str
+    application_type: str
+    keys: Mapping[str, Any] | None
+    jwks_uri: str | None
+    scopes: tuple[str, ...] | None
+
+
+def read_client_metadata(document: Mapping[str, Any], *, default_method: str) -> ClientMetadata:
+    """
+    Args:
+        default_method: how it authenticates where it does not say.
+
+    Raises:
+        Refusal: ``invalid_redirect_uri`` or ``invalid_client_metadata``.
+    """
+    redirects = _texts(document, "redirect_uris", _REDIRECTS)
+    stated = document.get("application_type")
+    if stated not in (None, "web", "native"):
+        raise _wrong("application_type: expected web or native")
+    for uri in redirects or ():
+        try:
+            # OpenID Connect would have web where nothing is said; clients before 2026-07-28 say nothing and are native.
+            check_redirect_uri(uri, stated)
+        except ValueError as error:
+            raise Refusal("invalid_redirect_uri", str(error)) from None
+    grants = _texts(document, "grant_types", _ENTRIES) or ("authorization_code",)
+    if "authorization_code" in grants and not redirects:
+        raise Refusal("invalid_redirect_uri", "redirect_uris: expected at least one")
+    known = tuple(grant for grant in grants if grant in _GRANTS)
+    if not known:
+        raise _wrong(f"grant_types: expected of {', '.join(_GRANTS)}")
+    responses = _texts(document, "response_types", _ENTRIES)
+    if responses is not None and responses and "code" not in responses:
+        raise _wrong("response_types: expected code")
+    method = document.get("token_endpoint_auth_method", default_method)
+    if method not in AUTH_METHODS:
+        raise _wrong(f"token_endpoint_auth_method: expected one of {', '.join(AUTH_METHODS)}")
+    keys, jwks_uri = _keys(document)
+    if method == "private_key_jwt" and keys is None and jwks_uri is None:
+        raise _wrong("jwks: expected keys, or jwks_uri, for private_key_jwt")
+    return ClientMetadata(
+        name=_name(document),
+        redirect_uris=redirects or (),
+        grant_types=known,
+        auth_method=method,
+        application_type=stated or ("native" if any(map(is_local, redirects or ())) else "web"),
+        keys=keys if method == "private_key_jwt" else None,
+        jwks_uri=jwks_uri if method == "private_key_jwt" else None,
+        scopes=_scopes(document),
+    )
+
+
+def _name(document: Mapping[str, Any]) -> str | None:
+    name = document.get("client_name")
+    if name is None:
+        return None
+    if not isinstance(name, str) or len(name) > _NAME:
+        raise _wrong(f"client_name: expected at most {_NAME} characters")
+    # People read it on the page where they consent: nothing in it may hide, or turn what stands around it.
+    kept = "".join(each for each in name if unicodedata.category(each)[0] not in "CZ" or each == " ")
+    return " ".join(kept.split()) or None
+
+
+def _keys(document: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str | None]:
+    keys, uri = document.get("jwks"), document.get("jwks_uri")
+    if keys is not None and uri is not None:
+        raise _wrong("jwks: expected jwks or jwks_uri, got both")
+    if keys is not None and not (
+        isinstance(keys, dict) and isinstance(keys.get("keys"), list) and len(keys["keys"]) <= _KEYS
+    ):
+        raise _wrong(f"jwks: expected a JSON Web Key set of at most {_KEYS} keys")
+    if uri is not None:
+        try:
+            check_url(uri if isinstance(uri, str) else "", "jwks_uri")
+        except AuthorizationError as error:
+            raise _wrong(str(error)) from None
+    return keys, uri
+
+
+def _scopes(document: Mapping[str, Any]) -> tuple[str, ...] | None:
+    scope = document.get("scope")
+    if scope is None:
+        return None
+    if not isinstance(scope, str) or len(scope) > 4096:
+        raise _wrong("scope: expected scopes with spaces between them")
+    return tuple(dict.fromkeys(scope.split())) or None
+
+
+def _texts(document: Mapping[str, Any], name: str, most: int) -> tuple[str, ...] | None:
+    value = document.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) > most or not all(isinstance(each, str) for each in value):
+        error = "invalid_redirect_uri" if name == "redirect_uris" else "invalid_client_metadata"
+        raise Refusal(error, f"{name}: expected a list of at most {most} texts")
+    return tuple(value)
+
+
+def _wrong(description: str) -> Refusal:
+    return Refusal("invalid_client_metadata", description)

@@ -1,0 +1,102 @@
+"""A client: who it says it is, where its codes go, how it authenticates, and how far it is trusted.
+
+Made from the operator's settings, from a registration, or from a Client ID Metadata Document.
+The one rule: only the operator makes a client trusted. All others could have been made by anybody, with any name.
+
+Source: RFC 7591 section 2; OAuth Client ID Metadata Document (draft 00) section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from attrs import asdict, field, frozen
+
+from .config import ClientSettings, Config
+from .ledger import Ledger
+from .opaque import digest_of
+
+__all__ = ["AUTH_METHODS", "Client", "Origin", "find_client"]
+
+Origin = Literal["settings", "registration", "document"]
+
+AUTH_METHODS = ("none", "client_secret_basic", "client_secret_post", "private_key_jwt")
+
+
+@frozen(kw_only=True)
+class Client:
+    """
+    Args:
+        auth_method: of :data:`AUTH_METHODS`; a client with a secret in the settings may use either of the two.
+        keys: public ones, a JWK set.
+        scopes: the most it may be granted; ``None`` for all there are.
+        used: when it last got a token; 0 for never.
+    """
+
+    id: str
+    name: str
+    origin: Origin
+    redirect_uris: tuple[str, ...] = ()
+    grant_types: tuple[str, ...] = ("authorization_code",)
+    auth_method: str = "none"
+    secret_digest: str | None = field(default=None, repr=False)
+    keys: Mapping[str, Any] | None = field(default=None, repr=False)
+    jwks_uri: str | None = None
+    scopes: tuple[str, ...] | None = None
+    introspect: bool = False
+    dpop: bool = False
+    made: float = 0
+    used: float = 0
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether the operator has vouched for it."""
+        return self.origin == "settings"
+
+    @property
+    def is_public(self) -> bool:
+        """Whether it cannot authenticate."""
+        return self.auth_method == "none"
+
+    @classmethod
+    def of_settings(cls, id: str, settings: ClientSettings) -> Self:
+        secret = settings.secret
+        if secret is not None:
+            method = "client_secret_basic"
+        else:
+            method = "none" if settings.is_public else "private_key_jwt"
+        return cls(
+            id=id,
+            name=settings.name or id,
+            origin="settings",
+            redirect_uris=settings.redirect_uris,
+            grant_types=settings.grant_types,
+            auth_method=method,
+            secret_digest=digest_of(secret.reveal()) if secret is not None else None,
+            keys=settings.keys(),
+            jwks_uri=settings.jwks_uri,
+            scopes=settings.scopes,
+            introspect=settings.introspect,
+            dpop=settings.dpop,
+        )
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Self:
+        lists = {name: tuple(record[name]) for name in ("redirect_uris", "grant_types")}
+        scopes = tuple(record["scopes"]) if record["scopes"] is not None else None
+        return cls(**{**record, **lists, "scopes": scopes})
+
+    def record(self) -> dict[str, Any]:
+        return asdict(self, recurse=False)
+
+
+def find_client(ledger: Ledger, config: Config, id: str) -> Client | None:
+    """A client that is known, or whose document was fetched lately."""
+    if id in config.clients:
+        return Client.of_settings(id, config.clients[id])
+    for kind in ("client", "document"):
+        record = ledger.get(kind, id)
+        if record is not None and "id" in record:
+            return Client.of_record(record)
+    return None

@@ -1,0 +1,76 @@
+"""Parameters as they arrive: in a query, in the body of a form, in JSON.
+
+The one rule: a parameter comes once. Where it comes twice, two readers could take different ones, so it is refused.
+
+Source: RFC 6749 sections 3.1 and 3.2 (not more than once; without a value it is omitted); RFC 8707 section 2
+(``resource`` may come more often; here a token has one audience).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+import orjson
+
+from .refusals import Refusal
+
+__all__ = ["MOST_BYTES", "read_form", "read_json", "read_query"]
+
+MOST_BYTES: Final = 64 * 1024
+"""Of a body."""
+_QUERY: Final = 16 * 1024
+_FIELDS: Final = 50
+_FORM: Final = "application/x-www-form-urlencoded"
+
+
+def read_query(query: bytes) -> Mapping[str, str]:
+    """
+    Raises:
+        Refusal: it is too long, or a parameter comes twice.
+    """
+    if len(query) > _QUERY:
+        raise Refusal("invalid_request", f"expected a query of at most {_QUERY} bytes, got {len(query)}")
+    return _read(query)
+
+
+def read_form(body: bytes, content_type: str | None) -> Mapping[str, str]:
+    """
+    Raises:
+        Refusal: it is no form, or a parameter comes twice.
+    """
+    if (content_type or "").partition(";")[0].strip().lower() != _FORM:
+        raise Refusal("invalid_request", f"expected a body of {_FORM}", status=415)
+    return _read(body)
+
+
+def read_json(body: bytes, content_type: str | None) -> Mapping[str, Any]:
+    """
+    Raises:
+        Refusal: it is no JSON object.
+    """
+    if (content_type or "").partition(";")[0].strip().lower() != "application/json":
+        raise Refusal("invalid_client_metadata", "expected a body of application/json", status=415)
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        document = None
+    if not isinstance(document, dict):
+        raise Refusal("invalid_client_metadata", "expected a JSON object")
+    return document
+
+
+def _read(text: bytes) -> Mapping[str, str]:
+    try:
+        # A name without a value is one that was left out.
+        pairs = parse_qsl(text.decode("utf-8"), max_num_fields=_FIELDS, errors="strict")
+    except ValueError:
+        raise Refusal("invalid_request", f"expected at most {_FIELDS} parameters of UTF-8 text") from None
+    read: dict[str, str] = {}
+    for name, value in pairs:
+        if name in read:
+            error = "invalid_target" if name == "resource" else "invalid_request"
+            raise Refusal(error, f"{name[:40]}: expected once, got twice")
+        read[name] = value
+    return read

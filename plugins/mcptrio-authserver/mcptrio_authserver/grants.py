@@ -1,0 +1,113 @@
+"""What a user has granted to a client: the family of tokens that come of one consent.
+
+The one rule: a refresh token is used once. When a used one comes again, somebody has a copy, and nobody can tell who;
+so the whole family ends.
+
+A family that ended is not there any more; all its tokens are refused then, by this server at once, and by those who
+look at signatures only when they expire.
+
+Source: OAuth 2.1 section 4.3.1; RFC 9700 section 4.14.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Self
+
+from attrs import asdict, field, frozen
+
+from .config import Config
+from .ledger import Ledger
+from .opaque import LONGEST, digest_of, new_opaque
+from .refusals import Refusal
+
+__all__ = ["Grant", "begin_grant", "end_grant", "find_grant", "find_refreshed", "rotate_refresh_token"]
+
+_KEPT: Final = 100
+"""Used refresh tokens of a family that are recognised; older ones are merely refused."""
+
+
+@frozen(kw_only=True)
+class Grant:
+    """
+    Args:
+        dpop_key: thumbprint of the key that a public client's refresh tokens are bound to.
+        ends: when the user has to be asked again, in seconds since 1970.
+        upstream: what the provider gave for the user, sealed with the refresh token; see :mod:`.upstream_tokens`.
+        upstream_ends: when that ends.
+    """
+
+    id: str
+    client_id: str
+    subject: str
+    scopes: tuple[str, ...]
+    resource: str
+    auth_time: float
+    ends: float
+    dpop_key: str | None = None
+    upstream: str | None = field(default=None, repr=False)
+    upstream_ends: float | None = None
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Self:
+        return cls(**{**record, "scopes": tuple(record["scopes"])})
+
+    def save(self, ledger: Ledger, config: Config) -> None:
+        ledger.put("grant", self.id, asdict(self), until=self.ends, group=self.subject, most=config.max_grants)
+
+
+def begin_grant(ledger: Ledger, config: Config, grant: Grant, now: float) -> str:
+    """Keep a grant.
+
+    Returns:
+        Its first refresh token.
+    """
+    grant.save(ledger, config)
+    return _issue(ledger, config, grant, now)
+
+
+def find_grant(ledger: Ledger, id: str) -> Grant | None:
+    """A grant that has not ended."""
+    record = ledger.get("grant", id)
+    return Grant.of_record(record) if record is not None else None
+
+
+def end_grant(ledger: Ledger, id: str) -> bool:
+    """Whether it had not ended yet."""
+    ledger.delete_group("refresh", id)
+    return ledger.delete("grant", id)
+
+
+def find_refreshed(ledger: Ledger, token: str, client_id: str) -> Grant:
+    """The grant that a refresh token is of. A token that was used ends it.
+
+    Raises:
+        Refusal: ``invalid_grant``.
+    """
+    problem = Refusal("invalid_grant", "refresh_token: expected one that is good, and of this client")
+    record = ledger.get("refresh", digest_of(token[:LONGEST]))
+    grant = find_grant(ledger, record["grant"]) if record is not None else None
+    if record is None or grant is None or grant.client_id != client_id:
+        raise problem
+    if record["used"]:
+        end_grant(ledger, grant.id)
+        raise Refusal(
+            "invalid_grant",
+            "refresh_token: it was used before, so all tokens of this grant have ended",
+            is_alarming=True,
+        )
+    return grant
+
+
+def rotate_refresh_token(ledger: Ledger, config: Config, grant: Grant, token: str, now: float) -> str:
+    """Take a refresh token that :func:`find_refreshed` found good, and give the next one."""
+    ledger.put("refresh", digest_of(token), {"grant": grant.id, "used": True}, until=grant.ends, group=grant.id)
+    grant.save(ledger, config)
+    return _issue(ledger, config, grant, now)
+
+
+def _issue(ledger: Ledger, config: Config, grant: Grant, now: float) -> str:
+    token = new_opaque("mcpar_")
+    until = min(grant.ends, now + config.refresh_idle)
+    ledger.put("refresh", digest_of(token), {"grant": grant.id, "used": False}, until=until, group=grant.id, most=_KEPT)
+    return token

@@ -1,0 +1,248 @@
+"""What happens on the pages: who is asked what, and where the browser goes next.
+
+Asked by :mod:`.web` for the paths that people see.
+The one rule: each step reads the client's request anew, from the query it came with; and a form counts only for what it
+was shown for, and in the browser it was shown in.
+
+Source: OAuth 2.1 sections 4.1.1, 4.1.2 and 7.5.4 (303 after a password); MCP security best practices, "Confused Deputy
+Problem".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from .authorization_requests import ReturnedRefusal
+from .browser_sessions import cookie_name, form_token, is_form_token
+from .forms import read_form
+from .opaque import new_opaque
+from .pages import consent_forms, consent_values, policy, problem_sentence
+from .redirect_uris import host_of
+from .refusals import Refusal
+from .service import Asked, Service
+
+if TYPE_CHECKING:
+    from quart import Response
+
+__all__ = ["PageHandlers", "body_of_request"]
+
+
+class PageHandlers:
+    """The handlers of the pages."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._config = service.config
+        self._addresses = service.config.addresses
+
+    async def authorize(self) -> Response:
+        from quart import request
+
+        query = bytes(request.query_string)
+        cookie = self._cookie()
+        asked = await self._service.ask(query, cookie, request.remote_addr)
+        if asked.request.silent:
+            error = "login_required" if asked.session is None else "consent_required"
+            raise asked.request.refusal(error, "the user has to be asked")
+        if asked.session is None and self._config.upstream is None:
+            return await self._login_page(asked, cookie)
+        return await self._consent_page(asked, cookie)
+
+    async def log_in(self) -> Response:
+        from quart import request
+
+        form = await self._form()
+        cookie = self._cookie()
+        asked = await self._service.ask(bytes(request.query_string), None, request.remote_addr)
+        self._check(form, cookie, asked, "login")
+        name, password = form.get("username", "")[:64], form.get("password", "")
+        done = await self._service.log_in(name, password, request.remote_addr)
+        if done.cookie is None:
+            if done.wait > 0:
+                minutes = max(1, round(done.wait / 60))
+                return await self._login_page(
+                    asked,
+                    cookie,
+                    problem=f"Too many attempts. Try again in {minutes} {'minute' if minutes == 1 else 'minutes'}.",
+                    status=429,
+                    wait=done.wait,
+                )
+            problem = "User name and password do not belong together. Check both, and try again."
+            return await self._login_page(asked, cookie, problem=problem, name=name, status=403)
+        response = self._redirect(f"{self._addresses.url('authorize')}?{asked.request.query}")
+        self._set_cookie(response, done.cookie)
+        return response
+
+    async def consent(self) -> Response:
+        from quart import request
+
+        form = await self._form()
+        cookie = self._cookie()
+        asked = await self._service.ask(bytes(request.query_string), cookie, request.remote_addr)
+        self._check(form, cookie, asked, _consent_form(asked))
+        decision = form.get("decision")
+        if decision == "switch" and cookie is not None:
+            await self._service.log_out(cookie)
+            response = self._redirect(f"{self._addresses.url('authorize')}?{asked.request.query}")
+            self._set_cookie(response, new_opaque())
+            return response
+        if decision != "allow":
+            refusal = asked.request.refusal("access_denied", "the user does not allow it")
+            return self._redirect(refusal.location)
+        if self._config.upstream is not None and cookie is not None:
+            return self._redirect(await self._service.send_upstream(asked, asked.scopes, cookie, request.remote_addr))
+        if asked.session is None:
+            raise Refusal("access_denied", "expected somebody to be logged in", status=403)
+        return self._redirect(await self._service.allow(asked, asked.scopes))
+
+    async def upstream(self) -> Response:
+        from quart import request
+
+        cookie = self._cookie()
+        if cookie is None:
+            raise Refusal("invalid_request", "expected the browser in which the login was begun")
+        try:
+            location = await self._service.come_back(bytes(request.query_string), cookie, request.remote_addr)
+        except ReturnedRefusal as refusal:
+            # The user has consented to this client: it may hear of it.
+            return self._redirect(refusal.location)
+        return self._redirect(location)
+
+    async def problem(self, error: Refusal) -> Response:
+        """Tell the client, where the operator knows it; else the user, with a link to the client."""
+        client = location = None
+        if isinstance(error, ReturnedRefusal):
+            client, location = error.client, error.location
+            if client.is_trusted:
+                return self._redirect(location)
+        return await self._page(
+            "problem.html",
+            {
+                "sentence": problem_sentence(error.error, client),
+                "error": error.error,
+                "description": error.description,
+                "location": location,
+                "host": host_of(location) if location is not None else None,
+            },
+            status=error.status,
+            headers=error.headers,
+        )
+
+    # Private
+
+    async def _login_page(
+        self,
+        asked: Asked,
+        cookie: str | None,
+        *,
+        problem: str | None = None,
+        name: str = "",
+        status: int = 200,
+        wait: float = 0,
+    ) -> Response:
+        known = cookie if cookie is not None else new_opaque()
+        query = asked.request.query
+        response = await self._page(
+            "login.html",
+            {
+                "client": asked.request.client,
+                "action": f"{self._addresses.path('login')}?{query}",
+                "form_token": form_token(known, query, "login"),
+                "problem": problem,
+                "username": name,
+            },
+            status=status,
+            headers={"Retry-After": str(max(1, round(wait)))} if wait > 0 else {},
+        )
+        if cookie is None:
+            self._set_cookie(response, known)
+        return response
+
+    async def _consent_page(self, asked: Asked, cookie: str | None) -> Response:
+        known = cookie if cookie is not None else new_opaque()
+        request = asked.request
+        provider = await self._service.provider_endpoint()
+        user = asked.session.user if asked.session is not None else None
+        values = consent_values(self._config, request, asked.scopes, user=user)
+        response = await self._page(
+            "consent.html",
+            {
+                **values,
+                "action": f"{self._addresses.path('consent')}?{request.query}",
+                "form_token": form_token(known, request.query, _consent_form(asked)),
+            },
+            headers={"Content-Security-Policy": policy(consent_forms(request, provider))},
+        )
+        if cookie is None:
+            self._set_cookie(response, known)
+        return response
+
+    async def _page(
+        self, template: str, values: Mapping[str, Any], *, status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> Response:
+        from quart import Response, render_template
+
+        text = await render_template(template, **values)
+        return Response(text, status=status, headers=dict(headers or {}), content_type="text/html; charset=utf-8")
+
+    async def _form(self) -> Mapping[str, str]:
+        """A form that came from a page of this server.
+
+        Raises:
+            Refusal: from anywhere else.
+        """
+        from quart import request
+
+        origin = request.headers.get("Origin")
+        if origin is not None and origin != self._addresses.origin:
+            raise Refusal(
+                "access_denied", f"expected a form of this server, opened at {self._addresses.origin}", status=403
+            )
+        return read_form(await body_of_request(), request.content_type)
+
+    def _check(self, form: Mapping[str, str], cookie: str | None, asked: Asked, name: str) -> None:
+        """
+        Raises:
+            Refusal: the form was not shown in this browser, or for another request.
+        """
+        if cookie is None or not is_form_token(form.get("form_token", ""), cookie, asked.request.query, name):
+            raise Refusal("access_denied", "expected a form that was shown in this browser; open it again", status=403)
+
+    def _cookie(self) -> str | None:
+        from quart import request
+
+        cookie = request.cookies.get(cookie_name(self._config))
+        return cookie if cookie is not None and 40 <= len(cookie) <= 64 else None
+
+    def _set_cookie(self, response: Response, cookie: str) -> None:
+        response.set_cookie(
+            cookie_name(self._config),
+            cookie,
+            path="/",
+            secure=self._addresses.is_https,
+            httponly=True,
+            samesite="Lax",
+        )
+
+    def _redirect(self, location: str) -> Response:
+        from quart import Response
+
+        # 303: the form, which may have a password in it, is not sent on (OAuth 2.1, section 7.5.4).
+        response = Response(b"", status=303)
+        response.headers["Location"] = location
+        return response
+
+
+async def body_of_request() -> bytes:
+    """All of it. Where it is too large, or too slow, Quart answers."""
+    from quart import request
+
+    body = await request.get_data()
+    return body.encode() if isinstance(body, str) else body
+
+
+def _consent_form(asked: Asked) -> str:
+    """Which form it is: what is allowed is what was shown."""
+    user = asked.session.user if asked.session is not None else ""
+    return f"consent {user} {' '.join(asked.scopes)}"

@@ -1,0 +1,66 @@
+"""How often something may be asked for: attempts counted in windows of time.
+
+Used for logins, registrations, and requests for documents.
+The one rule: an attempt is counted before it is tried, so that many at the same time are not one.
+
+There are as many counters of a kind as :data:`_MOST`; past that the oldest are forgotten, which costs whoever wants
+that as many addresses or names.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv6Address, ip_address
+from typing import Final
+
+from attrs import frozen
+
+from .ledger import Ledger
+
+__all__ = ["Rate", "count_attempt", "forget_attempts", "neighbourhood"]
+
+_MOST: Final = 20_000
+
+
+@frozen(kw_only=True)
+class Rate:
+    """
+    Args:
+        most: attempts in a window.
+        seconds: of the window, which begins with the first attempt.
+    """
+
+    kind: str
+    most: int
+    seconds: float
+
+
+def count_attempt(ledger: Ledger, rate: Rate, key: str, now: float) -> float:
+    """Count one more.
+
+    Returns:
+        0 where it may be tried; else seconds until the next one may.
+    """
+    record = ledger.get(f"rate:{rate.kind}", key)
+    count, end = (record["count"], record["end"]) if record is not None else (0, now + rate.seconds)
+    if count >= rate.most:
+        return max(0.001, float(end) - now)
+    ledger.put(f"rate:{rate.kind}", key, {"count": count + 1, "end": end}, until=end, most=_MOST)
+    return 0
+
+
+def forget_attempts(ledger: Ledger, rate: Rate, key: str) -> None:
+    """They were somebody's who may."""
+    ledger.delete(f"rate:{rate.kind}", key)
+
+
+def neighbourhood(address: str | None) -> str:
+    """What an address counts as: one of IPv6 is its /64, which is the least that one customer gets."""
+    if address is None:
+        return "unknown"
+    try:
+        read = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address[:100]
+    if not isinstance(read, IPv6Address):
+        return str(read)
+    return str(read.ipv4_mapped or IPv6Address(int(read) >> 64 << 64))

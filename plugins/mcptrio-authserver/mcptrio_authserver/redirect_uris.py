@@ -1,0 +1,109 @@
+"""Where codes are sent to: which URIs may be registered, and which of them a request may name.
+
+The one rule: what a request names is, character for character, what was registered; only the port may be another, and
+only on this machine (RFC 8252, section 7.3), since a program there takes the one that is free.
+
+That holds for ``localhost`` too, as clients publish it in their documents, though RFC 8252 would rather see an address.
+
+Source: OAuth 2.1 sections 2.3 and 4.1.1; RFC 8252 sections 7 and 8.4; OpenID Connect Dynamic Client Registration 1.0
+section 2, "application_type"; MCP 2026-07-28, basic/authorization/security-considerations, "Open Redirection".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+from urllib.parse import urlencode, urlsplit
+
+from mcptrio.auth.urls import is_loopback
+
+__all__ = ["check_redirect_uri", "host_of", "is_local", "is_registered", "with_parameters"]
+
+_LONGEST: Final = 2048
+_UNSAFE: Final = re.compile(r"[^\x21-\x7e]|[\\<>\"`{}|^]")
+_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*")
+_NEVER: Final = frozenset(
+    {"about", "blob", "chrome", "data", "file", "filesystem", "ftp", "intent", "javascript", "mailto", "ms-msdt"}
+    | {"search-ms", "shell", "ssh", "tel", "vbscript", "view-source", "ws", "wss"}
+)
+"""Schemes that a browser would run, open or dial instead of handing them to an app."""
+
+
+def check_redirect_uri(uri: str, application_type: str | None = None) -> None:
+    """
+    Args:
+        application_type: ``web``, ``native``, or not said.
+
+    Raises:
+        ValueError: it is none that may be registered; a sentence.
+    """
+    if len(uri) > _LONGEST or _UNSAFE.search(uri):
+        raise ValueError(f"expected a redirect URI of at most {_LONGEST} visible ASCII characters")
+    try:
+        parts = urlsplit(uri)
+        port = parts.port
+    except ValueError:
+        raise ValueError(f"expected a redirect URI, got {uri[:200]!r}") from None
+    scheme = uri.partition(":")[0]
+    if "#" in uri:
+        raise ValueError(f"expected a redirect URI without a fragment, got {uri[:200]!r}")
+    if "@" in parts.netloc or port == 0:
+        raise ValueError(f"expected a redirect URI without credentials, got {uri[:200]!r}")
+    if scheme == "https" and parts.hostname:
+        if application_type == "web" and is_loopback(parts.hostname):
+            raise ValueError(f"expected no redirect URI on the user's machine of a web application, got {uri[:200]!r}")
+        return
+    if scheme == "http" and parts.hostname and is_loopback(parts.hostname):
+        if application_type == "web":
+            raise ValueError(f"expected https redirect URIs of a web application, got {uri[:200]!r}")
+        return
+    if scheme in ("http", "https") or scheme.lower() in _NEVER or not _SCHEME.fullmatch(scheme):
+        raise ValueError(
+            f"expected a redirect URI of https, of http on this machine, or of an app's own scheme, got {uri[:200]!r}"
+        )
+    if application_type == "web":
+        raise ValueError(f"expected https redirect URIs of a web application, got {uri[:200]!r}")
+
+
+def is_registered(uri: str, registered: Sequence[str]) -> bool:
+    """Whether a request may name it."""
+    if uri in registered:
+        return True
+    bare = _without_port(uri)
+    return bare is not None and any(_without_port(each) == bare for each in registered)
+
+
+def is_local(uri: str) -> bool:
+    """Whether it leads to a program on the user's machine: another program there may have taken its place."""
+    parts = urlsplit(uri)
+    return parts.scheme not in ("http", "https") or is_loopback(parts.hostname or "")
+
+
+def host_of(uri: str) -> str:
+    """Where it leads, as people are shown it."""
+    parts = urlsplit(uri)
+    if parts.scheme in ("http", "https"):
+        return parts.netloc
+    return f"{parts.scheme}:"
+
+
+def with_parameters(uri: str, parameters: Mapping[str, str]) -> str:
+    """The URI with what is handed over in its query; what stands there stays."""
+    separator = "&" if urlsplit(uri).query else "" if uri.endswith("?") else "?"
+    return f"{uri}{separator}{urlencode(parameters)}"
+
+
+def _without_port(uri: str) -> str | None:
+    """``None`` for what is not http on this machine."""
+    try:
+        parts = urlsplit(uri)
+        port = parts.port
+    except ValueError:
+        return None
+    if not uri.startswith("http://") or not parts.hostname or not is_loopback(parts.hostname) or "@" in parts.netloc:
+        return None
+    if _UNSAFE.search(uri) or "#" in uri or port == 0:
+        return None
+    host = parts.netloc.removesuffix(f":{port}") if port is not None else parts.netloc.removesuffix(":")
+    return uri.replace(parts.netloc, host, 1)

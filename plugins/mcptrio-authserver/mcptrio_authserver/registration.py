@@ -1,0 +1,100 @@
+"""Clients that register themselves: checked, bounded in number and rate, forgotten when nobody uses them.
+
+Asked by :mod:`.web` for ``POST /register``.
+The one rule: a flood of registrations costs those who flood. It is bounded by address; and when there is no more room,
+those that were never used go first, and never one that a user has let in.
+
+Source: RFC 7591 sections 3 and 5; MCP 2026-07-28, basic/authorization/client-registration, "Dynamic Client
+Registration".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from attrs import evolve
+
+from .client_metadata import read_client_metadata
+from .clients import Client
+from .config import Config
+from .ledger import Ledger
+from .opaque import digest_of, new_opaque
+from .rates import Rate, count_attempt, neighbourhood
+from .refusals import Refusal, too_often
+
+__all__ = ["note_use", "register_client"]
+
+_UNUSED: Final = 3600.0
+"""Seconds for which a client that was never let in is kept."""
+_NEW, _USED = "new", "used"
+"""The two groups of registered clients."""
+
+
+def register_client(
+    ledger: Ledger, config: Config, document: Mapping[str, Any], *, address: str | None, now: float
+) -> dict[str, Any]:
+    """Register it.
+
+    Args:
+        document: the request's body.
+
+    Returns:
+        The answer's body, which is the only place where the secret is told.
+
+    Raises:
+        Refusal: it is not taken, now or at all.
+    """
+    if not config.registration:
+        raise Refusal("access_denied", "clients are registered by the operator of this server", status=403)
+    rate = Rate(kind="register", most=config.registrations_per_hour, seconds=3600)
+    if (wait := count_attempt(ledger, rate, neighbourhood(address), now)) > 0:
+        raise too_often(wait)
+    metadata = read_client_metadata(document, default_method="client_secret_basic")
+    used = ledger.count("client", _USED)
+    if used >= config.max_clients:
+        raise Refusal("temporarily_unavailable", "there is no room for more clients", status=503)
+    has_secret = metadata.auth_method in ("client_secret_basic", "client_secret_post")
+    secret = new_opaque("mcpas_") if has_secret else None
+    client = Client(
+        id=new_opaque()[:22],
+        name=metadata.name or "An application without a name",
+        origin="registration",
+        redirect_uris=metadata.redirect_uris,
+        grant_types=metadata.grant_types,
+        auth_method=metadata.auth_method,
+        secret_digest=digest_of(secret) if secret is not None else None,
+        keys=metadata.keys,
+        jwks_uri=metadata.jwks_uri,
+        # Those it does not name are no bound: clients register before they know what they will be asked for.
+        scopes=None,
+        made=now,
+    )
+    room = config.max_clients - used
+    ledger.put("client", client.id, client.record(), until=now + _UNUSED, group=_NEW, most=room)
+    answer: dict[str, Any] = {
+        "client_id": client.id,
+        "client_id_issued_at": int(now),
+        "client_name": client.name,
+        "redirect_uris": list(client.redirect_uris),
+        "grant_types": list(client.grant_types),
+        "response_types": ["code"] if "authorization_code" in client.grant_types else [],
+        "token_endpoint_auth_method": client.auth_method,
+        "application_type": metadata.application_type,
+    }
+    if metadata.scopes is not None:
+        answer["scope"] = " ".join(scope for scope in metadata.scopes if scope in config.scopes)
+    if client.keys is not None:
+        answer["jwks"] = client.keys
+    if client.jwks_uri is not None:
+        answer["jwks_uri"] = client.jwks_uri
+    if secret is not None:
+        answer |= {"client_secret": secret, "client_secret_expires_at": 0}
+    return answer
+
+
+def note_use(ledger: Ledger, config: Config, client: Client, now: float) -> None:
+    """A user has let it in: it is kept for as long as it is used."""
+    if client.origin == "registration":
+        kept = evolve(client, used=now)
+        ledger.put("client", client.id, kept.record(), until=now + config.registration_lifetime, group=_USED)

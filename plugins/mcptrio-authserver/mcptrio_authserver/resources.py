@@ -1,0 +1,40 @@
+"""Which MCP servers tokens may be for.
+
+The one rule: a token has one audience, and only one that the operator means: those that are set, or else what is on the
+same scheme, host and port as this server.
+
+Source: RFC 8707 section 2; MCP 2026-07-28, basic/authorization, "Resource Parameter Implementation".
+"""
+
+from __future__ import annotations
+
+from mcptrio.auth.urls import canonical, origin
+from mcptrio.errors import AuthorizationError
+
+from .config import Config
+from .refusals import Refusal
+
+__all__ = ["resource_of"]
+
+
+def resource_of(config: Config, asked: str | None) -> str:
+    """The audience of a token.
+
+    Args:
+        asked: ``resource`` of a request; ``None`` where there was none.
+
+    Raises:
+        Refusal: ``invalid_target``.
+    """
+    if asked is None:
+        return config.resources[0] if config.resources else config.addresses.default_resource
+    try:
+        wanted = canonical(asked) if "#" not in asked else ""
+    except AuthorizationError:
+        wanted = ""
+    for resource in config.resources:
+        if wanted and canonical(resource) == wanted:
+            return resource
+    if wanted and not config.resources and origin(wanted) == config.addresses.origin:
+        return wanted
+    raise Refusal("invalid_target", "resource: expected an MCP server that this authorization server gives tokens for")

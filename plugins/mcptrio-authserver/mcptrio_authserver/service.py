@@ -1,0 +1,309 @@
+"""The authorization server without its pages: the protocol logic with a store, a clock, threads and the network.
+
+Made by :mod:`.authorization_server` for as long as it serves; asked by :mod:`.web`.
+The one rule: what needs the network is fetched before a transaction, and judged in it; so no transaction waits.
+
+Passwords are looked at by two threads, each with 64 MiB; at most :data:`_GUESSES` wait for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import trio
+from attrs import evolve, frozen
+
+from mcptrio.auth.jose import KeySet
+
+from .authorization_requests import AuthorizationRequest, read_authorization_request
+from .browser_sessions import BrowserSession, begin_session, end_session, find_session
+from .client_authentication import authenticate_client
+from .codes import issue_code
+from .config import Config
+from .forms import read_query
+from .ledger import Ledger, Store
+from .logins import count_login, forgive_login
+from .opaque import new_opaque
+from .outside import Outside
+from .refusals import Refusal, too_often
+from .registration import register_client
+from .signing_keys import signing_keys
+from .token_requests import BEARER, TokenRequest, admit, give, upstream_of
+from .token_status import introspect, revoke
+from .upstream import begin_errand, end_errand
+from .upstream_tokens import UpstreamTokens, seal_tokens
+from .users import User, check_password, read_users
+
+__all__ = ["Asked", "LoggedIn", "Service"]
+
+T = TypeVar("T")
+
+_GUESSES: Final = 50
+
+
+@frozen(kw_only=True)
+class Asked:
+    """A request of a client, and who is logged in where it was opened.
+
+    Args:
+        session: ``None`` where nobody is.
+        scopes: those that this user may grant.
+    """
+
+    request: AuthorizationRequest
+    session: BrowserSession | None
+    scopes: tuple[str, ...]
+
+
+@frozen(kw_only=True)
+class LoggedIn:
+    """What came of a name and a password.
+
+    Args:
+        cookie: of the browser from now on; ``None`` where they were not good.
+        wait: seconds until the next attempt; 0 where it may be made now.
+    """
+
+    cookie: str | None = None
+    wait: float = 0
+
+
+class Service:
+    """
+    Args:
+        outside: fetches what is needed from others.
+        clock: seconds since 1970.
+    """
+
+    def __init__(self, config: Config, store: Store, outside: Outside, clock: Callable[[], float]) -> None:
+        self.config = config
+        self._store = store
+        self._outside = outside
+        self._clock = clock
+        self._guessing = trio.CapacityLimiter(2)
+
+    # The authorization endpoint
+
+    async def ask(self, query: bytes, cookie: str | None, address: str | None) -> Asked:
+        """What a client asks of whoever is in front of a browser.
+
+        Raises:
+            ReturnedRefusal: the client is told.
+            Refusal: the user is told.
+        """
+        read = read_query(query)
+        client = await self._outside.client(read.get("client_id", ""), address)
+        request = read_authorization_request(self.config, client, read, query.decode("ascii", "replace"))
+        if cookie is None or self.config.upstream is not None:
+            return Asked(request=request, session=None, scopes=request.scopes)
+        session = await self._store.transact(partial(find_session, cookie=cookie))
+        users = await self._users()
+        user = users.get(session.user) if session is not None else None
+        if user is None:
+            return Asked(request=request, session=None, scopes=request.scopes)
+        scopes = _of_user(request.scopes, user)
+        if request.scopes and not scopes:
+            raise request.refusal("access_denied", "the user may grant none of these scopes")
+        return Asked(request=request, session=session, scopes=scopes)
+
+    async def log_in(self, name: str, password: str, address: str | None) -> LoggedIn:
+        """Look at a name and a password."""
+        name = name.strip().lower()
+        now = self._clock()
+        wait = await self._store.transact(
+            lambda ledger: count_login(ledger, self.config, name, address, now),
+        )
+        if wait > 0:
+            return LoggedIn(wait=wait)
+        if self._guessing.statistics().tasks_waiting >= _GUESSES:
+            raise too_often(5)
+        users = await self._users()
+        user = users.get(name)
+        if not await trio.to_thread.run_sync(check_password, user, password, limiter=self._guessing):
+            return LoggedIn()
+
+        def begin(ledger: Ledger) -> str:
+            forgive_login(ledger, self.config, name, address)
+            return begin_session(ledger, self.config, name, now)
+
+        return LoggedIn(cookie=await self._store.transact(begin))
+
+    async def log_out(self, cookie: str) -> None:
+        await self._store.transact(partial(end_session, cookie=cookie))
+
+    async def allow(self, asked: Asked, scopes: tuple[str, ...]) -> str:
+        """The user consents.
+
+        Args:
+            scopes: to what of what was asked.
+
+        Returns:
+            Where the browser goes.
+        """
+        session, request = asked.session, asked.request
+        assert session is not None
+        code = await self._store.transact(
+            lambda ledger: issue_code(
+                ledger,
+                self.config,
+                request,
+                subject=session.user,
+                scopes=scopes,
+                auth_time=session.auth_time,
+                now=self._clock(),
+            )
+        )
+        return request.answer(code)
+
+    # The provider upstream
+
+    async def send_upstream(self, asked: Asked, scopes: tuple[str, ...], browser: str, address: str | None) -> str:
+        """The user consents, and has yet to log in. Where the browser goes.
+
+        Raises:
+            Refusal: the provider cannot be asked.
+        """
+        provider = await self._outside.provider()
+        return await self._store.transact(
+            lambda ledger: begin_errand(
+                ledger,
+                self.config,
+                provider,
+                browser=browser,
+                address=address,
+                query=asked.request.query,
+                scopes=scopes,
+                now=self._clock(),
+            )
+        )
+
+    async def come_back(self, query: bytes, browser: str, address: str | None) -> str:
+        """The browser comes back from the provider. Where it goes next.
+
+        Raises:
+            Refusal: it was not sent there from here.
+            ReturnedRefusal: the provider gave nothing, and the client is told.
+        """
+        answer = read_query(query)
+        errand = await self._store.transact(partial(end_errand, state=answer.get("state", ""), browser=browser))
+        asked = await self.ask(errand.query.encode(), None, address)
+        try:
+            tokens = await self._outside.exchange(errand, answer)
+        except Refusal as refusal:
+            error = "temporarily_unavailable" if refusal.status == 503 else "access_denied"
+            raise asked.request.refusal(error, refusal.description) from None
+        code = new_opaque("mcpac_")
+        now = self._clock()
+        await self._store.transact(
+            lambda ledger: issue_code(
+                ledger,
+                self.config,
+                asked.request,
+                subject=f"upstream:{tokens.subject}",
+                scopes=tuple(scope for scope in errand.scopes if scope in asked.scopes),
+                auth_time=now,
+                now=now,
+                code=code,
+                upstream=seal_tokens(tokens, code),
+            )
+        )
+        return asked.request.answer(code)
+
+    async def provider_endpoint(self) -> str | None:
+        """Where users are sent who log in at a provider; ``None`` where they log in here.
+
+        Raises:
+            Refusal: the provider cannot be asked.
+        """
+        if self.config.upstream is None:
+            return None
+        return (await self._outside.provider()).authorization_endpoint
+
+    # The endpoints of clients
+
+    async def token(
+        self, form: Mapping[str, str], authorization: str | None, proofs: Sequence[str], address: str | None
+    ) -> tuple[dict[str, Any], dict[str, str]]:
+        """Body and headers of an answer of the token endpoint.
+
+        Raises:
+            Refusal: nothing is given, and why.
+        """
+        credentials = await self._outside.credentials(form, authorization, address)
+        request = TokenRequest(form=form, credentials=credentials, proofs=proofs, address=address)
+        keys = await self._outside.issuer_keys(form["assertion"]) if _is_assertion(form) else KeySet(())
+        refreshes = form.get("grant_type") == "refresh_token"
+        users = await self._users() if refreshes and self.config.upstream is None else None
+
+        def begin(ledger: Ledger) -> tuple[Any, UpstreamTokens | None]:
+            asker = admit(ledger, self.config, request, self._clock())
+            return asker, upstream_of(ledger, asker, request)
+
+        asker, upstream = await self._store.transact(begin)
+        if refreshes:
+            request = evolve(request, users=users)
+            if upstream is not None:
+                renewed = await self._outside.renew(upstream, form["refresh_token"], asker.client.id)
+                request = evolve(request, upstream=renewed)
+        return await self._store.transact(
+            lambda ledger: give(ledger, self.config, asker, request, keys, self._clock()),
+        )
+
+    async def register(self, document: Mapping[str, Any], address: str | None) -> dict[str, Any]:
+        """
+        Raises:
+            Refusal: it is not taken.
+        """
+        return await self._store.transact(
+            lambda ledger: register_client(ledger, self.config, document, address=address, now=self._clock()),
+        )
+
+    async def introspect(
+        self, form: Mapping[str, str], authorization: str | None, address: str | None
+    ) -> dict[str, Any]:
+        """
+        Raises:
+            Refusal: whoever asks may not.
+        """
+        credentials = await self._outside.credentials(form, authorization, address)
+
+        def work(ledger: Ledger) -> dict[str, Any]:
+            now = self._clock()
+            client = authenticate_client(ledger, self.config, credentials, address=address, now=now)
+            return introspect(ledger, self.config, client, form, now)
+
+        return await self._store.transact(work)
+
+    async def revoke(self, form: Mapping[str, str], authorization: str | None, address: str | None) -> None:
+        """
+        Raises:
+            Refusal: whoever asks may not.
+        """
+        credentials = await self._outside.credentials(form, authorization, address)
+
+        def work(ledger: Ledger) -> None:
+            now = self._clock()
+            client = authenticate_client(ledger, self.config, credentials, address=address, now=now)
+            revoke(ledger, self.config, client, form, now)
+
+        await self._store.transact(work)
+
+    async def keys(self) -> dict[str, Any]:
+        """The JWK set that is published."""
+        keys = await self._store.transact(lambda ledger: signing_keys(ledger, self.config, self._clock()))
+        return keys.published.document
+
+    # Private
+
+    async def _users(self) -> Mapping[str, User]:
+        return await trio.to_thread.run_sync(read_users, self.config.folder / "users")
+
+
+def _of_user(scopes: tuple[str, ...], user: User) -> tuple[str, ...]:
+    return scopes if user.scopes is None else tuple(scope for scope in scopes if scope in {*user.scopes})
+
+
+def _is_assertion(form: Mapping[str, str]) -> bool:
+    return form.get("grant_type") == BEARER and "assertion" in form

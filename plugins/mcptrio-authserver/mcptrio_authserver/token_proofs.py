@@ -1,0 +1,79 @@
+"""Proofs of possession at the token endpoint: which key the tokens of a request are to be bound to.
+
+The one rule: a proof is used once, on whichever worker it arrives; what was seen, and the key of the nonces, are in the
+ledger.
+
+Source: RFC 9449 sections 4.3, 5 and 8.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Final
+
+from mcptrio.auth.dpop import BadProof, ProofJudge
+from mcptrio.auth.replays import Nonces
+
+from .clients import Client
+from .config import Config
+from .ledger import Ledger
+from .opaque import digest_of
+from .refusals import Refusal, too_often
+
+__all__ = ["current_nonce", "dpop_key_of"]
+
+_ROTATE: Final = 300.0
+_FOREVER: Final = 1e12
+_PROOFS: Final = 100_000
+_PER_KEY: Final = 1000
+
+
+def dpop_key_of(ledger: Ledger, config: Config, client: Client | None, proofs: Sequence[str], now: float) -> str | None:
+    """The thumbprint of the key that a request proves to have; ``None`` where it has no proof, and needs none.
+
+    Args:
+        proofs: the values of its headers ``DPoP``.
+
+    Raises:
+        Refusal: ``invalid_dpop_proof``, or ``use_dpop_nonce`` with the nonce.
+    """
+    if not proofs:
+        if config.dpop == "required" or (client is not None and client.dpop):
+            raise Refusal("invalid_dpop_proof", "expected a proof of possession (DPoP)")
+        return None
+    nonces = _nonces(ledger, now)
+    judge = ProofJudge(
+        is_new=lambda name, until: _is_new(ledger, name, until),
+        clock=lambda: now,
+        is_current=nonces.accepts if config.dpop_nonces else None,
+    )
+    try:
+        return judge.judge(proofs, method="POST", url=config.addresses.url("token")).thumbprint
+    except BadProof as error:
+        headers = {"DPoP-Nonce": nonces.current()} if error.error == "use_dpop_nonce" else {}
+        raise Refusal(error.error, str(error), headers=headers) from None
+
+
+def current_nonce(ledger: Ledger, now: float) -> str:
+    """The one to make the next proof with."""
+    return _nonces(ledger, now).current()
+
+
+def _nonces(ledger: Ledger, now: float) -> Nonces:
+    record = ledger.get("secret", "nonces")
+    if record is None:
+        record = {"key": secrets.token_hex(32)}
+        ledger.put("secret", "nonces", record, until=_FOREVER)
+    return Nonces(rotate=_ROTATE, clock=lambda: now, key=bytes.fromhex(record["key"]))
+
+
+def _is_new(ledger: Ledger, name: str, until: float) -> bool:
+    key, digest = name.partition(":")[0], digest_of(name)
+    if ledger.get("proof", digest) is not None:
+        return False
+    # Refused rather than forgotten: one that is forgotten could be used again.
+    if ledger.count("proof", key) >= _PER_KEY or ledger.count("proof") >= _PROOFS:
+        raise too_often(60)
+    ledger.put("proof", digest, {}, until=until, group=key)
+    return True

@@ -1,0 +1,227 @@
+"""The token endpoint: what is asked for, and what is given.
+
+Called by :mod:`.authorization_server` in two transactions, since between them an upstream provider may be asked.
+The one rule: one grant, one way. What is refused falls back to nothing else.
+
+Source: OAuth 2.1 sections 3.2, 4.1.3, 4.2 and 4.3; RFC 6749 section 5; RFC 9449 section 5; RFC 7523 section 2.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from attrs import evolve, field, frozen
+
+from mcptrio.auth.jose import KeySet
+
+from .access_tokens import AccessToken, issue_access_token
+from .assertions import accept_assertion
+from .client_authentication import Credentials, authenticate_client
+from .clients import Client
+from .codes import Code, redeem_code
+from .config import Config
+from .grants import Grant, begin_grant, end_grant, find_refreshed, rotate_refresh_token
+from .ledger import Ledger
+from .refusals import Refusal
+from .registration import note_use
+from .resources import resource_of
+from .scopes import granted_scopes, narrowed_scopes
+from .token_proofs import current_nonce, dpop_key_of
+from .upstream_tokens import UpstreamTokens, open_tokens, seal_tokens
+from .users import User
+
+__all__ = ["BEARER", "Asker", "TokenRequest", "admit", "give", "upstream_of"]
+
+BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+_GRANTS: Final = ("authorization_code", "refresh_token", "client_credentials", BEARER)
+
+
+@frozen(kw_only=True)
+class TokenRequest:
+    """
+    Args:
+        form: each parameter once.
+        proofs: the values of its headers ``DPoP``.
+        address: where it came from.
+        upstream: what the provider says now of the user of a refresh token.
+        users: those that there are now, where they log in here.
+    """
+
+    form: Mapping[str, str] = field(repr=False)
+    credentials: Credentials | None
+    proofs: Sequence[str] = field(default=(), repr=False)
+    address: str | None = None
+    upstream: UpstreamTokens | None = field(default=None, repr=False)
+    users: Mapping[str, User] | None = field(default=None, repr=False)
+
+
+@frozen(kw_only=True)
+class Asker:
+    """Who asks.
+
+    Args:
+        client: ``None`` for a workload that needs none.
+        dpop_key: thumbprint of the key it has proved to have.
+    """
+
+    client: Client | None
+    dpop_key: str | None
+
+
+def admit(ledger: Ledger, config: Config, request: TokenRequest, now: float) -> Asker:
+    """Who asks, and whether they may ask for that.
+
+    Raises:
+        Refusal: as :func:`give`.
+    """
+    grant = request.form.get("grant_type", "")
+    if grant not in _GRANTS:
+        error = "unsupported_grant_type" if grant else "invalid_request"
+        raise Refusal(error, f"grant_type: expected one of {', '.join(_GRANTS)}")
+    client: Client | None = None
+    if grant != BEARER or request.credentials is not None:
+        client = authenticate_client(ledger, config, request.credentials, address=request.address, now=now)
+    if client is not None and grant not in client.grant_types and grant != BEARER:
+        raise Refusal("unauthorized_client", f"the client is not registered for {grant}")
+    return Asker(client=client, dpop_key=dpop_key_of(ledger, config, client, request.proofs, now))
+
+
+def upstream_of(ledger: Ledger, asker: Asker, request: TokenRequest) -> UpstreamTokens | None:
+    """What the provider gave for the user of a refresh token; ``None`` where no provider is in play.
+
+    Raises:
+        Refusal: as :func:`give`.
+    """
+    token = request.form.get("refresh_token")
+    if request.form.get("grant_type") != "refresh_token" or token is None or asker.client is None:
+        return None
+    grant = find_refreshed(ledger, token, asker.client.id)
+    return open_tokens(grant.upstream, token) if grant.upstream is not None else None
+
+
+def give(
+    ledger: Ledger, config: Config, asker: Asker, request: TokenRequest, keys: KeySet, now: float
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """
+    Args:
+        keys: those of the issuer of an assertion.
+
+    Returns:
+        Body and headers of the answer.
+
+    Raises:
+        Refusal: nothing is given, and why.
+    """
+    form, client = request.form, asker.client
+    kind = form["grant_type"]
+    if kind == BEARER:
+        accepted = accept_assertion(ledger, config, client, keys, form, now=now)
+        token = AccessToken(
+            subject=accepted.subject,
+            client_id=accepted.client_id,
+            resource=accepted.resource,
+            scopes=accepted.scopes,
+            dpop_key=asker.dpop_key,
+        )
+        body = issue_access_token(ledger, config, token, now)
+    elif client is None:
+        raise Refusal("invalid_client", "expected a client", status=401)
+    elif kind == "client_credentials":
+        token = AccessToken(
+            subject=client.id,
+            client_id=client.id,
+            resource=resource_of(config, form.get("resource")),
+            scopes=granted_scopes(config, form.get("scope"), client.scopes),
+            dpop_key=asker.dpop_key,
+        )
+        body = issue_access_token(ledger, config, token, now)
+    elif kind == "refresh_token":
+        body = _refreshed(ledger, config, client, asker.dpop_key, request, now)
+    else:
+        code = redeem_code(ledger, config, client, form, dpop_key=asker.dpop_key, now=now)
+        body = _begun(ledger, config, client, asker.dpop_key, code, form["code"], now)
+    headers = {"DPoP-Nonce": current_nonce(ledger, now)} if asker.dpop_key and config.dpop_nonces else {}
+    return body, headers
+
+
+def _begun(
+    ledger: Ledger, config: Config, client: Client, dpop_key: str | None, code: Code, text: str, now: float
+) -> dict[str, Any]:
+    refreshes = "refresh_token" in client.grant_types
+    ends = now + (config.refresh_lifetime if refreshes else config.access_lifetime)
+    upstream = open_tokens(code.upstream, text) if code.upstream is not None else None
+    if upstream is not None and upstream.refresh is None:
+        ends = min(ends, upstream.ends)
+    grant = Grant(
+        id=code.grant,
+        client_id=client.id,
+        subject=code.subject,
+        scopes=code.scopes,
+        resource=code.resource,
+        auth_time=code.auth_time,
+        ends=ends,
+        # Those of a client that authenticates are bound to it already (RFC 9449, section 5).
+        dpop_key=dpop_key if client.is_public else None,
+        upstream_ends=upstream.ends if upstream is not None else None,
+    )
+    refresh: str | None = None
+    if refreshes:
+        refresh = begin_grant(ledger, config, grant, now)
+        if upstream is not None:
+            evolve(grant, upstream=seal_tokens(upstream, refresh)).save(ledger, config)
+    else:
+        grant.save(ledger, config)
+    note_use(ledger, config, client, now)
+    body = issue_access_token(ledger, config, _token(grant, grant.scopes, dpop_key), now)
+    return {**body, **({"refresh_token": refresh} if refresh is not None else {})}
+
+
+def _refreshed(
+    ledger: Ledger, config: Config, client: Client, dpop_key: str | None, request: TokenRequest, now: float
+) -> dict[str, Any]:
+    form = request.form
+    token = form.get("refresh_token", "")
+    if not token:
+        raise Refusal("invalid_request", "refresh_token: expected one")
+    grant = find_refreshed(ledger, token, client.id)
+    if request.upstream is not None:
+        # Kept even if what follows is refused: the provider has taken its old refresh token.
+        sealed = seal_tokens(request.upstream, token)
+        grant = evolve(grant, upstream=sealed, upstream_ends=request.upstream.ends)
+        grant.save(ledger, config)
+    if grant.dpop_key is not None and dpop_key != grant.dpop_key:
+        raise Refusal("invalid_dpop_proof", "expected a proof with the key that the refresh token is bound to")
+    if "resource" in form and resource_of(config, form["resource"]) != grant.resource:
+        raise Refusal("invalid_target", "resource: expected the one that was granted")
+    user = request.users.get(grant.subject) if request.users is not None else None
+    if (grant.upstream is None and user is None) or (grant.upstream is not None and request.upstream is None):
+        # Taken out of the file, or of a time when users logged in elsewhere.
+        end_grant(ledger, grant.id)
+        raise Refusal("invalid_grant", "the user of this grant is not known here any more")
+    offered = [
+        scope
+        for scope in grant.scopes
+        if scope in config.scopes and (user is None or user.scopes is None or scope in user.scopes)
+    ]
+    scopes = narrowed_scopes(form.get("scope"), offered)
+    refresh = rotate_refresh_token(ledger, config, grant, token, now)
+    if request.upstream is not None:
+        evolve(grant, upstream=seal_tokens(request.upstream, refresh)).save(ledger, config)
+    note_use(ledger, config, client, now)
+    body = issue_access_token(ledger, config, _token(grant, scopes, dpop_key), now)
+    return {**body, "refresh_token": refresh}
+
+
+def _token(grant: Grant, scopes: tuple[str, ...], dpop_key: str | None) -> AccessToken:
+    ends = [grant.ends] if grant.upstream_ends is None else [grant.ends, grant.upstream_ends]
+    return AccessToken(
+        subject=grant.subject,
+        client_id=grant.client_id,
+        resource=grant.resource,
+        scopes=scopes,
+        grant=grant.id,
+        dpop_key=dpop_key,
+        auth_time=grant.auth_time,
+        until=min(ends),
+    )

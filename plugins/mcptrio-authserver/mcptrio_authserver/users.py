@@ -1,0 +1,149 @@
+"""The users in a file: a name, the hash of a password, and which scopes they may grant.
+
+Read anew when it has changed, so that a user who is added may log in at once.
+The one rule: a password is never kept, and whether a name is there takes as long to find out as that a password is
+wrong.
+
+A line is ``name:hash``, or ``name:hash:scope scope``; the hash is Argon2's own text. Lines that begin with ``#`` say
+nothing.
+
+Source: RFC 9106 section 4 (the second recommended option, which is the library's own choice); OWASP, "Password Storage
+Cheat Sheet".
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from attrs import field, frozen
+
+from mcptrio.errors import ConfigError
+
+if TYPE_CHECKING:
+    from argon2 import PasswordHasher
+
+__all__ = ["User", "check_name", "check_password", "hash_password", "read_users", "write_users"]
+
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
+_BYTES: Final = 1024 * 1024
+_SHORTEST: Final = 8
+_LONGEST: Final = 1024
+"""Characters of a password; hashing more is a way to keep a server busy."""
+
+
+@frozen(kw_only=True)
+class User:
+    """
+    Args:
+        scopes: the most they may grant; ``None`` for all there are.
+    """
+
+    name: str
+    hash: str = field(repr=False)
+    scopes: tuple[str, ...] | None = None
+
+
+def read_users(path: Path) -> Mapping[str, User]:
+    """The users of a file, by name; none where there is no file. Blocks.
+
+    Raises:
+        ConfigError: it cannot be read, others may open it, or a line is none of a user's.
+    """
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            content = file.read(_BYTES + 1)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    if os.name == "posix" and mode & 0o077:
+        raise ConfigError(
+            f"{path}: expected a file that only its owner may open (mode 600), got {stat.S_IMODE(mode):o}"
+        )
+    if len(content) > _BYTES:
+        raise ConfigError(f"{path}: expected at most {_BYTES} bytes")
+    users: dict[str, User] = {}
+    for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, _, rest = line.partition(":")
+        hashed, colon, scopes = rest.partition(":")
+        if not _NAME.fullmatch(name) or not hashed.startswith("$argon2") or name in users:
+            raise ConfigError(f"{path}:{number}: expected a name, each once, a colon, and a hash of Argon2")
+        users[name] = User(name=name, hash=hashed, scopes=tuple(scopes.split()) if colon else None)
+    return users
+
+
+def write_users(path: Path, users: Mapping[str, User]) -> None:
+    """Put users in the place of those that are there, for nobody but their owner. Blocks.
+
+    Raises:
+        ValueError: a name is none.
+        OSError: it cannot be written.
+    """
+    lines = []
+    for user in users.values():
+        check_name(user.name)
+        scopes = f":{' '.join(user.scopes)}" if user.scopes is not None else ""
+        lines.append(f"{user.name}:{user.hash}{scopes}\n")
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    beside = path.with_name(f"{path.name}.new")
+    beside.unlink(missing_ok=True)
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.writelines(lines)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+
+
+def check_name(name: str) -> None:
+    """
+    Raises:
+        ValueError: no user can be called that.
+    """
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            f"expected a name of a to z, digits, and . _ @ + - after the first, at most 64, got {name[:80]!r}"
+        )
+
+
+def hash_password(password: str) -> str:
+    """What is kept of a password. Takes about 50 ms and 64 MiB.
+
+    Raises:
+        ValueError: it is too short or too long.
+    """
+    if not _SHORTEST <= len(password) <= _LONGEST:
+        raise ValueError(f"expected a password of {_SHORTEST} to {_LONGEST} characters, got {len(password)}")
+    return _hasher().hash(password)
+
+
+def check_password(user: User | None, password: str) -> bool:
+    """Whether it is the user's. As slow as :func:`hash_password`, whoever it is: for a thread."""
+    from argon2.exceptions import InvalidHashError, VerificationError
+
+    try:
+        good = _hasher().verify(user.hash if user is not None else _nobody(), password[:_LONGEST])
+    except (VerificationError, InvalidHashError):
+        return False
+    return good and user is not None and len(password) <= _LONGEST
+
+
+@cache
+def _hasher() -> PasswordHasher:
+    from argon2 import PasswordHasher
+
+    return PasswordHasher()
+
+
+@cache
+def _nobody() -> str:
+    """A hash that nobody knows the password of."""
+    return _hasher().hash(os.urandom(32).hex())

@@ -1,0 +1,178 @@
+"""The HTTP of the authorization server: its routes, what clients ask of it, and the headers of its answers.
+
+Made by :mod:`.authorization_server` when it opens; Quart is loaded then, and not before.
+The one rule: what is decided is decided in :mod:`.service`; here requests become values, and values responses. Every
+answer that is not public is told not to be kept, every page not to be framed.
+
+What other sites may read, in a browser, is what any client may ask without a cookie: metadata, keys, tokens,
+registrations. Pages and their forms belong to this origin alone.
+
+Source: OAuth 2.1 sections 3.2.3 and 7.9 (clickjacking); RFC 6749 section 5; RFC 7591 section 3.2; RFC 9700 section
+2.6 (CORS); Fetch standard, "CORS protocol".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from mcptrio.errors import ConfigError, StoreFailed
+
+from .forms import MOST_BYTES, read_form, read_json
+from .page_handlers import PageHandlers, body_of_request
+from .pages import STYLE, policy
+from .refusals import Refusal
+from .server_metadata import server_metadata
+from .service import Service
+
+if TYPE_CHECKING:
+    from quart import Response
+    from quart_trio import QuartTrio
+
+__all__ = ["make_app"]
+
+_SECONDS: Final = 20.0
+"""For a body to arrive, and for a response to leave."""
+_OPEN: Final = ("token", "register", "revoke", "jwks")
+"""Endpoints that pages of other origins may use; clients run in browsers too."""
+
+_log = logging.getLogger("mcptrio.authserver")
+
+
+def make_app(service: Service) -> QuartTrio:
+    """The ASGI application."""
+    from quart import Response, request
+    from quart_trio import QuartTrio
+    from werkzeug.exceptions import HTTPException
+
+    addresses = service.config.addresses
+    app = QuartTrio("mcptrio_authserver", static_folder=None)
+    app.config.update(
+        MAX_CONTENT_LENGTH=MOST_BYTES, BODY_TIMEOUT=_SECONDS, RESPONSE_TIMEOUT=_SECONDS, PROPAGATE_EXCEPTIONS=False
+    )
+    app.jinja_env.globals.update(server=service.config.name, style=STYLE)
+    pages = PageHandlers(service)
+
+    def route(endpoint: str, handler: Callable[[], Awaitable[Response]], method: str) -> None:
+        app.add_url_rule(addresses.path(endpoint), endpoint, handler, methods=[method], provide_automatic_options=False)
+
+    # Documents
+
+    def document(openid: bool) -> Callable[[], Awaitable[Response]]:
+        async def answer() -> Response:
+            return _json(server_metadata(service.config, openid=openid), public=True)
+
+        return answer
+
+    for path in addresses.documents:
+        openid = "openid" in path
+        app.add_url_rule(path, path, document(openid), methods=["GET"], provide_automatic_options=False)
+
+    async def jwks() -> Response:
+        return _json(await service.keys(), public=True)
+
+    # What clients ask
+
+    async def token() -> Response:
+        form = read_form(await body_of_request(), request.content_type)
+        proofs = request.headers.getlist("DPoP")
+        authorization = request.headers.get("Authorization")
+        body, headers = await service.token(form, authorization, proofs, request.remote_addr)
+        return _json(body, headers=headers)
+
+    async def register() -> Response:
+        document = read_json(await body_of_request(), request.content_type)
+        return _json(await service.register(document, request.remote_addr), status=201)
+
+    async def introspect() -> Response:
+        form = read_form(await body_of_request(), request.content_type)
+        return _json(await service.introspect(form, request.headers.get("Authorization"), request.remote_addr))
+
+    async def revoke() -> Response:
+        form = read_form(await body_of_request(), request.content_type)
+        await service.revoke(form, request.headers.get("Authorization"), request.remote_addr)
+        return _json({})
+
+    async def preflight() -> Response:
+        headers = {
+            "Access-Control-Allow-Methods": "GET, POST",
+            "Access-Control-Allow-Headers": "Authorization, Content-Type, DPoP, MCP-Protocol-Version",
+            "Access-Control-Max-Age": "3600",
+        }
+        return Response(b"", status=204, headers=headers)
+
+    route("jwks", jwks, "GET")
+    for endpoint, handler in (("token", token), ("register", register), ("introspect", introspect), ("revoke", revoke)):
+        route(endpoint, handler, "POST")
+    for path in (*addresses.documents, *map(addresses.path, _OPEN)):
+        app.add_url_rule(path, f"preflight {path}", preflight, methods=["OPTIONS"], provide_automatic_options=False)
+
+    # What people see
+
+    route("authorize", pages.authorize, "GET")
+    route("login", pages.log_in, "POST")
+    route("consent", pages.consent, "POST")
+    if service.config.upstream is not None:
+        route("upstream", pages.upstream, "GET")
+
+    # What goes wrong
+
+    is_page = {addresses.path(endpoint) for endpoint in ("authorize", "login", "consent", "upstream")}
+
+    async def refused(error: Refusal) -> Response:
+        if error.is_alarming:
+            _log.warning("%s (asked by %s)", error.description, request.remote_addr)
+        if request.path in is_page:
+            return await pages.problem(error)
+        return _json({"error": error.error, "error_description": error.description}, error.status, error.headers)
+
+    async def failed(error: StoreFailed | ConfigError) -> Response:
+        _log.error("%s", error)
+        return await refused(Refusal("temporarily_unavailable", "the server cannot do this now", status=503))
+
+    async def unfit(error: HTTPException) -> Response:
+        status = error.code or 500
+        return await refused(Refusal("invalid_request", error.name.lower(), status=status))
+
+    async def broken(error: Exception) -> Response:
+        return await refused(Refusal("server_error", "the server has failed; its log says how", status=500))
+
+    async def finish(response: Response) -> Response:
+        headers = response.headers
+        headers.setdefault("Cache-Control", "no-store")
+        headers["X-Content-Type-Options"] = "nosniff"
+        headers["Referrer-Policy"] = "same-origin"
+        headers["X-Frame-Options"] = "DENY"
+        if request.path in is_page:
+            headers.setdefault("Content-Security-Policy", policy())
+        else:
+            headers["Content-Security-Policy"] = "default-src 'none'; frame-ancestors 'none'"
+            if request.path in addresses.documents or request.path in map(addresses.path, _OPEN):
+                headers["Access-Control-Allow-Origin"] = "*"
+                headers["Access-Control-Expose-Headers"] = "DPoP-Nonce, WWW-Authenticate, Retry-After"
+        return response
+
+    app.register_error_handler(Refusal, refused)
+    app.register_error_handler(StoreFailed, failed)
+    app.register_error_handler(ConfigError, failed)
+    app.register_error_handler(HTTPException, unfit)
+    app.register_error_handler(500, broken)
+    app.after_request(finish)
+    return app
+
+
+def _json(
+    body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None, *, public: bool = False
+) -> Response:
+    from quart import Response
+
+    response = Response(orjson.dumps(dict(body)), status=status, content_type="application/json")
+    response.headers.update(dict(headers or {}))
+    if public:
+        response.headers["Cache-Control"] = "public, max-age=300"
+    else:
+        response.headers["Pragma"] = "no-cache"
+    return response

@@ -1,0 +1,196 @@
+"""A headless Chromium, driven over the DevTools protocol.
+
+Used by the tests of the pages. A machine without Chromium fails there, and is told what to install.
+The one rule: what a person does is done with keys, and what a person sees is read from the accessibility tree; so it
+works where scripts are turned off.
+
+Source: chromedevtools.github.io/devtools-protocol (Target, Page, Input, Accessibility, Emulation).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import shutil
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import trio
+import trio_websocket
+from attrs import define, field
+
+OPTIONS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--disable-extensions",
+    "--disable-features=Translate,MediaRouter,OptimizationHints",
+    "--remote-debugging-port=0",
+]
+MISSING = "expected Chromium, found none: apt-get install -y --no-install-recommends chromium"
+SECONDS = 120
+"""For a whole test. It takes four, but the first start on a machine that is busy reads 300 MB."""
+KEYS = {"Tab": 9, "Enter": 13, "Space": 32}
+
+
+@define(eq=False)
+class Browser:
+    """One page of it."""
+
+    socket: Any
+    session: str = ""
+    answers: dict[int, trio.MemorySendChannel[Any]] = field(factory=dict)
+    events: list[Mapping[str, Any]] = field(factory=list)
+    heard: trio.Condition = field(factory=trio.Condition)
+    numbers: Any = field(factory=lambda: itertools.count(1))
+
+    async def call(self, method: str, **params: Any) -> Any:
+        """Have something done, and wait for what comes of it."""
+        number = next(self.numbers)
+        send, receive = trio.open_memory_channel[Any](1)
+        self.answers[number] = send
+        message = {"id": number, "method": method, "params": params}
+        if self.session:
+            message["sessionId"] = self.session
+        await self.socket.send_message(json.dumps(message))
+        async with receive:
+            answer = await receive.receive()
+        if "error" in answer:
+            raise AssertionError(f"{method}: {answer['error']}")
+        return answer["result"]
+
+    async def listen(self) -> None:
+        """Runs until the browser ends."""
+        try:
+            while True:
+                message = json.loads(await self.socket.get_message())
+                if "id" in message:
+                    await self.answers.pop(message["id"]).send(message)
+                else:
+                    async with self.heard:
+                        self.events.append(message)
+                        self.heard.notify_all()
+        except trio_websocket.ConnectionClosed:
+            return
+
+    async def until(self, is_it: Callable[[Mapping[str, Any]], bool], begin: int = 0) -> Mapping[str, Any]:
+        """The first event since that is the one."""
+        while True:
+            for event in self.events[begin:]:
+                if is_it(event):
+                    return event
+            async with self.heard:
+                await self.heard.wait()
+
+    async def leads_on(self, action: Callable[[], Any]) -> None:
+        """Do something that leads to another page, and wait until that is there."""
+        begin = len(self.events)
+        await action()
+        await self.until(lambda event: event["method"] == "Page.loadEventFired", begin)
+
+    async def open(self, url: str) -> None:
+        await self.leads_on(partial(self.call, "Page.navigate", url=url))
+
+    async def url(self) -> str:
+        history = await self.call("Page.getNavigationHistory")
+        return str(history["entries"][history["currentIndex"]]["url"])
+
+    async def press(self, key: str) -> None:
+        text = {"Enter": "\r", "Space": " "}.get(key)
+        common = {"key": " " if key == "Space" else key, "code": key, "windowsVirtualKeyCode": KEYS[key]}
+        await self.call("Input.dispatchKeyEvent", type="keyDown", **common, **({"text": text} if text else {}))
+        await self.call("Input.dispatchKeyEvent", type="keyUp", **common)
+
+    async def type(self, text: str) -> None:
+        for character in text:
+            await self.call("Input.dispatchKeyEvent", type="char", text=character)
+
+    async def tree(self) -> list[dict[str, Any]]:
+        """What a screen reader is told: role, name and properties of each thing, in order."""
+        nodes = (await self.call("Accessibility.getFullAXTree"))["nodes"]
+        return [
+            {
+                "role": node["role"]["value"],
+                "name": node.get("name", {}).get("value", ""),
+                "description": node.get("description", {}).get("value", ""),
+                **{each["name"]: each["value"].get("value") for each in node.get("properties", ())},
+            }
+            for node in nodes
+            if not node["ignored"]
+        ]
+
+    async def focused(self) -> tuple[str, str]:
+        """Role and name of what the keyboard is at."""
+        for node in await self.tree():
+            if node.get("focused") and node["role"] not in ("RootWebArea", "WebArea"):
+                return node["role"], node["name"]
+        return "", ""
+
+    async def evaluate(self, script: str) -> Any:
+        """The value of a script, of the test's own; for pages that may run some."""
+        result = await self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in result, result["exceptionDetails"]
+        return result["result"].get("value")
+
+
+@asynccontextmanager
+async def open_browser(folder: Path) -> AsyncIterator[Browser]:
+    """
+    Args:
+        folder: an empty one, for its profile.
+    """
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        raise AssertionError(MISSING)
+    command = [program, *OPTIONS, f"--user-data-dir={folder}", "about:blank"]
+    with trio.fail_after(SECONDS):
+        async with trio.open_nursery() as nursery:
+            process = await nursery.start(_run, command)
+            url = await _address(process)
+            async with trio_websocket.open_websocket_url(url, max_message_size=64 * 2**20) as socket:
+                browser = Browser(socket)
+                nursery.start_soon(browser.listen)
+                target = (await browser.call("Target.createTarget", url="about:blank"))["targetId"]
+                attached = await browser.call("Target.attachToTarget", targetId=target, flatten=True)
+                browser.session = attached["sessionId"]
+                for domain in ("Page", "Accessibility", "Runtime", "Network"):
+                    await browser.call(f"{domain}.enable")
+                yield browser
+                browser.session = ""
+                await browser.call("Browser.close")
+            await process.wait()
+
+
+async def _run(command: list[str], task_status: trio.TaskStatus[trio.Process]) -> None:
+    process = await trio.lowlevel.open_process(command, stdin=-3, stdout=-3, stderr=-1)
+    task_status.started(process)
+    try:
+        await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            with trio.CancelScope(shield=True):
+                await process.wait()
+        assert process.stderr is not None
+        await process.stderr.aclose()
+
+
+async def _address(process: trio.Process) -> str:
+    """What it says of where it listens."""
+    said = b""
+    assert process.stderr is not None
+    async for data in process.stderr:
+        said += data
+        if found := re.search(rb"DevTools listening on (ws://\S+)\s", said):
+            return found[1].decode()
+    raise AssertionError(f"expected Chromium to listen, got: {said.decode('utf-8', 'replace')[-2000:]}")

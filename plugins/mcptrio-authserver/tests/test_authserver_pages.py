@@ -1,0 +1,166 @@
+"""The pages in a browser: without scripts, with the keyboard alone, and as a screen reader has them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from mcptrio.transports.http1.server import serve
+from tests.node import find_node
+
+from .chromium import Browser, open_browser
+from .conftest import PASSWORD, Site, opened
+
+RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
+
+
+@asynccontextmanager
+async def application() -> AsyncIterator[tuple[str, list[str]]]:
+    """The application that the user goes back to: its address, and the queries it got."""
+    got: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"] == "/callback":
+            got.append(scope["query_string"].decode())
+        headers = [(b"content-type", b"text/html")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"<!doctype html><title>Back</title><p>Welcome back"})
+
+    async with trio.open_nursery() as nursery:
+        [url] = await nursery.start(partial(serve, app, bind="127.0.0.1:0", shutdown_timeout=0.1))
+        yield url, got
+        nursery.cancel_scope.cancel()
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    """axe-core, which examines a page."""
+    home = find_node().install(Path(__file__).parent / "axe")
+    return (home / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
+
+
+async def begin(site: Site, browser: Browser, redirect: str, **document: Any) -> str:
+    """Open the authorization request of a client that has registered itself. Its id."""
+    client = (await site.register(redirect_uris=[redirect], **document)).json()["client_id"]
+    query = site.query(client_id=client, redirect_uri=redirect, scope="notes:read notes:write")
+    await browser.open(f"{site.issuer}/authorize?{query}")
+    return str(client)
+
+
+async def test_everything_works_with_the_keyboard_and_without_scripts(folder: Path, tmp_path: Path) -> None:
+    async with opened(folder) as site, application() as (app, got), open_browser(tmp_path / "profile") as browser:
+        await browser.call("Emulation.setScriptExecutionDisabled", value=True)
+        client = await begin(site, browser, f"{app}/callback")
+
+        # Where the keyboard leads, in the order of the page.
+        order = []
+        for _ in range(3):
+            await browser.press("Tab")
+            order.append(await browser.focused())
+        assert order == [("textbox", "User name"), ("textbox", "Password"), ("button", "Log in")]
+
+        # A wrong password is told, and told to be one; the name stays.
+        await browser.open(await browser.url())
+        await browser.press("Tab")
+        await browser.type("ada")
+        await browser.press("Tab")
+        await browser.type("wrong")
+        await browser.leads_on(partial(browser.press, "Enter"))
+        tree = await browser.tree()
+        assert any(node["role"] == "alert" for node in tree)
+        described = [node["description"] for node in tree if (node["role"], node["name"]) == ("textbox", "Password")]
+        assert described == ["User name and password do not belong together. Check both, and try again."]
+        assert any(node["name"] == "ada" for node in tree)
+
+        # The right one leads to the consent.
+        await browser.press("Tab")
+        await browser.press("Tab")
+        await browser.type(PASSWORD)
+        await browser.press("Tab")
+        await browser.leads_on(partial(browser.press, "Enter"))
+        names = " ".join(node["name"] for node in await browser.tree() if node["role"] == "StaticText")
+        assert "Allow Newcomer to use mcptrio?" in names
+        assert "Read your notes" in names
+        assert "Nobody has checked its name" in names
+        order = []
+        for _ in range(3):
+            await browser.press("Tab")
+            order.append(await browser.focused())
+        assert order == [("button", "Allow"), ("button", "Deny"), ("button", "Use another account")]
+        await browser.open(await browser.url())
+        await browser.press("Tab")
+        await browser.leads_on(partial(browser.press, "Space"))
+
+        assert (await browser.url()).startswith(f"{app}/callback?code=")
+        [query] = got
+        code = dict(pair.split("=") for pair in query.split("&"))["code"]
+        tokens = await site.redeem(code, client_id=client, redirect_uri=f"{app}/callback")
+        assert tokens.status_code == 200
+        assert tokens.json()["scope"] == "notes:read notes:write"
+
+
+async def test_pages_are_accessible_in_light_and_dark_and_cannot_be_framed(
+    folder: Path, tmp_path: Path, axe: str
+) -> None:
+    async with opened(folder) as site, application() as (app, _), open_browser(tmp_path / "profile") as browser:
+        seen = 0
+
+        async def examine() -> None:
+            nonlocal seen
+            for scheme in ("light", "dark"):
+                features = [{"name": "prefers-color-scheme", "value": scheme}]
+                await browser.call("Emulation.setEmulatedMedia", features=features)
+                await browser.evaluate(axe)
+                options = {"runOnly": list(RULES)}
+                result = await browser.evaluate(
+                    f"axe.run(document, {options}).then(r => ({{bad: r.violations, unsure: r.incomplete.map(i => i.id),"
+                    " good: r.passes.map(p => p.id)}))"
+                )
+                wrong = [(each["id"], [node["html"] for node in each["nodes"]]) for each in result["bad"]]
+                assert not wrong, scheme
+                assert {"color-contrast", "document-title", "html-has-lang"} <= {*result["good"]}
+                assert not result["unsure"], scheme
+                seen += 1
+            tree = await browser.tree()
+            headings = [node["level"] for node in tree if node["role"] == "heading"]
+            assert headings[0] == 1
+            assert headings.count(1) == 1
+            assert sum(node["role"] == "main" for node in tree) == 1
+
+        await begin(site, browser, f"{app}/callback")
+        styled = await browser.evaluate("getComputedStyle(document.querySelector('main')).maxWidth")
+        assert styled == "480px", "the policy lets our own style in"
+        await examine()
+        await browser.press("Tab")
+        await browser.type("ada")
+        await browser.press("Tab")
+        await browser.type("wrong")
+        await browser.leads_on(partial(browser.press, "Enter"))
+        await examine()
+        await browser.press("Tab")
+        await browser.press("Tab")
+        await browser.type(PASSWORD)
+        await browser.leads_on(partial(browser.press, "Enter"))
+        await examine()
+        await browser.open(f"{site.issuer}/authorize?client_id=nobody")
+        await examine()
+        assert seen == 8
+
+        # On a page of somebody else's, in a frame, there is nothing to click.
+        consent = f"{site.issuer}/authorize?{site.query()}"
+        await browser.open(app)
+        begun = len(browser.events)
+        await browser.evaluate(
+            f"document.body.append(Object.assign(document.createElement('iframe'), {{src: {consent!r}}}))"
+        )
+        frame = await browser.until(
+            lambda event: event["method"] == "Page.frameNavigated" and "parentId" in event["params"]["frame"], begun
+        )
+        assert frame["params"]["frame"]["url"] == "chrome-error://chromewebdata/"
+        assert frame["params"]["frame"]["unreachableUrl"].startswith(f"{site.issuer}/authorize?")

@@ -1,0 +1,491 @@
+"""The plugin beside a protected server, its settings, its command, and its file."""
+
+from __future__ import annotations
+
+import html
+import re
+import socket
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import mcptrio_authserver
+import pytest
+import trio
+import trio.testing
+from mcptrio_authserver import AuthorizationServer, ClientSettings, Config, TrustedIssuer, UpstreamSettings
+from mcptrio_authserver.logins import count_login
+from mcptrio_authserver.rates import Rate, count_attempt, neighbourhood
+from mcptrio_authserver.refusals import Refusal
+from mcptrio_authserver.sqlite_store import open_sqlite_store
+from mcptrio_authserver.users import User, check_password, hash_password, read_users, write_users
+
+import mcptrio
+from mcptrio import CallToolResult, Context, Endpoint, HTTPOptions, Secret, Server, TextContent, tool
+from mcptrio.auth import IssuerKeys, JWTTokens, OAuth, OwnRedirects, ResourceServer
+from mcptrio.errors import ConfigError, StoreFailed
+from mcptrio.serve.http import serve_http
+from mcptrio.transports.http.fetching import Fetcher
+from mcptrio.transports.http.reach import Reach
+
+from .conftest import PASSWORD, SCOPES, TLS, Clock
+
+BACK = "http://127.0.0.1:9/back"
+
+
+class Notes:
+    @tool(scopes=["notes:read"])
+    async def whoami(self, ctx: Context) -> str:
+        assert ctx.principal is not None
+        return f"{ctx.principal.subject} {' '.join(sorted(ctx.principal.scopes))}"
+
+    @tool(scopes=["notes:write"])
+    async def write(self) -> str:
+        return "written"
+
+
+NOTES = """
+from mcptrio import Context, tool
+
+@tool
+async def whoami(ctx: Context) -> str:
+    return f"{ctx.principal.subject} {' '.join(sorted(ctx.principal.scopes))}"
+"""
+
+
+def said_by(result: CallToolResult) -> str:
+    [content] = result.content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
+
+
+@asynccontextmanager
+async def protected(folder: Path, **settings: Any) -> AsyncIterator[str]:
+    """A server with tools that want scopes, and the authorization server that gives them, on one port."""
+    origin = f"http://127.0.0.1:{free_port()}"
+    issuer, resource = f"{origin}/auth", f"{origin}/mcp"
+    config = {"issuer": issuer, "folder": str(folder), "scopes": SCOPES, **settings}
+    server = Server(plugins=[mcptrio_authserver, Notes()], config={"mcptrio_authserver": config}, strict=True)
+    keys = IssuerKeys(issuer, Fetcher(Reach.around(issuer)))
+    guard = ResourceServer(
+        resource, tokens=[JWTTokens(keys, audience=[resource])], authorization_servers=[issuer], scopes=["notes:read"]
+    )
+    async with trio.open_nursery() as nursery:
+        port = int(origin.rpartition(":")[2])
+        await nursery.start(partial(serve_http, server, port=port, options=HTTPOptions(auth=guard)))
+        yield resource
+        nursery.cancel_scope.cancel()
+
+
+class Person:
+    """Logs in once, and allows whatever is asked."""
+
+    def __init__(self, http: httpx2.AsyncClient) -> None:
+        self.http = http
+        self.asked: list[str] = []
+
+    async def __call__(self, url: str) -> str:
+        self.asked.append(url)
+        page = await self.http.get(url)
+        if 'name="password"' in page.text:
+            done = await self._submit(page, username="ada", password=PASSWORD)
+            page = await self.http.get(done.headers["location"])
+        done = await self._submit(page, decision="allow")
+        return done.headers["location"]
+
+    async def _submit(self, page: httpx2.Response, **fields: str) -> httpx2.Response:
+        action = re.search(r'action="([^"]+)"', page.text)
+        token = re.search(r'name="form_token" value="([^"]+)"', page.text)
+        assert action is not None, page.text
+        assert token is not None
+        return await self.http.post(
+            str(page.url.join(html.unescape(action[1]))), data={"form_token": token[1], **fields}
+        )
+
+
+@pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25"])
+async def test_client_finds_its_way_from_a_401_to_a_step_up(folder: Path, revision: str) -> None:
+    """Metadata, registration, login, consent, a token that the server takes; and more scopes when they are needed."""
+    async with protected(folder) as url, httpx2.AsyncClient(verify=TLS) as http:
+        person = Person(http)
+        auth = OAuth(redirects=OwnRedirects(uri=BACK, send=person))
+        async with mcptrio.connect(Endpoint(url=url, auth=auth), revision=revision) as client:
+            assert said_by(await client.call_tool("whoami")) == "ada notes:read"
+            assert len(person.asked) == 1
+            assert said_by(await client.call_tool("write")) == "written"
+            assert len(person.asked) == 2
+
+
+async def test_tokens_are_bound_where_the_client_wants_it(folder: Path) -> None:
+    async with protected(folder, dpop="required") as url, httpx2.AsyncClient(verify=TLS) as http:
+        auth = OAuth(redirects=OwnRedirects(uri=BACK, send=Person(http)), dpop="always")
+        async with mcptrio.connect(Endpoint(url=url, auth=auth)) as client:
+            assert said_by(await client.call_tool("whoami")) == "ada notes:read"
+
+
+async def test_first_steps_of_the_readme_lead_to_a_protected_server(folder: Path, tmp_path: Path) -> None:
+    """As an operator takes them, in a process of its own."""
+    readme = (Path(mcptrio_authserver.__file__).parent.parent / "README.md").read_text("utf-8")
+    port = str(free_port())
+    steps = readme.partition("```toml\n")[2].partition("```")[0].replace("8000", port)
+    settings = steps.replace("[auth]", f'folder = "{folder}"\n\n[auth]')
+    (tmp_path / "mcptrio.toml").write_text(settings)
+    (tmp_path / "notes.py").write_text(NOTES)
+    serve = [sys.executable, "-m", "mcptrio", "serve", "--http", "--port", port]
+    serve += ["--plugin", "authserver", "--plugin", "notes.py"]
+    with trio.fail_after(60):
+        process = await trio.lowlevel.open_process(serve, cwd=tmp_path, stderr=subprocess.PIPE)
+        assert process.stderr is not None
+        try:
+            said = b""
+            while b"serving http://" not in said:
+                said += await process.stderr.receive_some() or pytest.fail(said.decode())
+            async with httpx2.AsyncClient(verify=TLS) as http:
+                auth = OAuth(redirects=OwnRedirects(uri=BACK, send=Person(http)))
+                endpoint = Endpoint(url=f"http://127.0.0.1:{port}/mcp", auth=auth)
+                async with mcptrio.connect(endpoint) as client:
+                    assert said_by(await client.call_tool("whoami")) == "ada notes:read"
+        finally:
+            process.terminate()
+            await process.wait()
+            await process.stderr.aclose()
+
+
+async def test_pages_need_no_token_and_the_host_is_checked(folder: Path) -> None:
+    async with protected(folder) as url, httpx2.AsyncClient(verify=TLS) as http:
+        origin = url.removesuffix("/mcp")
+        assert (await http.post(url, json={})).status_code == 401
+        metadata = f"{origin}/.well-known/oauth-authorization-server/auth"
+        assert (await http.get(metadata)).json()["issuer"] == f"{origin}/auth"
+        rebound = await http.get(metadata, headers={"host": "evil.example"})
+        assert rebound.status_code in (400, 403, 421)
+
+
+async def test_without_an_issuer_there_is_nothing(folder: Path) -> None:
+    server = Server(plugins=[mcptrio_authserver], config={"mcptrio_authserver": {"folder": str(folder)}}, strict=True)
+
+    assert server.routes.at("/auth") is None
+    assert [*mcptrio_authserver.doctor(Config())] == ["issuer is not set, so there is no authorization server"]
+    with pytest.raises(ValueError, match="issuer"):
+        AuthorizationServer(Config())
+
+
+async def test_server_that_is_not_open_says_so(folder: Path) -> None:
+    server = AuthorizationServer(Config(issuer="http://127.0.0.1:8000/auth", folder=folder))
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    for _ in range(2):
+        await server({"type": "http"}, None, send)
+        assert sent[-2]["status"] == 503
+        async with server.open():
+            pass
+
+
+def test_quart_is_not_loaded_with_the_plugin() -> None:
+    heavy = ("quart", "argon2", "joserfc", "jinja2", "sqlite3", "click")
+    script = f"import sys, mcptrio_authserver; print([m for m in {heavy} if m in sys.modules])"
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
+
+    assert done.stdout.strip() == "[]"
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"issuer": "http://login.example/auth"}, "issuer: expected an https URL"),
+        ({"issuer": "https://login.example/"}, "slash at its end"),
+        ({"issuer": "https://login.example/a?b"}, "without query"),
+        ({"issuer": "https://login.example/a/../b"}, "plain path"),
+        ({"scopes": {"a b": "x"}}, "scopes: expected"),
+        ({"resources": ("ftp://x",)}, "resources: expected"),
+        ({"name": ""}, "name: expected"),
+        ({"clients": {"x y\n": ClientSettings()}}, "clients: expected"),
+    ],
+)
+def test_settings_that_cannot_be(settings: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        Config(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"redirect_uris": ("javascript:x",)}, "expected a redirect URI"),
+        ({"secret": Secret("short")}, "at least 16"),
+        ({"secret": Secret("x" * 16), "jwks_uri": "https://a.example"}, "got several"),
+        ({"grant_types": ("client_credentials",)}, "acts for itself"),
+        ({"introspect": True}, "acts for itself"),
+        ({"grant_types": ("implicit",)}, "grant_types"),
+        ({"jwks": "[]"}, "jwks"),
+        ({"jwks": "{"}, "no JSON"),
+        ({"jwks_uri": "http://a.example"}, "jwks_uri"),
+        ({"scopes": ("a b",)}, "scopes"),
+    ],
+)
+def test_clients_that_cannot_be(settings: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        ClientSettings(**settings)
+
+
+def test_others_that_cannot_be() -> None:
+    for make in (
+        partial(TrustedIssuer),
+        partial(TrustedIssuer, issuer="http://idp.example"),
+        partial(UpstreamSettings, issuer="https://idp.example"),
+        partial(UpstreamSettings, issuer="https://idp.example", client_id="x", scopes=("profile",)),
+    ):
+        with pytest.raises(ValueError, match="expected"):
+            make()
+
+
+def test_settings_are_read_from_a_table(tmp_path: Path) -> None:
+    (tmp_path / "mcptrio.toml").write_text(
+        """
+        [plugins.authserver]
+        issuer = "https://login.example/auth"
+        folder = "state"
+        scopes = { "notes:read" = "Read your notes" }
+        [plugins.authserver.clients.robot]
+        secret = { "$env" = "ROBOT" }
+        grant_types = ["client_credentials"]
+        [plugins.authserver.trusted_issuers.company]
+        issuer = "https://idp.example"
+        [plugins.authserver.upstream]
+        issuer = "https://idp.example"
+        client_id = "us"
+        """
+    )
+    command = [sys.executable, "-m", "mcptrio", "plugins", "show", "authserver", "--config", "mcptrio.toml"]
+
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin", "ROBOT": "a secret that is not shown"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "https://login.example/auth" in done.stdout
+    assert "a secret that is not shown" not in done.stdout + done.stderr
+
+
+def test_doctor_says_what_was_forgotten(folder: Path, tmp_path: Path) -> None:
+    issuer = "https://login.example"
+    assert [*mcptrio_authserver.doctor(Config(issuer=issuer, folder=folder, scopes=SCOPES))] == []
+    [scopes, nobody] = mcptrio_authserver.doctor(Config(issuer=issuer, folder=tmp_path / "empty"))
+    assert "scopes" in scopes
+    assert "user add" in nobody
+    (folder / "users").chmod(0o644)
+    [problem] = mcptrio_authserver.doctor(Config(issuer=issuer, folder=folder, scopes=SCOPES))
+    assert "mode 600" in problem
+
+
+# Users
+
+
+def command(folder: Path, *args: str, password: str = "") -> subprocess.CompletedProcess[str]:
+    whole = [sys.executable, "-m", "mcptrio_authserver", "user", *args, "--folder", str(folder)]
+    return subprocess.run(whole, input=f"{password}\n", capture_output=True, text=True, timeout=30, check=False)
+
+
+def test_command_adds_lists_and_removes_users(tmp_path: Path) -> None:
+    home = tmp_path / "new"
+    added = command(home, "add", "ada", password="a good password")
+    assert (added.returncode, added.stdout) == (0, f"added ada @ {home / 'users'}\n")
+    assert command(home, "add", "bob", "--scope", "notes:read", password="another password").returncode == 0
+
+    assert command(home, "list").stdout == "ada: all scopes\nbob: notes:read\n"
+
+    users = read_users(home / "users")
+    assert check_password(users["ada"], "a good password")
+    assert not check_password(users["ada"], "another password")
+    assert "a good password" not in (home / "users").read_text()
+    assert (home / "users").stat().st_mode & 0o777 == 0o600
+    assert command(home, "remove", "ada").returncode == 0
+    assert [*read_users(home / "users")] == ["bob"]
+
+
+def test_command_says_what_is_wrong(tmp_path: Path) -> None:
+    short = command(tmp_path, "add", "ada", password="short")
+    assert (short.returncode, short.stderr) == (1, "Error: expected a password of 8 to 1024 characters, got 5\n")
+    assert "expected a name" in command(tmp_path, "add", "Ada Lovelace", password="long enough").stderr
+    assert "there is no user" in command(tmp_path, "remove", "ada").stderr
+    assert not (tmp_path / "users").exists()
+
+
+@pytest.mark.parametrize("line", ["ada", "ada:plain", "ada:$2b$12$x", "ADA:$argon2id$x", "a da:$argon2id$x"])
+def test_line_that_is_no_user_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "users").write_text(f"# users\n\n{line}\n")
+    (tmp_path / "users").chmod(0o600)
+
+    with pytest.raises(ConfigError, match=r"users:3: expected"):
+        read_users(tmp_path / "users")
+
+
+def test_password_is_hashed_slowly_and_with_salt(tmp_path: Path) -> None:
+    first, second = hash_password(PASSWORD), hash_password(PASSWORD)
+
+    assert first != second
+    assert first.startswith("$argon2id$v=19$m=65536,t=3,p=4$")
+    assert check_password(User(name="ada", hash=first), PASSWORD)
+    assert not check_password(User(name="ada", hash=first), f"{PASSWORD} ")
+    assert not check_password(User(name="ada", hash="$argon2id$broken"), PASSWORD)
+    assert not check_password(None, PASSWORD)
+    write_users(tmp_path / "users", {"ada": User(name="ada", hash=first, scopes=())})
+    assert read_users(tmp_path / "users")["ada"].scopes == ()
+
+
+# The file
+
+
+async def test_transaction_is_whole_or_was_not_there(tmp_path: Path) -> None:
+    clock = Clock()
+    async with open_sqlite_store(tmp_path / "state.db", clock=clock) as store:
+
+        def fail(ledger: Any) -> None:
+            ledger.put("a", "1", {}, until=clock.now + 10)
+            raise LookupError
+
+        def refuse(ledger: Any) -> None:
+            ledger.put("a", "2", {"x": 1}, until=clock.now + 10)
+            raise Refusal("invalid_grant", "it was used before")
+
+        with pytest.raises(LookupError):
+            await store.transact(fail)
+        with pytest.raises(Refusal):
+            await store.transact(refuse)
+
+        assert await store.transact(lambda ledger: ledger.get("a", "1")) is None
+        assert await store.transact(lambda ledger: ledger.get("a", "2")) == {"x": 1}
+        clock.now += 11
+        assert await store.transact(lambda ledger: ledger.get("a", "2")) is None
+        assert await store.sweep() == 1
+
+
+async def test_oldest_of_a_group_go_when_there_are_too_many(tmp_path: Path) -> None:
+    clock = Clock()
+    async with open_sqlite_store(tmp_path / "state.db", clock=clock) as store:
+
+        def fill(ledger: Any) -> tuple[int, int, bool]:
+            for number in range(10):
+                ledger.put("a", str(number), {}, until=clock.now + 10, group="g", most=3)
+                ledger.put("a", f"other {number}", {}, until=clock.now + 10, group="h")
+            return ledger.count("a", "g"), ledger.count("a"), ledger.get("a", "9") is not None
+
+        assert await store.transact(fill) == (3, 13, True)
+
+
+async def test_what_is_over_is_swept_away_while_the_server_is_open(
+    folder: Path, mock_clock: trio.testing.MockClock
+) -> None:
+    mock_clock.rate = 1000.0  # a minute of the background task is 60 ms
+    clock = Clock()
+    server = AuthorizationServer(Config(issuer="http://127.0.0.1:8000/auth", folder=folder), clock=clock)
+    [sweep] = server.background(None)
+    async with server.open(), trio.open_nursery() as nursery:
+        store = server._store
+        assert store is not None
+        await store.transact(lambda ledger: ledger.put("a", "1", {}, until=clock.now + 1))
+        clock.now += 2
+        nursery.start_soon(sweep)
+        while rows(folder):  # noqa: ASYNC110 - nobody says when a sweep is over
+            await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+
+
+def rows(folder: Path) -> int:
+    connection = sqlite3.connect(folder / "state.db")
+    try:
+        [(count,)] = connection.execute("SELECT count(*) FROM records WHERE kind = 'a'").fetchall()
+        return int(count)
+    finally:
+        connection.close()
+
+
+async def test_workers_share_one_file(tmp_path: Path) -> None:
+    """A counter that two servers raise at the same time loses nothing."""
+    path, clock = tmp_path / "state.db", Clock()
+    rate = Rate(kind="x", most=40, seconds=60)
+    async with open_sqlite_store(path, clock=clock) as one, open_sqlite_store(path, clock=clock) as other:
+        waits: list[float] = []
+
+        async def count(store: Any) -> None:
+            for _ in range(21):
+                wait = await store.transact(lambda ledger: count_attempt(ledger, rate, "key", clock.now))
+                waits.append(wait)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(count, one)
+            nursery.start_soon(count, other)
+
+        assert sorted(waits) == [0] * 40 + [60] * 2
+
+
+async def test_user_is_not_locked_out_from_one_address(tmp_path: Path) -> None:
+    clock, config = Clock(), Config(folder=tmp_path)
+    async with open_sqlite_store(tmp_path / "state.db", clock=clock) as store:
+
+        def attempt(ledger: Any) -> tuple[float, float, float]:
+            flood = [count_login(ledger, config, "ada", "203.0.113.7", clock.now) for _ in range(200)]
+            assert flood[:6] == [0] * 5 + [900]
+            elsewhere = count_login(ledger, config, "ada", "198.51.100.1", clock.now)
+            same_place = count_login(ledger, config, "bob", "203.0.113.7", clock.now)
+            for number in range(100):
+                count_login(ledger, config, "ada", f"192.0.2.{number}", clock.now)
+            return elsewhere, same_place, count_login(ledger, config, "ada", "198.51.100.2", clock.now)
+
+        assert await store.transact(attempt) == (0, 900, 900)
+
+
+async def test_file_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE theirs (x)")
+    connection.commit()
+    connection.close()
+    path.chmod(0o600)
+    before = path.read_bytes()
+
+    with pytest.raises(StoreFailed, match="somebody else's"):
+        async with open_sqlite_store(path):
+            pass
+
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
+    connection.close()
+    assert before
+    path.write_bytes(b"")
+    path.chmod(0o640)
+    with pytest.raises(StoreFailed, match="mode 600"):
+        async with open_sqlite_store(path):
+            pass
+
+
+def test_addresses_count_by_who_has_them() -> None:
+    assert neighbourhood("203.0.113.7") == "203.0.113.7"
+    assert neighbourhood("::ffff:203.0.113.7") == "203.0.113.7"
+    assert neighbourhood("2001:db8:1:2:3:4:5:6") == neighbourhood("2001:db8:1:2::1") == "2001:db8:1:2::"
+    assert neighbourhood("2001:db8:1:3::1") != neighbourhood("2001:db8:1:2::1")
+    assert neighbourhood(None) == neighbourhood(None)
