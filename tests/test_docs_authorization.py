@@ -79,6 +79,24 @@ def test_configuration_makes_a_guard(block: object, tmp_path: Path) -> None:
     assert guard_of(load_config(tmp_path / "mcptrio.toml"), environ=environ) is not None
 
 
+PROGRAMS = [block for block in BLOCKS if block.language == "python"][1:]
+
+
+@pytest.mark.parametrize("block", PROGRAMS, ids=str)
+def test_program_is_put_together(block: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tokens.json").write_text(EMPTY_FILE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    names: dict[str, object] = {}
+    exec(compile(getattr(block, "text", ""), "docs/authorization.md", "exec"), names)
+
+    if "login" in names:
+        store = names["login"].store  # type: ignore[attr-defined]
+        assert store.path == tmp_path / ".config" / "notes" / "tokens.json"
+    else:
+        assert callable(names["app"])
+
+
 def rows(table: str) -> dict[str, str]:
     """The keys of a table, and the cell with the default."""
     [found] = re.findall(rf"^\| key of `\[{re.escape(table)}\]` .*\n((?:\|.*\n)+)", PAGE, re.MULTILINE)

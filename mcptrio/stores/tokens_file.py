@@ -46,13 +46,13 @@ class FileTokenStore:
     """A :class:`mcptrio.abc.TokenStore` in one file.
 
     Args:
-        path: of the file. Its folder is made with mode 0700 if it is missing, the file with mode 0600. A file
+        path: of the file; ``~`` is the home folder. Its folder is made with mode 0700 if it is missing, the file with mode 0600. A file
             ``<name>.lock`` stands beside it.
         lock_timeout: seconds for which another process may have it; whoever does writes one file.
     """
 
     def __init__(self, path: Path | str, *, lock_timeout: float = 10.0) -> None:
-        self.path = Path(path)
+        self.path = Path(path).expanduser()
         self._lock_timeout = lock_timeout
 
     async def load(self, key: str) -> Mapping[str, Any] | None:
