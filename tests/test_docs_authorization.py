@@ -26,7 +26,10 @@ __all__: list[str] = []
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "authorization.md").read_text("utf-8")
 BLOCKS = list(blocks_of(PAGE, "docs/authorization.md"))
-CONFIGURATIONS = [block for block in BLOCKS if block.language == "toml"]
+PROVIDER_PAGE = (ROOT / "docs" / "identity-provider.md").read_text("utf-8")
+CONFIGURATIONS = [
+    block for block in (*BLOCKS, *blocks_of(PROVIDER_PAGE, "docs/identity-provider.md")) if block.language == "toml"
+]
 EMPTY_FILE = '{"format": 1, "tokens": []}'
 
 
