@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import trio
-from attrs import define, field
+from attrs import define, field, frozen
 
 from mcptrio import Context, ToolError
 
@@ -25,7 +26,7 @@ from .progress import Progress
 from .repositories import Repositories, Repository
 from .text import printable, redacted, text_of
 
-__all__ = ["LISTING", "Access", "Work", "reason_of", "said_by"]
+__all__ = ["LISTING", "Access", "Object", "Work", "reason_of", "said_by"]
 
 LISTING = 8 * 1024 * 1024
 """Bytes of a list that are read to make an answer of it; a list that is longer is cut there, and says so."""
@@ -33,11 +34,28 @@ LISTING = 8 * 1024 * 1024
 _ID = r"[0-9a-f]{40}|[0-9a-f]{64}"
 _SURVEYED = (
     r"^(core\.(worktree|sshcommand|gitproxy|alternaterefscommand)|filter\..*\.(clean|smudge|process)|merge\..*\.driver"
-    r"|gpg\.(.*\.)?(program|defaultkeycommand)|credential\.(.*\.)?helper)$"
+    r"|gpg\.(.*\.)?(program|defaultkeycommand)|credential\.(.*\.)?helper|include\.path|includeif\..*\.path)$"
 )
+_OBJECT = rf"({_ID}) (commit|tree|blob|tag) ([0-9]+)"
 _OWN = ("local", "worktree")
 """Scopes of configuration that belong to the repository."""
 _LONGEST_SAID = 2000
+_SURVEYS = 1000
+"""Repositories whose surveys are remembered; the oldest goes."""
+_SETTLED, _COARSE = 0.03, 2.0
+"""Seconds after which a file that is changed again also has another time of change: where the system's clock, which
+ticks every 10 ms or more often, gives the time, and where the file system knows whole seconds only."""
+
+_Stamp = tuple[tuple[int, ...] | None, ...]
+
+
+@frozen(eq=False, repr=False)
+class Object:
+    """What a revision names."""
+
+    id: str
+    kind: str
+    size: int
 
 
 @define(eq=False, repr=False)
@@ -46,6 +64,8 @@ class Access:
 
     config: Config
     repositories: Repositories = field(init=False)
+    _surveys: dict[Repository, tuple[_Stamp, tuple[str, ...]]] = field(init=False, factory=dict)
+    """The programs that a repository's own configuration names, and the files of which that was read."""
     _binary: Binary | None = field(init=False, default=None)
     _processes: trio.CapacityLimiter = field(init=False)
     _writing: dict[str, tuple[trio.Lock, int]] = field(init=False, factory=dict)
@@ -62,16 +82,18 @@ class Access:
             ToolError: the repository is not allowed, git is missing, or the time is over.
         """
         async with self._in_time(kind):
-            repository = await trio.to_thread.run_sync(self.repositories.find, repo_path, limiter=ctx.server.threads)
+            repository, stamp = await trio.to_thread.run_sync(self._find, repo_path, limiter=ctx.server.threads)
             binary = await self.binary(ctx)
             progress = Progress(ctx, "git", kind is Kind.NETWORK)
             work = Work(self, repository, binary, kind, progress)
             if kind is Kind.READ:
-                await work.survey()
+                await self._survey(work, stamp)
                 yield work
             else:
                 async with self._one_writer(repository.common_dir):
-                    await work.survey()
+                    # Whoever wrote before has perhaps changed its configuration.
+                    stamp = await trio.to_thread.run_sync(_stamp, repository, limiter=ctx.server.threads)
+                    await self._survey(work, stamp)
                     yield work
 
     @asynccontextmanager
@@ -106,6 +128,23 @@ class Access:
         """Run a command as soon as there is room for another process."""
         async with self._processes:
             return await run(command, progress)
+
+    def _find(self, repo_path: str) -> tuple[Repository, _Stamp]:
+        repository = self.repositories.find(repo_path)
+        return repository, _stamp(repository)
+
+    async def _survey(self, work: Work, stamp: _Stamp) -> None:
+        """Have the configuration looked at, unless its files are those that were looked at before."""
+        known = self._surveys.pop(work.repository, None)
+        if known is None or known[0] != stamp:
+            is_whole = await work.survey()
+            if not is_whole or not _is_settled(stamp):
+                return
+            known = stamp, work.programs
+        work.programs = known[1]
+        self._surveys[work.repository] = known
+        if len(self._surveys) > _SURVEYS:
+            del self._surveys[next(iter(self._surveys))]
 
     @asynccontextmanager
     async def _in_time(self, kind: Kind) -> AsyncIterator[None]:
@@ -148,7 +187,8 @@ class Work:
     binary: Binary
     kind: Kind
     progress: Progress
-    _programs: tuple[str, ...] = field(init=False, default=())
+    programs: tuple[str, ...] = field(init=False, default=())
+    """Settings of the repository's own that name programs."""
 
     @property
     def config(self) -> Config:
@@ -158,8 +198,12 @@ class Work:
     def root(self) -> str:
         return self.repository.root
 
-    async def survey(self) -> None:
+    async def survey(self) -> bool:
         """Look at what the repository's own configuration says of programs and of another work tree.
+
+        Returns:
+            Whether that holds until one of its own files is changed: it includes no other, and the work tree, which
+            may be reached through links, is where it was found.
 
         Raises:
             ToolError: its work tree is elsewhere.
@@ -169,20 +213,26 @@ class Work:
         if output.cut:
             raise ToolError(f"expected a configuration of at most {LISTING} bytes @ {printable(self.root)}")
         programs: list[str] = []
+        is_whole = True
         parts = os.fsdecode(output.stdout).split("\0")  # a name need not be UTF-8, and goes back as it came
         for scope, setting in zip(parts[::2], parts[1::2], strict=False):
             key, _, value = setting.partition("\n")
             if scope not in _OWN:
                 continue
+            if key.startswith(("include.", "includeif.")):
+                is_whole = False
+                continue
             if key != "core.worktree":
                 programs.append(key)
                 continue
+            is_whole = False
             tree = await trio.to_thread.run_sync(os.path.realpath, os.path.join(self.repository.git_dir, value))
             if tree != self.root:
                 raise ToolError(
                     f"not an allowed repository: core.worktree of {printable(self.root)} is {printable(value)!r}"
                 )
-        self._programs = tuple(programs)
+        self.programs = tuple(programs)
+        return is_whole
 
     async def git(
         self,
@@ -213,6 +263,8 @@ class Work:
             stdin=stdin,
             skip=skip,
             limit=limit,
+            processor_time=self.config.read_timeout if self.kind is Kind.READ else None,
+            dies_with_us=self.kind is Kind.NETWORK,
         )
         output = await self.access.run(command, self.progress)
         if output.code not in codes and not output.cut:
@@ -230,12 +282,36 @@ class Work:
         Raises:
             ToolError: it is no revision, or names nothing.
         """
-        check_revision(revision, where, with_path=with_path)
-        wanted = revision if with_path else f"{revision}^{{commit}}"
-        found = await self.text("rev-parse", "--verify", "--quiet", "--end-of-options", wanted, codes=(0, 1, 128))
-        if not re.fullmatch(_ID, found):
-            unborn = " (nothing has been committed yet)" if revision == "HEAD" else ""
-            raise ToolError(f"no such revision @ {where}: {printable(revision, 200)!r}{unborn}")
+        [found] = await self.look_up((revision, where), with_path=with_path)
+        return found.id
+
+    async def look_up(self, *wanted: tuple[str, str], with_path: bool = False) -> list[Object]:
+        """What revisions name: commits, or with a path whatever it is. One process, however many they are.
+
+        Args:
+            wanted: each a revision, and where it comes from.
+
+        Raises:
+            ToolError: one of them is no revision, or names nothing.
+        """
+        names = [check_revision(revision, where, with_path=with_path) for revision, where in wanted]
+        found = await self.objects(*(name if with_path else f"{name}^{{commit}}" for name in names))
+        objects: list[Object] = []
+        for each, (revision, where) in zip(found, wanted, strict=True):
+            if each is None:
+                unborn = " (nothing has been committed yet)" if revision == "HEAD" else ""
+                raise ToolError(f"no such revision @ {where}: {printable(revision, 200)!r}{unborn}")
+            objects.append(each)
+        return objects
+
+    async def objects(self, *names: str) -> list[Object | None]:
+        """What is there of these names; none of them holds a line end. From standard input none can be an option."""
+        text = "".join(f"{name}\n" for name in names).encode("utf-8", "surrogatepass")
+        output = await self.git("cat-file", "--batch-check", kind=Kind.READ, stdin=text)
+        found: list[Object | None] = []
+        for line in text_of(output.stdout).split("\n")[: len(names)]:
+            facts = re.fullmatch(_OBJECT, line)  # otherwise it is the name again, and "missing" or the like
+            found.append(Object(facts[1], facts[2], int(facts[3])) if facts else None)
         return found
 
     async def resolve_range(self, revision: str, where: str) -> tuple[str, str, str]:
@@ -247,7 +323,8 @@ class Work:
         for dots in ("...", ".."):
             if dots in revision:
                 first, _, second = revision.partition(dots)
-                return await self.resolve(first or "HEAD", where), dots, await self.resolve(second or "HEAD", where)
+                one, other = await self.look_up((first or "HEAD", where), (second or "HEAD", where))
+                return one.id, dots, other.id
         return await self.resolve(revision, where), "", ""
 
     async def check_name(self, space: str, name: str, where: str) -> str:
@@ -274,7 +351,28 @@ class Work:
         return branch or None, commit or None
 
     def _environment(self, kind: Kind) -> Mapping[str, str]:
-        return environment(self.config, kind, root=self.root, is_bare=self.repository.is_bare, programs=self._programs)
+        return environment(self.config, kind, root=self.root, is_bare=self.repository.is_bare, programs=self.programs)
+
+
+def _stamp(repository: Repository) -> _Stamp:
+    """What tells of a change of the repository's own configuration. Blocks."""
+    files = (os.path.join(repository.common_dir, "config"), os.path.join(repository.git_dir, "config.worktree"))
+    stamps: list[tuple[int, ...] | None] = []
+    for file in files:
+        try:
+            found = os.stat(file)
+        except OSError:
+            stamps.append(None)
+        else:
+            stamps.append((found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
+    return tuple(stamps)
+
+
+def _is_settled(stamp: _Stamp) -> bool:
+    """Whether nobody can change one of the files without changing its stamp."""
+    now = time.time_ns()
+    changed = [each[-1] for each in stamp if each is not None]
+    return all(at + 10**9 * (_SETTLED if at % 10**9 else _COARSE) < now for at in changed)
 
 
 def reason_of(output: Output) -> str:

@@ -46,8 +46,8 @@ RepoPath = Annotated[
     str,
     Meta(
         max_length=4096,
-        description="The repository: its name or an absolute path to it or into it, as git_list_repositories shows. "
-        "May be left out where there is only one.",
+        description="The repository: its name or an absolute path to it or into it, as "
+        "{tool:git_list_repositories} shows. May be left out where there is only one.",
     ),
 ]
 StartIndex = Annotated[

@@ -29,7 +29,9 @@ _Revision = Annotated[str, Meta(max_length=1000)]
 _Message = Annotated[str, Meta(max_length=100_000)]
 _UNDOING = 30.0
 """Seconds for giving a merge up, whatever happens to the call."""
-_Index = Annotated[int, Meta(ge=0, le=100_000, description="Which stash: 0 is the newest, as git_stash_list shows.")]
+_Index = Annotated[
+    int, Meta(ge=0, le=100_000, description="Which stash: 0 is the newest, as {tool:git_stash_list} shows.")
+]
 
 
 class Created(Struct, frozen=True, kw_only=True):
@@ -231,5 +233,5 @@ async def _wanted_stash(work: Work, index: int) -> str:
     """
     commit = await _stash(work, index)
     if not commit:
-        raise ToolError(f"there is no stash {index} @ stash; git_stash_list shows those there are")
+        raise ToolError(f"there is no stash {index} @ stash; {{tool:git_stash_list}} shows those there are")
     return commit

@@ -8,6 +8,7 @@ Source: git-diff(1); gitattributes(5), "Performing text diffs of binary files".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -22,6 +23,9 @@ PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short")
 """For every command that prints differences."""
 
 _MOST_FILES = 500
+_ROOM = 128 * 1024
+"""Bytes of the list of files that are read along with a diff; where it is longer it is asked for on its own."""
+_COUNTED = rb"(?:\d+|-)\t(?:\d+|-)\t"
 
 Kind = Literal["added", "modified", "deleted", "renamed", "copied", "type_changed", "unmerged", "unknown"]
 _KINDS: dict[str, Kind] = {
@@ -84,19 +88,17 @@ async def read_diff(work: Work, command: Sequence[str], paths: Sequence[str], *,
         limit: bytes.
     """
     name, *options = command
+    if start == 0:
+        both = await work.git(name, "--numstat", "--patch", "-z", *PLAIN, *options, "--", *paths, limit=limit + _ROOM)
+        counted, patch = _divided(both.stdout)
+        if counted is not None and (len(patch) >= limit or not both.cut):
+            return _diff(patch[:limit], counted, start=0, cut=both.cut or len(patch) > limit)
     output = await work.git(name, "--patch", *PLAIN, *options, "--", *paths, skip=start, limit=limit)
-    page = page_of(output.stdout, start=start, cut=output.cut)
-    files: list[FileStat] = []
-    if start == 0 and page.text:
-        stats = await work.git(name, "--numstat", "-z", *PLAIN, *options, "--", *paths)
-        files = _parse_numstat(stats.stdout)
-    return Diff(
-        diff=page.text,
-        files=tuple(files[:_MOST_FILES]),
-        files_truncated=len(files) > _MOST_FILES,
-        truncated=output.cut,
-        next_index=page.next_index,
-    )
+    stats = b""
+    if start == 0 and output.stdout:
+        counting = (option for option in options if not option.startswith("--unified="))  # which asks for a diff
+        stats = (await work.git(name, "--numstat", "-z", *PLAIN, *counting, "--", *paths)).stdout
+    return _diff(output.stdout, stats, start=start, cut=output.cut)
 
 
 async def list_staged(work: Work) -> list[Change]:
@@ -109,6 +111,37 @@ async def list_staged(work: Work) -> list[Change]:
         Change(path=named(path), change=_KINDS.get(named(letter)[:1], "unknown"))
         for letter, path in zip(fields[::2], fields[1::2], strict=False)
     ]
+
+
+def _divided(output: bytes) -> tuple[bytes | None, bytes]:
+    """An output of ``--numstat --patch -z``: the list of files, which ends in an empty field, and the diff. The former
+    is None where the list is not whole, and with conflicts, whose diff git prints first and without it."""
+    if not output:
+        return b"", b""
+    position = 0
+    while found := re.compile(_COUNTED).match(output, position):
+        fields = 1
+        if output[found.end() : found.end() + 1] == b"\0":  # renamed: the two paths follow
+            fields = 3
+        for _ in range(fields):
+            position = output.find(b"\0", position) + 1
+            if not position:
+                return None, b""
+        if output[position : position + 1] == b"\0":
+            return output[:position], output[position + 1 :]
+    return None, b""
+
+
+def _diff(patch: bytes, stats: bytes, *, start: int, cut: bool) -> Diff:
+    page = page_of(patch, start=start, cut=cut)
+    files = _parse_numstat(stats)
+    return Diff(
+        diff=page.text,
+        files=tuple(files[:_MOST_FILES]),
+        files_truncated=len(files) > _MOST_FILES,
+        truncated=cut,
+        next_index=page.next_index,
+    )
 
 
 def _parse_numstat(output: bytes) -> list[FileStat]:

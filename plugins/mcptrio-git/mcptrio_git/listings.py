@@ -62,7 +62,7 @@ class Stash(Struct, frozen=True, kw_only=True):
     """Changes that were put aside.
 
     Attributes:
-        name: such as stash@{0}; git_show shows what is in it.
+        name: such as stash@{0}; {tool:git_show} shows what is in it.
         date: when, ISO 8601.
     """
 

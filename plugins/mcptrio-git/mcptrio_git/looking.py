@@ -94,8 +94,10 @@ class Looking:
                 conditions.append(f"--contains={await work.resolve(contains, 'contains')}")
             if not_contains:
                 conditions.append(f"--no-contains={await work.resolve(not_contains, 'not_contains')}")
-            current, head = await work.head()
             branches = await list_branches(work, _SPACES[branch_type], tuple(conditions))
+            # Where it is listed, the branch that is checked out says so itself.
+            here = next(((each.name, each.commit) for each in branches if each.current), None)
+            current, head = here or await work.head()
         items, truncated, following = self._page(branches, limit, cursor)
         return Branches(current=current, head=head, items=items, truncated=truncated, next_cursor=following)
 
@@ -113,7 +115,7 @@ class Looking:
     async def git_stash_list(
         self, ctx: Context, repo_path: RepoPath = "", limit: Limit = None, cursor: Cursor = None
     ) -> Stashes:
-        """List stashes, newest first. git_show with such a name shows what is in one."""
+        """List stashes, newest first. {tool:git_show} with such a name shows what is in one."""
         async with self.access.open(ctx, repo_path) as work:
             output = await work.git("stash", "list", "-z", "--format=%gd%x00%H%x00%cI%x00%gs")
         items, truncated, following = self._page(parse_stashes(output.stdout), limit, cursor)
@@ -223,7 +225,7 @@ class Looking:
     ) -> Ancestry:
         """Find the best common ancestors of two commits, and how many commits each has that the other lacks."""
         async with self.access.open(ctx, repo_path) as work:
-            one, other = await work.resolve(first, "first"), await work.resolve(second, "second")
+            one, other = (found.id for found in await work.look_up((first, "first"), (second, "second")))
             bases = await work.text("merge-base", "--all", one, other, codes=(0, 1))
             counts = await work.text("rev-list", "--left-right", "--count", f"{one}...{other}")
         first_only, _, second_only = counts.partition("\t")

@@ -4,13 +4,23 @@ Called by ``Work`` for each git process. The one rule: whatever ends the run (it
 deadline), the whole process group has ended before ``run`` returns: SIGTERM first, so that git removes its lock files,
 SIGKILL after ``GRACE``.
 
+What the system is to kill when the server dies has to be forked from it, which takes milliseconds. So that is done
+only for a command that may wait for ever for somebody else. One that reads ends by itself then: when it writes into a
+pipe that nobody reads any more, or when it has used as much processor time as the call had time, a limit that it is
+given from outside. One that changes something is better left to finish, for git that is killed leaves its locks.
+
 Memory: ``limit`` bytes of output are kept, and when more comes the command is ended; of what it says on standard error
 the last ``MESSAGES`` bytes are kept.
 """
 
 from __future__ import annotations
 
+import math
+import os
+import resource
+import sys
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Protocol
 
 import trio
@@ -57,6 +67,10 @@ class Command:
     """Bytes of output that are dropped first."""
     limit: int
     """Bytes of output that are kept then."""
+    processor_time: float | None = None
+    """Seconds of one processor, or as many of each, after which the system ends it."""
+    dies_with_us: bool = True
+    """The system kills it when the server dies."""
 
 
 @frozen(kw_only=True, eq=False, repr=False)
@@ -78,12 +92,14 @@ async def run(command: Command, listener: Listener) -> Output:
         ToolError: it cannot be started.
     """
     try:
-        process = start_process(command.argv, env=command.env, cwd=command.cwd)
+        process = start_process(command.argv, env=command.env, cwd=command.cwd, dies_with_us=command.dies_with_us)
     except (ConnectionClosed, ValueError) as error:
         raise ToolError(str(error)) from error
     stdin, stdout, stderr = (
         trio.lowlevel.FdStream(descriptor) for descriptor in (process.stdin, process.stdout, process.stderr)
     )
+    if command.processor_time is not None:
+        _bound(process.pid, command.processor_time)
     collected = _Collected(skip=command.skip, limit=command.limit)
     messages = bytearray()
 
@@ -157,6 +173,14 @@ class _Readers:
         self.left -= 1
         if not self.left:
             self.done.set()
+
+
+def _bound(pid: int, seconds: float) -> None:
+    """Bound the processor time of a child, and of what it starts from now on (Linux)."""
+    if sys.platform == "linux":
+        limit = math.ceil(seconds) * (os.cpu_count() or 1)
+        with suppress(OSError, ValueError):  # it has ended already, or its own limit is lower
+            resource.prlimit(pid, resource.RLIMIT_CPU, (limit, limit + 1))
 
 
 async def _feed(stream: trio.lowlevel.FdStream, data: bytes) -> None:

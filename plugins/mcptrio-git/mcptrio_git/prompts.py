@@ -45,7 +45,7 @@ class Prompts:
         """
         async with self.access.open(ctx, repo_path) as work:
             if not await list_staged(work):
-                raise ToolError("nothing is staged, so there is nothing to describe; git_add stages files")
+                raise ToolError("nothing is staged, so there is nothing to describe; {tool:git_add} stages files")
             diff = await self._diff(work, "--cached")
             _, head = await work.head()
             before = await self._commits(work, head, 10) if head else []
@@ -58,7 +58,7 @@ class Prompts:
             parts.append(f"What it is for: {hint}")
         if before:
             parts.append(_fenced("Earlier subjects", "\n".join(commit.subject for commit in before)))
-        parts.append(_shown(diff, "Staged changes"))
+        parts.append(_shown(ctx, diff, "Staged changes"))
         return "\n\n".join(parts)
 
     @prompt(name="summarise-changes", title="Summarise changes")
@@ -102,7 +102,7 @@ class Prompts:
             "then for what could be simpler. Name file and line, say why it matters, and propose the change. Leave "
             "matters of taste out."
         )
-        return f"{text}\n\n{_shown(diff, 'Diff')}"
+        return f"{text}\n\n{_shown(ctx, diff, 'Diff')}"
 
     @completion("commit-message", "repo_path")
     async def complete_commit_message(self, ctx: Context, value: str) -> list[str]:
@@ -145,12 +145,13 @@ class Prompts:
         return parse_log(output.stdout)
 
 
-def _shown(diff: Diff, title: str) -> str:
+def _shown(ctx: Context, diff: Diff, title: str) -> str:
     shown = _fenced(title, diff.diff, "diff")
     if not diff.truncated:
         return shown
     files = "\n".join(f"{file.path} +{file.additions} -{file.deletions}" for file in diff.files)
-    return f"{shown}\n\nThe diff is cut; git_diff shows the rest. {_fenced('All files in it', _clipped(files))}"
+    rest = f"The diff is cut; {ctx.tool_name('git_diff')} shows the rest."
+    return f"{shown}\n\n{rest} {_fenced('All files in it', _clipped(files))}"
 
 
 def _fenced(title: str, data: str, language: str = "") -> str:

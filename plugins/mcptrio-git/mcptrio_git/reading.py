@@ -18,7 +18,7 @@ from msgspec import Meta
 
 from mcptrio import Context, ToolError, tool
 
-from .access import Access, Work
+from .access import Access, Work, reason_of
 from .arguments import (
     DEFAULT_BYTES,
     Cursor,
@@ -29,6 +29,7 @@ from .arguments import (
     StartIndex,
     check_paths,
     check_plain,
+    check_revision,
     limit_of,
     offset_of,
 )
@@ -166,14 +167,25 @@ class Reading:
                 if value
             ]
             behind = check_paths(paths, work.root, "paths")
-            if cursor is None:
-                first, dots, second = await work.resolve_range(revision or "HEAD", "revision")
-                skip = 0
+            wanted, skip = revision or "HEAD", 0
+            is_plain = not options and not behind and ".." not in wanted
+            if cursor is not None:
+                start, skip = _position(cursor)
+            elif is_plain:  # it begins with the commit that is asked for, so it also says its id
+                start = f"{check_revision(wanted, 'revision')}^{{commit}}"
             else:
-                first, dots, second, skip = _position(cursor)
-            start = f"{first}{dots}{second}"
-            output = await work.git(*LOG, f"--max-count={count + 1}", f"--skip={skip}", *options, start, "--", *behind)
+                start = "".join(await work.resolve_range(wanted, "revision"))
+            output = await work.git(
+                *(*LOG, f"--max-count={count + 1}", f"--skip={skip}", *options),
+                *("--end-of-options", start, "--", *behind),
+                codes=(0, 128),
+            )
+            if output.code and not output.cut:
+                await work.resolve_range(wanted, "revision")  # which says what is wrong with it
+                raise ToolError(f"git log failed: {reason_of(output)}")
         commits = parse_log(output.stdout)
+        if cursor is None and is_plain:
+            start = commits[0].id
         truncated = output.cut or len(commits) > count
         shown = commits[:count]
         return Log(
@@ -199,8 +211,8 @@ class Reading:
         """
         limit = limit_of(max_bytes, self.access.config.max_output_bytes, DEFAULT_BYTES)
         async with self.access.open(ctx, repo_path) as work:
-            id = await work.resolve(revision, "revision", with_path=True)
-            return await show(work, id, start=start_index, limit=limit)
+            [found] = await work.look_up((revision, "revision"), with_path=True)
+            return await show(work, found, start=start_index, limit=limit)
 
     async def _diff(
         self,
@@ -249,8 +261,9 @@ def _operation(git_dir: str) -> Operation:
     return "none"
 
 
-def _position(cursor: str) -> tuple[str, str, str, int]:
+def _position(cursor: str) -> tuple[str, int]:
+    """Where a log began, and how many of its commits have been shown."""
     found = re.fullmatch(_CURSOR, cursor)
     if found is None:
         raise ToolError(f"expected a next_cursor of an earlier answer @ cursor, got {printable(cursor, 100)!r}")
-    return found[1], found[2] or "", found[3] or "", int(found[4])
+    return f"{found[1]}{found[2] or ''}{found[3] or ''}", int(found[4])

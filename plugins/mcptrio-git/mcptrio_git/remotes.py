@@ -23,7 +23,7 @@ from .text import clip, named, printable, redacted, text_of
 
 __all__ = ["Fetched", "Fetching", "Pulled", "Pulling", "Pushed", "Reference"]
 
-_Remote = Annotated[str, Meta(max_length=250, description="The name of a remote, as git_remote_list shows.")]
+_Remote = Annotated[str, Meta(max_length=250, description="The name of a remote, as {tool:git_remote_list} shows.")]
 _Branch = Annotated[Annotated[str, Meta(max_length=250)] | None, "A branch; the one that is checked out unless told."]
 _MOST_REFERENCES = 500
 
@@ -168,7 +168,7 @@ class Pulling:
         branch: _Branch = None,
     ) -> Pulled:
         """Fetch a branch of a remote and move what is checked out forward to it. Where the two have diverged it fails:
-        git_fetch and git_merge are for that.
+        {tool:git_fetch} and {tool:git_merge} are for that.
         """
         async with self.access.open(ctx, repo_path, Kind.NETWORK) as work:
             await _check_remote(work, remote)

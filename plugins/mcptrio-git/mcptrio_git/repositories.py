@@ -37,7 +37,7 @@ class UnknownRepository(ToolError):
     """There is no repository, or it is not allowed."""
 
 
-@frozen(kw_only=True, eq=False, repr=False)
+@frozen(kw_only=True, repr=False)
 class Repository:
     """A repository that is allowed."""
 

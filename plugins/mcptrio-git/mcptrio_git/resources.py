@@ -67,7 +67,7 @@ class RepositoryResources:
                     entries, more = await list_tree(work, id, most=self.access.config.max_entries)
                     above = "" if path.strip("/") in ("", ".") else path.strip("/") + "/"
                     lines = [_uri(repo, revision, above + entry.name) for entry in entries]
-                    lines += ["# there is more; git_show shows it"] if more else []
+                    lines += [f"# there is more; {ctx.tool_name('git_show')} shows it"] if more else []
                     return TextResourceContents(uri=uri, mime_type="text/uri-list", text="\n".join(lines))
                 data = await read_blob(work, id, limit=limit) if kind == "blob" else b""
         except UnknownRepository as error:
@@ -75,7 +75,7 @@ class RepositoryResources:
         if kind != "blob":
             raise ResourceNotFound(uri)
         if data is None:
-            raise ToolError(f"larger than {limit} bytes; git_show reads it in pieces")
+            raise ToolError(f"larger than {limit} bytes; {{tool:git_show}} reads it in pieces")
         guessed = mimetypes.guess_type(path)[0]
         if is_binary(data) or (guessed or "").startswith(("image/", "audio/", "video/")):
             mime_type = guessed or "application/octet-stream"
@@ -86,7 +86,7 @@ class RepositoryResources:
 
     @resource(STATUS_OF, name="git-status", title="Status of a repository", mime_type="application/json")
     async def status(self, ctx: Context, repo: str) -> Status:
-        """The state of a working tree, as git_status shows it."""
+        """The state of a working tree, as {tool:git_status} shows it."""
         try:
             async with self.access.open(ctx, _known(repo)) as work:
                 return await read_status(work, "normal", None, None)

@@ -13,7 +13,9 @@ from typing import Literal
 from attrs import frozen
 from msgspec import Struct
 
-from .access import Work
+from mcptrio import ToolError
+
+from .access import Object, Work
 from .commits import LOG, Commit, parse_log
 from .differences import FileStat, read_diff
 from .text import clip, named, page_of
@@ -63,18 +65,21 @@ class TreeEntry:
     is_folder: bool
 
 
-async def show(work: Work, id: str, *, start: int, limit: int) -> Shown:
-    """A piece of what an id names.
+async def show(work: Work, found: Object, *, start: int, limit: int) -> Shown:
+    """A piece of what a revision names.
 
     Args:
         start: the byte at which the text begins.
         limit: bytes of text.
     """
-    kind, note = await work.text("cat-file", "-t", id), None
-    if kind == "tag":
-        note = clip((await work.text("cat-file", "tag", id)).partition("\n\n")[2], _LONGEST_NOTE)
-        id = await work.text("rev-parse", "--verify", "--quiet", f"{id}^{{}}")
-        kind = await work.text("cat-file", "-t", id)
+    note = None
+    if found.kind == "tag":
+        note = clip((await work.text("cat-file", "tag", found.id)).partition("\n\n")[2], _LONGEST_NOTE)
+        [peeled] = await work.objects(f"{found.id}^{{}}")
+        if peeled is None:
+            raise ToolError(f"the tag {found.id} names what is not there")
+        found = peeled
+    kind, id = found.kind, found.id
     if kind == "commit":
         output = await work.git(*LOG, "--max-count=1", id)
         diff = await read_diff(
@@ -93,9 +98,12 @@ async def show(work: Work, id: str, *, start: int, limit: int) -> Shown:
             next_index=diff.next_index,
         )
     arguments = ("ls-tree", "--long", id) if kind == "tree" else ("cat-file", "blob", id)
-    size = None if kind == "tree" else int(await work.text("cat-file", "-s", id))
-    binary = kind == "blob" and is_binary((await work.git(*arguments, limit=_PEEK)).stdout)
+    size = None if kind == "tree" else found.size
     output = await work.git(*arguments, skip=start, limit=limit)
+    # What a first piece does not show is looked for where git itself looks.
+    whole = start == 0 and (limit >= _PEEK or not output.cut)
+    beginning = output.stdout if whole or kind == "tree" else (await work.git(*arguments, limit=_PEEK)).stdout
+    binary = kind == "blob" and is_binary(beginning)
     page = page_of(output.stdout, start=start, cut=output.cut)
     return Shown(
         kind="tree" if kind == "tree" else "blob",
@@ -118,9 +126,10 @@ async def kind_of(work: Work, commit: str, path: str) -> tuple[str, str]:
         path: ``.`` is the top.
     """
     wanted = f"{commit}^{{tree}}" if path.strip("/") in ("", ".") else f"{commit}:{path.strip('/')}"
+    # A path may hold a line end, so it is an argument; a submodule is an id of which there is nothing here.
     id = await work.text("rev-parse", "--verify", "--quiet", "--end-of-options", wanted, codes=(0, 1, 128))
-    # A submodule is an id of another repository's commit, of which there is nothing here.
-    return (await work.text("cat-file", "-t", id, codes=(0, 128)), id) if id else ("", "")
+    [found] = await work.objects(id) if id else [None]
+    return (found.kind, found.id) if found is not None else ("", "")
 
 
 async def list_tree(work: Work, tree: str, *, most: int) -> tuple[list[TreeEntry], bool]:

@@ -51,7 +51,8 @@ class Repo:
         if files:
             self.git("add", "-A")
         self.git("commit", "-q", "--allow-empty", "-m", message)
-        return self.git("rev-parse", "HEAD")
+        head = (self.path / ".git/HEAD").read_text().strip()  # read, since a process takes longer
+        return (self.path / ".git" / head.removeprefix("ref: ")).read_text().strip() if head[:4] == "ref:" else head
 
     def program(self, name: str, marker: Path, body: str = "cat") -> Path:
         """An executable that leaves a marker when it runs."""
@@ -100,7 +101,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two repositories, made once and copied for each test: a dozen git processes less."""
+    """Repositories, made once and copied for each test: a dozen git processes less.
+
+    ``repo`` and ``outside``; ``with-remote`` is the former with an origin, ``remote.git``, which ``theirs`` has cloned.
+    """
     folder = tmp_path_factory.mktemp("template")
     config = folder / "config"
     config.write_text(_CONFIG)
@@ -116,6 +120,13 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     repo.commit("One", a_txt="alpha\n")
     repo.commit("Two\n\nBecause.", a_txt="alpha\nbeta\n", src__b_py="x = 1\n")
     outside.commit("Hidden", secret_txt=SECRET)
+    bare = folder / "remote.git"
+    repo.git("clone", "-q", "--bare", str(repo.path), str(bare))
+    connected = Repo(Path(shutil.copytree(repo.path, folder / "with-remote")), environ)
+    connected.git("remote", "add", "origin", f"file://{bare}")
+    connected.git("fetch", "-q")
+    connected.git("branch", "-q", "-u", "origin/main")
+    repo.git("clone", "-q", str(bare), str(folder / "theirs"))
     return folder
 
 
@@ -129,6 +140,18 @@ def repo(template: Path, tmp_path: Path) -> Repo:
 def outside(template: Path, tmp_path: Path) -> Repo:
     """A repository that nobody has allowed."""
     return Repo(Path(shutil.copytree(template / "outside", tmp_path / "outside")))
+
+
+@pytest.fixture
+def remote(repo: Repo, template: Path, tmp_path: Path) -> Repo:
+    """A bare repository that ``repo`` has as origin, and somebody else's clone of it."""
+    shutil.rmtree(repo.path)
+    bare = shutil.copytree(template / "remote.git", tmp_path / "remote.git")
+    for name, path in (("with-remote", repo.path), ("theirs", tmp_path / "theirs")):
+        shutil.copytree(template / name, path)
+        config = path / ".git/config"
+        config.write_text(config.read_text().replace(str(template / "remote.git"), str(bare)))
+    return Repo(tmp_path / "theirs")
 
 
 @asynccontextmanager

@@ -191,6 +191,39 @@ async def test_a_work_tree_elsewhere_is_refused(repo: Repo, outside: Repo, call:
     assert (await call.ok("git_status"))["clean"] is True
 
 
+async def test_what_is_remembered_of_a_configuration_ends_with_a_change(
+    repo: Repo, outside: Repo, call: Caller, tmp_path: Path
+) -> None:
+    """What programs it names is looked up once, and again when one of its files is another."""
+    marker = tmp_path / "marker"
+    program = str(repo.program("program", marker))
+    included, config = tmp_path / "included", repo.path / ".git/config"
+    before = config.read_text()
+    (repo.path / ".gitattributes").write_text("* filter=evil\n")
+
+    async def look() -> None:
+        for _ in range(2):
+            await trio.sleep(0.05)  # until the file has settled; before that nothing is remembered
+            repo.write("a.txt", "alpha\nbeta\n")  # the same, so git has to read it
+            assert (await call.ok("git_diff_unstaged"))["files"] == []
+        assert not marker.exists()
+
+    await look()
+    repo.git("config", "filter.evil.clean", program)
+    await look()
+    config.write_text(before)
+    await look()
+    repo.git("config", "extensions.worktreeConfig", "true")
+    repo.git("config", "--worktree", "filter.evil.clean", program)
+    await look()
+    config.write_text(f"{before}[include]\n\tpath = {included}\n")
+    await look()
+    included.write_text(f'[filter "evil"]\n\tclean = {program}\n')  # of which no file of the repository tells
+    await look()
+    repo.git("config", "core.worktree", str(outside.path))
+    assert "core.worktree" in await call.refused("git_status")
+
+
 async def test_submodules_are_repositories_of_their_own(repo: Repo, outside: Repo, call: Caller) -> None:
     repo.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(outside.path), "sub")
     repo.git("commit", "-q", "-m", "With a submodule")
@@ -345,8 +378,8 @@ async def test_a_slow_command_is_ended_in_time_and_when_cancelled(repo: Repo, se
         f"#!/bin/sh\n[ \"$1\" = version ] && exec git version\n(sleep 1000) & touch '{started}'; sleep 1000\n"
     )
     slow.chmod(0o755)
-    async with serve(repo.path, git=str(slow), read_timeout=0.5) as call:
-        assert "did not finish within 0.5 seconds" in await call.refused("git_status")
+    async with serve(repo.path, git=str(slow), read_timeout=0.2) as call:
+        assert "did not finish within 0.2 seconds" in await call.refused("git_status")
     started.unlink()
     async with serve(repo.path, git=str(slow)) as call, trio.open_nursery() as nursery:
         nursery.start_soon(call.client.call_tool, "git_status", {})

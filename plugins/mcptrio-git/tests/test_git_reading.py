@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -116,6 +117,38 @@ async def test_a_message_longer_than_all_that_is_read_does_not_hold_up_the_pages
     second = await call.ok("git_log", max_count=2, cursor=first["next_cursor"])
     assert [commit["subject"] for commit in second["items"]] == ["Two", "One"]
     assert second["next_cursor"] is None
+
+
+async def test_the_files_of_a_diff_with_conflicts(repo: Repo, call: Caller) -> None:
+    """Git prints such a diff before the list of files, and a file that is renamed has two names there."""
+    repo.commit("Long", long_txt="line\n" * 30)
+    repo.git("checkout", "-q", "-b", "side")
+    repo.commit("Side", a_txt="alpha\nside\n")
+    repo.git("checkout", "-q", "main")
+    repo.commit("Main", a_txt="alpha\nmain\n")
+    with contextlib.suppress(AssertionError):
+        repo.git("merge", "-q", "side")
+    repo.git("mv", "long.txt", "src/1\t2\t.txt")
+    repo.write("src/b.py", "x = 2\n")
+
+    unstaged = await call.ok("git_diff_unstaged")
+    assert "++<<<<<<< HEAD" in unstaged["diff"]
+    assert "+x = 2" in unstaged["diff"]
+    assert "src/b.py" in {each["path"] for each in unstaged["files"]}
+    staged = await call.ok("git_diff_staged", paths=["src", "long.txt"])
+    assert staged["files"] == [{"path": "src/1\t2\t.txt", "additions": 0, "deletions": 0, "original_path": "long.txt"}]
+    assert staged["diff"].startswith('diff --git a/long.txt "b/src/1\\t2\\t.txt"')
+
+
+async def test_a_list_of_files_that_is_longer_than_a_piece(repo: Repo, serve: Any) -> None:
+    for number in range(700):
+        repo.write(f"{'long ' * 40}{number}", "x\n")
+    repo.git("add", ".")
+    async with serve(repo.path) as call:
+        diff = await call.ok("git_diff_staged", max_bytes=1000)
+    assert (len(diff["files"]), diff["files_truncated"], diff["truncated"]) == (500, True, True)
+    assert len(diff["diff"]) <= 1000
+    assert diff["diff"].startswith("diff --git")
 
 
 async def test_log_is_narrowed(repo: Repo, call: Caller) -> None:

@@ -16,18 +16,6 @@ from mcptrio import ToolError
 Repo: Any = Any
 
 
-@pytest.fixture
-def remote(repo: Repo, tmp_path: Path) -> Any:
-    """A bare repository that ``repo`` has as origin, and somebody else's clone of it."""
-    bare = tmp_path / "remote.git"
-    repo.git("clone", "-q", "--bare", str(repo.path), str(bare))
-    repo.git("remote", "add", "origin", f"file://{bare}")
-    repo.git("fetch", "-q")
-    repo.git("branch", "-q", "-u", "origin/main")
-    repo.git("clone", "-q", str(bare), str(tmp_path / "theirs"))
-    return type(repo)(tmp_path / "theirs")
-
-
 NETWORK: dict[str, Any] = {"allow_network": True, "protocols": ["file"]}
 
 
@@ -141,9 +129,9 @@ async def test_a_remote_that_is_silent_is_given_up(repo: Repo, serve: Any, tmp_p
     async with trio.open_nursery() as nursery:
         [listener] = await nursery.start(partial(trio.serve_tcp, stay_silent, 0, host="127.0.0.1"))
         url = f"git://127.0.0.1:{listener.socket.getsockname()[1]}/a.git"
-        settings = {"allow_network": True, "protocols": ["git"], "clone_folder": str(folder), "network_timeout": 0.4}
+        settings = {"allow_network": True, "protocols": ["git"], "clone_folder": str(folder), "network_timeout": 0.2}
         async with serve(repo.path, **settings) as call:
-            assert "did not finish within 0.4 seconds" in await call.refused("git_clone", url=url)
+            assert "did not finish within 0.2 seconds" in await call.refused("git_clone", url=url)
             repo.git("remote", "add", "silent", url)
             assert "network_timeout" in await call.refused("git_fetch", remote="silent")
         nursery.cancel_scope.cancel()

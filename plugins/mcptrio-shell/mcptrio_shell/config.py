@@ -170,8 +170,11 @@ class Config:
     grace: float = field(default=2.0, validator=_seconds(0, 60))
     """Between SIGTERM and SIGKILL, 0 to 60."""
 
-    max_running: int = field(default=8, validator=_count(1, 1000))
+    max_running: int = field(default=16, validator=_count(1, 1000))
     """Commands that run at the same time, 1 to 1000; one more is refused."""
+
+    max_running_per_caller: int = field(default=8, validator=_count(1, 1000))
+    """The same of one caller: of who has signed in, or else of one session; 1 to 1000."""
 
     max_kept: int = field(default=32, validator=_count(1, 10_000))
     """Commands that have ended and whose output is kept, 1 to 10,000; the oldest goes first."""

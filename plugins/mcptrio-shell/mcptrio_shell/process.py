@@ -24,7 +24,7 @@ from typing import Any, Literal
 import trio
 from attrs import asdict, define, field
 
-from mcptrio import Principal, ToolError
+from mcptrio import ToolError
 
 from .config import Config
 from .folders import Folders
@@ -58,7 +58,7 @@ class Process:
     id: str
     command: Command
     config: Config
-    owner: Principal | None
+    owner: str
     """Who may look at it."""
     changed: Callable[[Process], None]
     """Told of new output, and of the end."""

@@ -16,7 +16,7 @@ from functools import partial
 import trio
 from attrs import define, field
 
-from mcptrio import Principal, ToolError
+from mcptrio import ToolError
 
 from .config import Config
 from .policy import Command
@@ -48,18 +48,27 @@ class Processes:
         """Run a command in the background; returns when it has started. Raises as :meth:`Process.run`."""
         await self._nursery.start(partial(process.run, seconds=seconds, stdin=stdin, keep_input=True))
 
-    def admit(self, command: Command, owner: Principal | None, *, merged: bool) -> Process:
+    def admit(self, command: Command, owner: str, *, merged: bool) -> Process:
         """A command that is about to be started.
+
+        Args:
+            owner: whose it is: ``ctx.caller``.
 
         Raises:
             ToolError: too many run already.
         """
         self._forget()
-        running = sum(not process.finished.is_set() for process in self._known.values())
-        if running >= self.config.max_running:
+        running = [process.owner for process in self._known.values() if not process.finished.is_set()]
+        own = self.config.max_running_per_caller
+        if running.count(owner) >= own:
             raise ToolError(
-                f"expected at most {self.config.max_running} commands at the same time, and so many run; "
-                "wait for one, or stop one with stop_process"
+                f"expected at most {own} commands of yours at the same time, and so many run; "
+                "wait for one, or stop one with {tool:stop_process}"
+            )
+        if len(running) >= self.config.max_running:
+            raise ToolError(
+                f"expected at most {self.config.max_running} commands at the same time, and so many run, of all "
+                "callers; wait, or stop one of yours with {tool:stop_process}"
             )
         process = Process(
             id=secrets.token_urlsafe(12),
@@ -76,7 +85,7 @@ class Processes:
         """Forget a command that could not be started."""
         self._known.pop(process.id, None)
 
-    def get(self, id: str, asker: Principal | None) -> Process:
+    def get(self, id: str, asker: str) -> Process:
         """A command by its id.
 
         Raises:
@@ -84,14 +93,14 @@ class Processes:
         """
         self._forget()
         process = self._known.get(id)
-        if process is None or not _is_same(process.owner, asker):
+        if process is None or process.owner != asker:
             raise ToolError(f"expected the id of a process that runs, or ended not long ago, got {id[:40]!r}")
         return process
 
-    def of(self, asker: Principal | None) -> list[Process]:
-        """Everything of one user, the newest first."""
+    def of(self, asker: str) -> list[Process]:
+        """Everything of one caller, the newest first."""
         self._forget()
-        return [process for process in reversed(self._known.values()) if _is_same(process.owner, asker)]
+        return [process for process in reversed(self._known.values()) if process.owner == asker]
 
     async def tell(self, notify: Callable[[str], None]) -> None:
         """Tell subscribers of output that has grown, until cancelled."""
@@ -127,10 +136,3 @@ async def open_processes(config: Config, notify: Callable[[str], None]) -> Async
             yield processes
         finally:
             nursery.cancel_scope.cancel()
-
-
-def _is_same(one: Principal | None, other: Principal | None) -> bool:
-    """Whether they are one user, whose next token may have other scopes, or be another client's."""
-    if one is None or other is None:
-        return one is other
-    return (one.issuer, one.subject) == (other.issuer, other.subject)

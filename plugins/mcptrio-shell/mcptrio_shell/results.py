@@ -39,7 +39,7 @@ class Stream:
 
     text: Annotated[str, "The output; where the middle is left out, a line in brackets stands for it."]
     bytes: Annotated[int, "Bytes written in all."]
-    omitted_bytes: Annotated[int, "Bytes left out of the middle; read_output shows those that are kept."] = 0
+    omitted_bytes: Annotated[int, "Bytes left out of the middle; {tool:read_output} shows those that are kept."] = 0
     omitted_lines: Annotated[int, "Line ends among them."] = 0
 
 
@@ -47,7 +47,7 @@ class Stream:
 class ProcessInfo:
     """A command and how it is."""
 
-    id: Annotated[str, "For read_output, send_input and stop_process."]
+    id: Annotated[str, "For {tool:read_output}, {tool:send_input} and {tool:stop_process}."]
     command: str
     cwd: str
     status: Annotated[
@@ -124,8 +124,8 @@ class AllowedCommands:
     variables: Annotated[list[str], "Variables that a call may set."]
     default_seconds: float
     max_seconds: float
-    max_age: Annotated[float, "Seconds for a process of start_process."]
-    max_running: int
+    max_age: Annotated[float, "Seconds for a process of {tool:start_process}."]
+    max_running: Annotated[int, "Commands of yours at the same time."]
 
 
 def info_of(process: Process) -> ProcessInfo:
@@ -146,10 +146,14 @@ def info_of(process: Process) -> ProcessInfo:
     )
 
 
-def result_of(process: Process, config: Config) -> CommandResult:
-    """What a command has done."""
-    stdout = stream_of(process.stdout, config.result_bytes)
-    stderr = stream_of(process.stderr, config.result_bytes)
+def result_of(process: Process, config: Config, pager: str) -> CommandResult:
+    """What a command has done.
+
+    Args:
+        pager: the name of the tool that shows the rest.
+    """
+    stdout = stream_of(process.stdout, config.result_bytes, pager)
+    stderr = stream_of(process.stderr, config.result_bytes, pager)
     return CommandResult(
         process=info_of(process),
         stdout=stdout,
@@ -158,7 +162,7 @@ def result_of(process: Process, config: Config) -> CommandResult:
     )
 
 
-def stream_of(tape: Tape, limit: int) -> Stream:
+def stream_of(tape: Tape, limit: int, pager: str) -> Stream:
     """The beginning and the end of a stream, cut at line ends where there are some nearby."""
     first, last = tape.ends(limit)
     if first.end >= last.start:
@@ -167,7 +171,7 @@ def stream_of(tape: Tape, limit: int) -> Stream:
     tail = last.data[_after_first_line(last.data) :]
     omitted = tape.total - len(head) - len(tail)
     lines = tape.lines - head.count(b"\n") - tail.count(b"\n")
-    note = f"[{omitted} bytes with {lines} line ends left out; read_output shows what is kept of them]"
+    note = f"[{omitted} bytes with {lines} line ends left out; {pager} shows what is kept of them]"
     joint = "" if head.endswith(b"\n") else "\n"
     return Stream(
         text=f"{as_text(head)}{joint}{note}\n{as_text(tail)}",

@@ -54,7 +54,7 @@ _Argv = Annotated[
     Meta(min_length=1, max_length=10_000, description="The program and its arguments, one string each. No shell."),
 ]
 _Cwd = Annotated[str | None, "Where to run: absolute, or relative to the first allowed folder, which is the default."]
-_Env = Annotated[dict[str, str] | None, "Variables to set; only those that list_allowed_commands names."]
+_Env = Annotated[dict[str, str] | None, "Variables to set; only those that {tool:list_allowed_commands} names."]
 _Stdin = Annotated[str | None, "What the command reads from its standard input."]
 _Seconds = Annotated[
     Annotated[float, Meta(ge=0.01, le=10**7)] | None, "Seconds it may run; then it is ended, with all it has started."
@@ -105,9 +105,9 @@ class Shell:
         merge_stderr: _Merge = False,
     ) -> CommandResult:
         """Run a command to its end and return its exit code and output. Only allow-listed commands can be run
-        (list_allowed_commands shows them), without a shell: no pipes, globs, redirections or variables. Long output is
-        cut in the middle; read_output pages through it. When the command ends, is cancelled or takes too long,
-        everything that it has started is ended too.
+        ({tool:list_allowed_commands} shows them), without a shell: no pipes, globs, redirections or variables. Long
+        output is cut in the middle; {tool:read_output} pages through it. When the command ends, is cancelled or takes
+        too long, everything that it has started is ended too.
         """
         data = self._input(stdin)
         process = await self._admit(ctx, argv, cwd, env, merge_stderr)
@@ -123,7 +123,7 @@ class Shell:
         if failed is not None:
             _processes(ctx).dismiss(process)
             raise failed
-        return result_of(process, self.config)
+        return result_of(process, self.config, ctx.tool_name("read_output"))
 
     @tool(title="Start Process", read_only=False, destructive=True, idempotent=False, open_world=True)
     async def start_process(
@@ -136,9 +136,9 @@ class Shell:
         env: _Env = None,
         merge_stderr: _Merge = False,
     ) -> ProcessInfo:
-        """Start an allow-listed command in the background and return its id at once, for servers, watchers and
-        programs to talk to: read_output, send_input, stop_process. It is ended after its time (an hour, if the operator
-        has not said otherwise), and with the server.
+        """Start an allow-listed command in the background and return its id at once, for servers, watchers and programs
+        to talk to: {tool:read_output}, {tool:send_input}, {tool:stop_process}. It is ended after its time (an hour, if
+        the operator has not said otherwise), and with the server.
         """
         data = self._input(stdin)
         process = await self._admit(ctx, argv, cwd, env, merge_stderr)
@@ -166,7 +166,7 @@ class Shell:
         """Read the output of a command that runs, or has ended not long ago. Of long output the beginning and the end
         are kept. To follow a process, pass next_start of the last answer as start, and wait.
         """
-        process = _processes(ctx).get(id, ctx.principal)
+        process = _processes(ctx).get(id, ctx.caller)
         tape = process.stdout if stream == "stdout" else process.stderr
         limit = min(max_bytes or self.config.result_bytes, self.config.result_bytes)
         until = trio.current_time() + wait
@@ -198,7 +198,7 @@ class Shell:
         timeout: Annotated[float, Meta(ge=0, le=_LONGEST_WAIT, description="Seconds it has to take it.")] = 10,
     ) -> InputResult:
         """Write to the standard input of a process that was started with start_process."""
-        process = _processes(ctx).get(id, ctx.principal)
+        process = _processes(ctx).get(id, ctx.caller)
         data = self._input(text) or b""
         taken = await process.send(data, seconds=timeout, close=close)
         return InputResult(process=info_of(process), bytes_taken=taken, bytes_given=len(data))
@@ -208,14 +208,14 @@ class Shell:
         """End a process and everything it has started: SIGTERM first, SIGKILL after a moment. Returns when nothing of
         it is left, with the end of its output.
         """
-        process = _processes(ctx).get(id, ctx.principal)
+        process = _processes(ctx).get(id, ctx.caller)
         await process.stop()
-        return result_of(process, self.config)
+        return result_of(process, self.config, ctx.tool_name("read_output"))
 
     @tool(title="List Processes", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def list_processes(self, ctx: Context) -> ProcessList:
         """List the commands that run, and those that have ended and whose output is kept, the newest first."""
-        found = _processes(ctx).of(ctx.principal)
+        found = _processes(ctx).of(ctx.caller)
         return ProcessList(items=[info_of(process) for process in found[:_LIST]], truncated=len(found) > _LIST)
 
     @tool(title="List Allowed Commands", read_only=True, destructive=False, idempotent=True, open_world=False)
@@ -236,7 +236,7 @@ class Shell:
             default_seconds=config.default_seconds,
             max_seconds=config.max_seconds,
             max_age=config.max_age,
-            max_running=config.max_running,
+            max_running=min(config.max_running, config.max_running_per_caller),
         )
 
     @resource(LOG, name="log", title="Output of a command", mime_type="text/plain")
@@ -245,21 +245,22 @@ class Shell:
     ) -> TextResourceContents:
         """What a command has written, as far as it is kept: both streams, or from a byte of one on."""
         try:
-            process = _processes(ctx).get(id, ctx.principal)
+            process = _processes(ctx).get(id, ctx.caller)
         except ToolError as error:
             raise ResourceNotFound(log_uri(id)) from error
         if stream is not None:
             tape = process.stdout if stream == "stdout" else process.stderr
             text = as_text(tape.read(start, self.config.log_bytes).data)
             return TextResourceContents(uri=f"{log_uri(id)}?stream={stream}&start={start}", text=text)
-        parts = [stream_of(tape, self.config.log_bytes).text for tape in (process.stdout, process.stderr)]
+        pager, tapes = ctx.tool_name("read_output"), (process.stdout, process.stderr)
+        parts = [stream_of(tape, self.config.log_bytes, pager).text for tape in tapes]
         text = parts[0] if process.merged else f"[stdout]\n{parts[0]}\n[stderr]\n{parts[1]}"
         return TextResourceContents(uri=log_uri(id), mime_type="text/plain", text=text)
 
     @completion(LOG, "id")
     async def complete_id(self, ctx: Context) -> list[str]:
         """The ids there are."""
-        return [process.id for process in _processes(ctx).of(ctx.principal)]
+        return [process.id for process in _processes(ctx).of(ctx.caller)]
 
     async def _admit(
         self, ctx: Context, argv: list[str], cwd: str | None, env: dict[str, str] | None, merged: bool
@@ -268,7 +269,7 @@ class Shell:
         decide: Callable[[], Command] = partial(self._policy.decide, argv, cwd, env or {})
         # A mount that hangs holds up threads of ours and none of anybody else's.
         command = await trio.to_thread.run_sync(decide, limiter=self._threads, abandon_on_cancel=True)
-        return _processes(ctx).admit(command, ctx.principal, merged=merged)
+        return _processes(ctx).admit(command, ctx.caller, merged=merged)
 
     def _input(self, text: str | None) -> bytes | None:
         if text is None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,12 @@ import mcptrio_shell
 import pytest
 import trio
 from attrs import evolve
-from mcptrio_shell import Config, Shell
+from mcptrio_shell import Config, Rule, Shell
 from mcptrio_shell.policy import Command
 from mcptrio_shell.process import Process
 from mcptrio_shell.processes import open_processes
 
-from mcptrio import Change, Client, MCPError, Principal, Server, ToolError, connect
+from mcptrio import ANYONE, Change, Client, MCPError, Principal, Server, ToolError, connect, memory_channel_pair
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
@@ -110,6 +111,39 @@ async def test_number_is_bounded_of_those_that_run_and_those_that_are_kept(conne
         assert "expected the id of a process" in await failure(client, "read_output", id=ids[0])
 
 
+async def test_number_of_those_that_run_is_bounded_of_each_caller(inside: Path, connected: Connect) -> None:
+    rules = Rule(argv=("sh", "-c"), rest=("*",), shell=True)
+    config = Config(folders=(inside,), allow=(rules,), max_running=3, max_running_per_caller=2, grace=0)
+    server = Server(plugins=[Shell(config)])
+    with trio.fail_after(20):
+        async with server.open(), trio.open_nursery() as nursery, AsyncExitStack() as stack:
+            clients: dict[str, Client] = {}
+            for name, subject in (("ann", "ann"), ("ann again", "ann"), ("bob", "bob"), ("cyd", None)):
+                ours, theirs = memory_channel_pair()
+                principal = Principal(subject=subject) if subject is not None else None
+                nursery.start_soon(partial(server.serve, theirs, principal=principal))
+                clients[name] = await stack.enter_async_context(connect(ours))
+            mine = await start(clients["ann"], "sleep 60")
+            await start(clients["ann again"], "sleep 60")
+            said = await failure(clients["ann"], "start_process", argv=["sh", "-c", "exit"])
+            assert "at most 2 commands of yours" in said
+            await start(clients["bob"], "sleep 60")
+            said = await failure(clients["cyd"], "start_process", argv=["sh", "-c", "exit"])
+            assert "at most 3 commands at the same time" in said
+
+            listed = {name: (await call(client, "list_processes"))["items"] for name, client in clients.items()}
+            assert {name: len(items) for name, items in listed.items()} == {
+                "ann": 2,
+                "ann again": 2,
+                "bob": 1,
+                "cyd": 0,
+            }
+            assert "expected the id of a process" in await failure(clients["cyd"], "stop_process", id=mine)
+            await call(clients["ann again"], "stop_process", id=mine)
+            await start(clients["cyd"], "sleep 60")
+            nursery.cancel_scope.cancel()
+
+
 async def test_output_is_kept_for_a_while(connected: Connect) -> None:
     async with connected(keep_seconds=0) as client:
         await call(client, "run_command", argv=["sh", "-c", "exit"])
@@ -174,14 +208,14 @@ async def test_output_is_a_resource_that_can_be_subscribed_to(connected: Connect
 
 async def test_a_process_is_its_owners(inside: Path) -> None:
     """Ids cannot be guessed; whoever has seen one of somebody else's gets no further with it."""
-    alice, bob = Principal(subject="alice"), Principal(subject="bob")
+    alice, bob = "principal:alice", "principal:bob"
     command = Command(argv=("true",), executable="/bin/true", cwd=str(inside), environment={})
     async with open_processes(Config(), lambda uri: None) as processes:
         process = processes.admit(command, alice, merged=False)
 
         assert processes.get(process.id, alice) is process
         assert processes.of(bob) == []
-        for asker in (bob, None):
+        for asker in (bob, ANYONE):
             with pytest.raises(ToolError, match="expected the id"):
                 processes.get(process.id, asker)
 
@@ -192,7 +226,7 @@ async def test_a_start_that_is_cancelled_leaves_nothing(inside: Path) -> None:
     command = Command(argv=script, executable="/bin/sh", cwd=str(inside), environment={"PATH": "/usr/bin:/bin"})
     config = Config(grace=0)
     for moment in (0, 0.002, 0.01, 0.02, 0.03, 0.04, 0.06):
-        process = Process(id="x", command=command, config=config, owner=None, changed=lambda process: None)
+        process = Process(id="x", command=command, config=config, owner=ANYONE, changed=lambda process: None)
         with trio.fail_after(10), trio.move_on_after(moment):
             await process.run(seconds=60)
 
@@ -244,15 +278,23 @@ async def test_without_configuration_the_tools_say_what_to_configure() -> None:
 
 
 async def test_a_process_belongs_to_a_user_and_not_to_a_token(inside: Path) -> None:
-    config = Config(folders=(inside,))
-    command = Command(argv=("true",), executable="/bin/true", cwd=str(inside), environment={})
+    rules = Rule(argv=("sh", "-c"), rest=("*",), shell=True)
+    server = Server(plugins=[Shell(Config(folders=(inside,), allow=(rules,), grace=0))])
     ada = Principal(subject="ada", issuer="https://a", scopes=frozenset({"run"}), client_id="one")
-    async with open_processes(config, lambda uri: None) as processes:
-        id = processes.admit(command, ada, merged=False).id
-        for same in (ada, evolve(ada, scopes=frozenset({"run", "more"})), evolve(ada, client_id="two")):
-            assert processes.get(id, same).id == id
-            assert len(processes.of(same)) == 1
-        for other in (None, evolve(ada, subject="bob"), evolve(ada, issuer="https://b")):
-            assert processes.of(other) == []
-            with pytest.raises(ToolError, match="expected the id of a process"):
-                processes.get(id, other)
+    same = (evolve(ada, scopes=frozenset({"run", "more"})), evolve(ada, client_id="two"))
+    others = (None, evolve(ada, subject="bob"), evolve(ada, issuer="https://b"))
+    with trio.fail_after(20):
+        async with server.open(), trio.open_nursery() as nursery, AsyncExitStack() as stack:
+            clients: list[Client] = []
+            for principal in (ada, *same, *others):
+                ours, theirs = memory_channel_pair()
+                nursery.start_soon(partial(server.serve, theirs, principal=principal))
+                clients.append(await stack.enter_async_context(connect(ours)))
+            id = await start(clients[0], "sleep 60")
+            for client in clients[:3]:
+                assert len((await call(client, "list_processes"))["items"]) == 1
+                assert (await call(client, "read_output", id=id))["process"]["id"] == id
+            for client in clients[3:]:
+                assert (await call(client, "list_processes"))["items"] == []
+                assert "expected the id of a process" in await failure(client, "read_output", id=id)
+            nursery.cancel_scope.cancel()

@@ -30,7 +30,7 @@ def test_what_is_kept_is_what_was_written(seed: int) -> None:
         first, last = tape.ends(limit)
         assert first.data + last.data == written[: first.end] + written[last.start :]
         assert len(first.data) + len(last.data) <= limit
-        shown = stream_of(tape, limit)
+        shown = stream_of(tape, limit, "read_output")
         assert shown.bytes == len(written)
         assert bool(shown.omitted_bytes) == (first.end < last.start)
 

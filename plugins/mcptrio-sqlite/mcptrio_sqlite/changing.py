@@ -8,8 +8,7 @@ Source: names and the argument ``query`` as in the archived reference SQLite ser
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final
 from urllib.parse import quote
 
 from attrs import field, frozen
@@ -17,48 +16,19 @@ from attrs import field, frozen
 from mcptrio import CallToolResult, Context, ToolError, tool
 from mcptrio.capabilities.schemas import schema_of
 
-from .connections import Opened
+from .changes import Changed, Created, Made, Written
 from .databases import Database
-from .policy import Access, Policy
+from .jobs import ChangeRows, CreateTable
+from .policy import Access
 from .queries import Queries
 from .reading import DatabaseName, Limit, Params, Query, Reading, told
-from .rows import Page, read_page
-from .values import Cell, shown
 
-__all__ = ["Changing", "Created", "Written"]
-
-_T = TypeVar("_T")
+__all__ = ["Changing"]
 
 _TOLD: Final = 100
 """Tables whose subscribers are told of one statement."""
 
 DryRun = Annotated[bool, "Run it, tell what it would do, and undo it."]
-
-
-@frozen(kw_only=True)
-class Written:
-    """What a statement has changed."""
-
-    database: str
-    affected_rows: Annotated[int, "Rows that the statement inserted, updated or deleted."]
-    total_changes: Annotated[int, "The same with those of triggers and foreign key actions."]
-    last_insert_rowid: Annotated[Cell, "The rowid of the last row inserted; null if none was."]
-    columns: Annotated[tuple[str, ...], "The names of the columns of RETURNING."] = ()
-    items: Annotated[tuple[tuple[Cell, ...], ...], "The rows of RETURNING."] = ()
-    truncated: Annotated[bool, "RETURNING had more rows; they were changed all the same."] = False
-    dry_run: Annotated[bool, "Everything was undone."] = False
-    notes: tuple[str, ...] = ()
-
-
-@frozen(kw_only=True)
-class Created:
-    """What became of a CREATE TABLE."""
-
-    database: str
-    table: str
-    created: Annotated[bool, "False where it existed already, or with dry_run."]
-    sql: Annotated[str, "The statement as SQLite keeps it."]
-    dry_run: bool = False
 
 
 @frozen(eq=False)
@@ -93,32 +63,20 @@ class Changing:
         every row. ALTER, DROP and CREATE INDEX work only where the configuration allows them.
         """
         found = await self._writable(database)
-        access = Access.SCHEMA if self.queries.config.schema_changes else Access.CHANGE
-        policy = self.queries.policy(access)
-        bounds = self._reading.bounds(limit)
-
-        def change(opened: Opened) -> Written:
-            rows = opened.execute(query, params)
-            page = read_page(rows, opened.watch, bounds, drain=True)
-            if not policy.written and not policy.altered:
-                raise ToolError("expected a statement that writes; read_query is for those that read")
-            [(direct, rowid)] = opened.ask("SELECT changes(), last_insert_rowid()")
-            return Written(
-                database=found.name,
-                affected_rows=direct,
-                total_changes=opened.connection.total_changes,
-                last_insert_rowid=shown(rowid, 64) if rowid else None,
-                columns=page.columns,
-                items=page.items,
-                truncated=page.has_more,
-                dry_run=dry_run,
-                notes=_notes(page, policy),
-            )
-
-        written = await self.queries.run(ctx, found, policy, lambda opened: _transact(opened, change, keep=not dry_run))
+        changed: Changed = await self.queries.run(
+            ctx,
+            found,
+            ChangeRows(
+                access=Access.SCHEMA if self.queries.config.schema_changes else Access.CHANGE,
+                query=query,
+                params=params,
+                bounds=self._reading.bounds(limit),
+                keep=not dry_run,
+            ),
+        )
         if not dry_run:
-            self._notify(ctx, found, policy)
-        return told(written)
+            self._notify(ctx, found, changed.altered)
+        return told(changed.written)
 
     @tool(title="Create Table", read_only=False, destructive=False, idempotent=False, open_world=False)
     async def create_table(
@@ -128,25 +86,10 @@ class Changing:
         file yet is created with it.
         """
         found = await self._writable(database)
-        policy = self.queries.policy(Access.CREATE)
-
-        def create(opened: Opened) -> Created:
-            before = {name for (name,) in opened.ask("SELECT lower(name) FROM sqlite_master")}
-            opened.execute(query).close()
-            name = policy.created
-            if name is None:
-                raise ToolError("expected a CREATE TABLE statement")
-            rows = opened.ask("SELECT name, sql FROM sqlite_master WHERE name = ? COLLATE NOCASE", name)
-            if not rows:
-                raise ToolError("expected a CREATE TABLE statement that creates a table, got one that does not")
-            [(table, sql)] = rows
-            is_new = table.lower() not in before and not dry_run
-            return Created(database=found.name, table=table, created=is_new, sql=sql or "", dry_run=dry_run)
-
-        created = await self.queries.run(ctx, found, policy, lambda opened: _transact(opened, create, keep=not dry_run))
-        if created.created:
-            self._notify(ctx, found, policy)
-        return created
+        made: Made = await self.queries.run(ctx, found, CreateTable(query=query, keep=not dry_run))
+        if made.created.created:
+            self._notify(ctx, found, made.altered)
+        return made.created
 
     async def _writable(self, name: str | None) -> Database:
         found = await self.queries.find(name)
@@ -156,37 +99,11 @@ class Changing:
             )
         return found
 
-    def _notify(self, ctx: Context, database: Database, policy: Policy) -> None:
+    def _notify(self, ctx: Context, database: Database, altered: tuple[str, ...]) -> None:
         """Only the schema is a resource; rows are not."""
-        if not policy.altered:
+        if not altered:
             return
         name = quote(database.name, safe="")
         ctx.notify_resource_updated(f"sqlite://{name}/schema")
-        for table in sorted(policy.altered)[:_TOLD]:
+        for table in altered[:_TOLD]:
             ctx.notify_resource_updated(f"sqlite://{name}/{quote(table, safe='')}")
-
-
-def _transact(opened: Opened, work: Callable[[Opened], _T], *, keep: bool) -> _T:
-    """Do it in a transaction; ``keep`` or undo it.
-
-    The lock is taken first, so nobody else's writing comes between; until COMMIT nothing is seen from outside, and
-    whatever is raised before leaves the transaction to the closing of the connection, which undoes it.
-    """
-    connection, policy = opened.connection, opened.policy
-    connection.set_authorizer(None)
-    opened.patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
-    connection.set_authorizer(policy)
-    result = work(opened)
-    connection.set_authorizer(None)
-    if keep:
-        opened.patiently(lambda: connection.execute("COMMIT"))
-    else:
-        connection.execute("ROLLBACK")
-    return result
-
-
-def _notes(page: Page, policy: Policy) -> tuple[str, ...]:
-    others = sorted(policy.written)
-    if len(others) > 1:
-        return (*page.notes, f"tables that the statement may change, its triggers included: {', '.join(others[:20])}")
-    return page.notes

@@ -62,8 +62,14 @@ class Config:
     """What is shown of one value; 16 to 10 MiB. A longer one is cut, and says so."""
 
     max_value_bytes: int = field(default=4 * _MIB, validator=and_(ge(1000), le(1_000_000_000)))
-    """The largest text or blob that a query may load or make; 1000 to 10^9. It bounds the memory of a query: so much
-    for each column."""
+    """The largest text or blob that a query may load or make; 1000 to 10^9."""
+
+    max_memory_bytes: int = field(default=256 * _MIB, validator=and_(ge(32 * _MIB), le(2**40)))
+    """The memory of one query at work, all its values together; 32 MiB to 1 TiB. Linux keeps to it."""
+
+    max_temp_bytes: int = field(default=1024 * _MIB, validator=and_(ge(64 * 1024), le(2**46)))
+    """How large a temporary file of a query may grow, into which it sorts and groups what does not fit into memory;
+    64 KiB to 64 TiB. One that writes may use as much as the database."""
 
     max_query_bytes: int = field(default=100_000, validator=and_(ge(100), le(1_000_000)))
     """The longest SQL; 100 to 10^6."""
@@ -81,7 +87,7 @@ class Config:
     """Files in ``folder`` that are databases, the first in order of name; 1 to 100000."""
 
     max_threads: int = field(default=4, validator=and_(ge(1), le(64)))
-    """Queries at work at the same time; 1 to 64. More wait."""
+    """Queries at work at the same time, each in a process of its own; 1 to 64. More wait."""
 
     max_insights: int = field(default=100, validator=and_(ge(1), le(10_000)))
     """Insights in one memo; 1 to 10000. When it is full, the oldest goes."""

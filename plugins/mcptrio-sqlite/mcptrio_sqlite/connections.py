@@ -1,13 +1,13 @@
 """A connection for one call: opened, bounded, watched, closed.
 
-Called by ``Queries`` in a worker thread, which is the only one that touches the connection. The one rule: a connection
-lives for one call, so no call finds a lock, a temporary table or a setting of another.
+Called in a child, for one job. The one rule: a connection lives for one call, so no call finds a lock, a temporary
+table or a setting of another.
 
-A call is cancelled by the handler that SQLite calls every few thousand steps: it finds out whether the task that waits
-for the thread is cancelled, and has SQLite stop.
+A call is stopped by the handler that SQLite calls every few thousand steps, and by ``sqlite3_interrupt``; see
+``Watch``. What neither reaches is the server's affair, which kills the child.
 
 Source: sqlite.org/uri.html, sqlite.org/security.html ("Untrusted SQL Inputs", "Untrusted SQLite Database Files"),
-sqlite.org/limits.html, sqlite.org/c3ref/progress_handler.html.
+sqlite.org/limits.html.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from attrs import define, field
-from trio.from_thread import check_cancelled
 
 from mcptrio import ToolError
 
@@ -28,14 +27,12 @@ from .databases import Database
 from .errors import explain, is_busy, is_interrupted
 from .policy import Policy
 from .values import Parameters, bound, decoded_text
+from .watching import STEPS, Watch
 
-__all__ = ["Opened", "Watch", "open_database"]
+__all__ = ["Opened", "open_database"]
 
-_STEPS: Final = 5_000
-"""Steps of SQLite's machine between two looks at whether the call is cancelled; about a tenth of a millisecond."""
-_ROWS: Final = 256
 _PATIENCE: Final = 0.05
-"""Seconds that SQLite waits for a lock before this module looks at whether the call is cancelled, and tries again."""
+"""Seconds that SQLite waits for a lock before this module looks at whether the call is to stop, and tries again."""
 
 # What a statement may cost to compile, well below what SQLite puts up with by itself.
 _LIMITS: Final = {
@@ -54,28 +51,8 @@ _T = TypeVar("_T")
 
 
 @define(eq=False)
-class Watch:
-    """How far a call is; written by its thread, read by the task that reports progress."""
-
-    steps: int = 0
-    rows: int = 0
-
-    def step(self) -> int:
-        """SQLite's progress handler. What it raises makes SQLite stop, and is raised anew by ``Opened``."""
-        self.steps += _STEPS
-        check_cancelled()
-        return 0
-
-    def row(self) -> None:
-        """One more row. Rows that SQLite hands out quickly take few steps."""
-        self.rows += 1
-        if self.rows % _ROWS == 0:
-            check_cancelled()
-
-
-@define(eq=False)
 class Opened:
-    """An open database, in its thread."""
+    """An open database."""
 
     connection: sqlite3.Connection
     database: Database
@@ -108,14 +85,14 @@ class Opened:
         return self._run(sql, values).fetchall()
 
     def patiently(self, work: Callable[[], _T]) -> _T:
-        """Do it again as long as another connection holds the lock, until the call is cancelled."""
+        """Do it again as long as another connection holds the lock, until the call is to stop."""
         while True:
             try:
                 return work()
             except sqlite3.OperationalError as error:
                 if not is_busy(error):
                     raise
-            check_cancelled()
+            self.watch.check()
 
     def close(self) -> None:
         """Close the connection, which also rolls back. Its cursors go first: as long as one is there, and a traceback
@@ -136,23 +113,28 @@ def open_database(database: Database, policy: Policy, config: Config, watch: Wat
 
     Raises:
         ToolError: the file cannot be opened, or what the body asked for does not work.
-        trio.Cancelled: the call is cancelled.
+        Stopped: the call is to stop.
     """
     opened: Opened | None = None
     try:
         connection = sqlite3.connect(_uri(database, policy), uri=True, timeout=_PATIENCE, isolation_level=None)
         opened = Opened(connection, database, policy, watch)
-        connection.set_progress_handler(watch.step, _STEPS)
+        watch.connection = connection
+        watch.check()  # who was told to stop before has interrupted nothing
+        connection.set_progress_handler(watch.step, STEPS)
         _prepare(opened, config)
         yield opened
     except (sqlite3.Error, sqlite3.Warning) as error:
         if isinstance(error, sqlite3.Error) and is_interrupted(error):
-            check_cancelled()  # raises; the handler's own exception ends inside SQLite
+            watch.check()  # raises
         sql = opened.statement if opened is not None else ""
         tables = _tables(opened) if opened is not None and "no such table" in str(error) else ()
         raise explain(error, database=database, policy=policy, sql=sql, tables=tables) from error
     finally:
         if opened is not None:
+            if policy.access.writes:
+                watch.turn()
+            watch.connection = None
             opened.close()
 
 

@@ -25,9 +25,9 @@ _NAMES: Final = 15
 _HINTS: Final = {
     Access.READ: "this tool only reads",
     Access.EXPLAIN: "this tool explains what reads or changes tables",
-    Access.CHANGE: "write_query changes rows of tables; schema_changes = true in the configuration allows more",
+    Access.CHANGE: "{tool:write_query} changes rows of tables; schema_changes = true in the configuration allows more",
     Access.CREATE: "this tool takes one CREATE TABLE statement",
-    Access.SCHEMA: "write_query changes rows and the schema",
+    Access.SCHEMA: "{tool:write_query} changes rows and the schema",
 }
 _TOO_BIG: Final = "; leave that column out, or ask for length() of it"
 
@@ -68,6 +68,11 @@ def explain(
         return ToolError(f"the file of {database.name} is not an SQLite database, or it is encrypted")
     if code & 0xFF == sqlite3.SQLITE_READONLY:
         return ToolError(f"{message}: {database.name} may be read but not written here")
+    if code & 0xFF == sqlite3.SQLITE_NOMEM:
+        return ToolError(f"{message}: more than max_memory_bytes of the configuration")
+    if code == sqlite3.SQLITE_IOERR_WRITE:  # what the system says of a file that may not grow further
+        limit = "max_temp_bytes or max_database_bytes" if policy.access.writes else "max_temp_bytes"
+        return ToolError(f"{message}: a file has reached {limit} of the configuration; sort and group fewer rows")
     if code == sqlite3.SQLITE_FULL:
         return ToolError(f"{message}: the disk is full, or max_database_bytes of the configuration is reached")
     if message == "query string is too large":

@@ -1,15 +1,13 @@
-"""Rows as a CSV file.
+"""The tool that exports rows as a CSV file.
 
-Called by ``export_csv`` in a worker thread. The one rule: values are whole, or the row is not in the file.
-
-Source: RFC 4180. The standard library's writer cannot tell NULL from an empty text before Python 3.12, so fields are
-written here: NULL is an empty field, an empty text is ``""``, a blob is SQL's ``X'…'``.
+Marked for mcptrio, registered by the plugin. The one rule: a file is one answer, of bounded size, and says where to go
+on.
 """
 
 from __future__ import annotations
 
 import uuid
-from typing import Annotated, Any
+from typing import Annotated
 
 from attrs import frozen
 from msgspec import Meta
@@ -17,8 +15,8 @@ from msgspec import Meta
 from mcptrio import CallToolResult, Context, EmbeddedResource, TextContent, TextResourceContents, ToolError, tool
 from mcptrio.capabilities.schemas import encode_value, schema_of
 
-from .connections import Opened
-from .policy import Access
+from .csv_files import Exported
+from .jobs import ExportRows
 from .queries import Queries
 from .reading import Cursor, DatabaseName, Limit, Params, Query
 from .rows import cursor_for, position_of
@@ -71,26 +69,16 @@ class Exporting:
         skip = position_of(cursor, found.name, query, params)
         config = self.queries.config
         most = min(limit or config.max_export_rows, config.max_export_rows)
-
-        def work(opened: Opened) -> _File:
-            file = _File(delimiter=delimiter, most=config.max_export_bytes)
-            rows = opened.execute(query, params)
-            if rows.description is None:
-                raise ToolError("expected a statement that returns rows, such as SELECT")
-            file.columns = tuple(name for name, *_ in rows.description)
-            if header:
-                file.add(file.columns)
-            for position, row in enumerate(rows):
-                opened.watch.row()
-                if position < skip:
-                    continue
-                if file.rows == most or not file.add(row):
-                    file.has_more = True
-                    break
-                file.rows += 1
-            return file
-
-        file = await self.queries.run(ctx, found, self.queries.policy(Access.READ), work)
+        job = ExportRows(
+            query=query,
+            params=params,
+            skip=skip,
+            rows=most,
+            size=config.max_export_bytes,
+            header=header,
+            delimiter=delimiter,
+        )
+        file: Exported = await self.queries.run(ctx, found, job)
         if file.has_more and not file.rows:
             raise ToolError(
                 f"a row is larger than max_export_bytes, {config.max_export_bytes} bytes; select less of it"
@@ -106,7 +94,7 @@ class Exporting:
             next_cursor=cursor_for(skip + file.rows, found.name, query, params) if file.has_more else None,
         )
         more = f"; there are more, go on with cursor={export.next_cursor}" if file.has_more else ""
-        contents = TextResourceContents(uri=uri, mime_type="text/csv", text="".join(file.lines))
+        contents = TextResourceContents(uri=uri, mime_type="text/csv", text=file.text)
         return CallToolResult(
             content=(
                 TextContent(text=f"{file.rows} rows of {found.name} as CSV, {file.size} bytes{more}"),
@@ -114,38 +102,3 @@ class Exporting:
             ),
             structured_content=encode_value(export),
         )
-
-
-class _File:
-    """A CSV file that grows up to a size."""
-
-    def __init__(self, *, delimiter: str, most: int) -> None:
-        self._delimiter = delimiter
-        self._most = most
-        self.columns: tuple[str, ...] = ()
-        self.lines: list[str] = []
-        self.size = 0
-        self.rows = 0
-        self.has_more = False
-
-    def add(self, row: tuple[Any, ...]) -> bool:
-        """Add a line; returns whether there was room for it."""
-        line = self._delimiter.join(self._field(value) for value in row) + "\r\n"
-        size = len(line.encode())
-        if self.size + size > self._most:
-            return False
-        self.size += size
-        self.lines.append(line)
-        return True
-
-    def _field(self, value: Any) -> str:
-        if value is None:
-            return ""
-        if isinstance(value, bytes):
-            return f"X'{value.hex().upper()}'"
-        if not isinstance(value, str):
-            return repr(value)  # the shortest text that is this number again
-        if not value or any(sign in value for sign in (self._delimiter, '"', "\r", "\n")) or value.strip() != value:
-            escaped = value.replace('"', '""')
-            return f'"{escaped}"'
-        return value

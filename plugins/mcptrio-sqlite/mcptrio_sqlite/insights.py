@@ -20,7 +20,6 @@ from msgspec import Meta
 from mcptrio import Context, resource, tool
 
 from .config import Config
-from .owners import Owner, owner_of
 
 __all__ = ["MEMO", "Appended", "Insights"]
 
@@ -44,7 +43,7 @@ class Insights:
     """The memos, the tool that adds to one and the resource that shows it."""
 
     config: Config
-    _memos: OrderedDict[Owner, deque[str]] = field(init=False, factory=OrderedDict)
+    _memos: OrderedDict[str, deque[str]] = field(init=False, factory=OrderedDict)
 
     @tool(title="Add Insight", read_only=False, destructive=False, idempotent=False, open_world=False)
     async def append_insight(
@@ -57,7 +56,7 @@ class Insights:
         """Add a finding to the memo, which is the resource memo://insights. No database is changed; the memo is kept
         until the server ends.
         """
-        memo = self._memo(owner_of(ctx))
+        memo = self._memo(ctx.caller)
         dropped = int(len(memo) == self.config.max_insights)
         memo.append(insight.strip())
         ctx.notify_resource_updated(MEMO)
@@ -66,12 +65,12 @@ class Insights:
     @resource(MEMO, name="insights", title="Insights", mime_type="text/markdown")
     async def memo(self, ctx: Context) -> str:
         """What has been found out so far, one finding a line."""
-        found = self._memos.get(owner_of(ctx), ())
+        found = self._memos.get(ctx.caller, ())
         if not found:
             return "# Insights\n\nNone yet.\n"
         return "# Insights\n\n" + "".join(f"- {' '.join(insight.split())}\n" for insight in found)
 
-    def _memo(self, owner: Owner) -> deque[str]:
+    def _memo(self, owner: str) -> deque[str]:
         memo = self._memos.get(owner)
         if memo is None:
             memo = self._memos[owner] = deque(maxlen=self.config.max_insights)

@@ -32,7 +32,14 @@ def objects(config: Config) -> list[object]:
     if sqlite3.sqlite_version_info < _OLDEST:
         raise ValueError(f"expected SQLite 3.37 or newer, got {sqlite3.sqlite_version}")
     queries = Queries(config)
-    found = [Reading(queries), Exporting(queries), SchemaResources(queries), Insights(config), Analysis()]
+    found: list[object] = [
+        queries.lanes,
+        Reading(queries),
+        Exporting(queries),
+        SchemaResources(queries),
+        Insights(config),
+        Analysis(),
+    ]
     if config.writable:
         found += [Changing(queries), Demonstration()]
     return found

@@ -1,6 +1,6 @@
 """How SQLite would run a query.
 
-Called by ``explain_query`` in a worker thread. The one rule: the query is compiled and not run.
+Called in a child, for ``explain_query``. The one rule: the query is compiled and not run.
 
 Source: sqlite.org/eqp.html.
 """

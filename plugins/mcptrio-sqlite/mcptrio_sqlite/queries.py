@@ -1,14 +1,13 @@
-"""The way from a call to a database: a thread with a connection, a deadline, a lock, and reports of progress.
+"""The way from a call to a database: a child with a connection, a deadline, a lock, and reports of progress.
 
-Called by every tool and resource. The one rule: when the call is cancelled or its time is up, SQLite is made to stop.
-A read is left to stop by itself, so the caller need not wait; a write is waited for, so that it is known to be done or
-undone.
+Called by every tool and resource. The one rule: when the call is cancelled or its time is up, SQLite is made to stop,
+or its process is killed. Either is waited for, so that a write is known to be done or undone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
 import trio
@@ -18,9 +17,10 @@ from mcptrio import Context, ToolError
 from mcptrio.nurseries import open_hidden_nursery
 
 from .config import Config
-from .connections import Opened, Watch, open_database
 from .databases import Database, Databases
-from .policy import Access, Policy
+from .jobs import Job
+from .lane import Tally
+from .lanes import Lanes
 
 __all__ = ["Queries"]
 
@@ -36,7 +36,7 @@ class Queries:
 
     config: Config
     databases: Databases = field(init=False)
-    _threads: trio.CapacityLimiter = field(init=False)
+    lanes: Lanes = field(init=False)
     _looking: trio.CapacityLimiter = field(init=False)
     """Of its own: long queries do not keep anybody from looking what databases there are."""
     _writing: WeakValueDictionary[str, trio.Lock] = field(init=False, factory=WeakValueDictionary)
@@ -44,7 +44,7 @@ class Queries:
 
     def __attrs_post_init__(self) -> None:
         self.databases = Databases(self.config)
-        self._threads = trio.CapacityLimiter(self.config.max_threads)
+        self.lanes = Lanes(self.config)
         self._looking = trio.CapacityLimiter(self.config.max_threads)
 
     async def find(self, name: str | None) -> Database:
@@ -67,41 +67,34 @@ class Queries:
             return await trio.to_thread.run_sync(work, limiter=self._looking, abandon_on_cancel=True)
         raise ToolError(f"the file system did not answer within {self.config.query_timeout:g} seconds")
 
-    async def run(self, ctx: Context, database: Database, policy: Policy, work: Callable[[Opened], _T]) -> _T:
-        """Run something with a connection, in a thread.
+    async def run(self, ctx: Context, database: Database, job: Job) -> Any:
+        """Have something done with a connection, in a child.
 
-        Args:
-            work: gets the connection; what it returns is the result.
+        Returns:
+            What the job's ``answer`` says.
 
         Raises:
             ToolError: SQLite refused, or it took too long.
         """
-        watch = Watch()
-
-        def in_thread() -> _T:
-            with open_database(database, policy, self.config, watch) as opened:
-                return work(opened)
-
-        done: list[_T] = []
-        with trio.move_on_after(self.config.query_timeout):
+        tally = Tally()
+        with trio.move_on_after(self.config.query_timeout) as scope:
             async with open_hidden_nursery() as nursery:
-                nursery.start_soon(self._report, ctx, watch)
-                if policy.access.writes:
+                nursery.start_soon(self._report, ctx, tally)
+                if job.access.writes:
                     async with self._lock(database):
-                        done.append(await trio.to_thread.run_sync(in_thread, limiter=self._threads))
+                        await self.lanes.run(database, job, tally, scope)
                 else:
-                    done.append(await trio.to_thread.run_sync(in_thread, limiter=self._threads, abandon_on_cancel=True))
-        if done:  # also where the time was up while COMMIT was on its way: it is done
-            return done[0]
+                    await self.lanes.run(database, job, tally, scope)
+        if tally.answer:  # also where the time was up while COMMIT was on its way: it is done
+            return tally.answer[0]
+        what = ""
+        if job.access.writes:
+            is_known = not (tally.is_killed and tally.has_turned)
+            what = ", and nothing was changed" if is_known else ", while it was written; look whether it was"
         raise ToolError(
-            f"stopped after {self.config.query_timeout:g} seconds"
-            + (", and nothing was changed" if policy.access.writes else "")
-            + "; narrow the query down, or have an index made (explain_query shows what is slow)"
+            f"stopped after {self.config.query_timeout:g} seconds{what}; narrow the query down, or have an index made "
+            "({tool:explain_query} shows what is slow)"
         )
-
-    def policy(self, access: Access) -> Policy:
-        """A new authorizer for one call."""
-        return Policy(access, self.config.deny)
 
     def _lock(self, database: Database) -> trio.Lock:
         key = str(database.path)
@@ -110,10 +103,10 @@ class Queries:
             lock = self._writing[key] = trio.Lock()
         return lock
 
-    async def _report(self, ctx: Context, watch: Watch) -> None:
+    async def _report(self, ctx: Context, tally: Tally) -> None:
         started = trio.current_time()
         while True:
             await trio.sleep(_EVERY)
             seconds = trio.current_time() - started
-            message = f"{seconds:.0f} of at most {self.config.query_timeout:g} seconds, {watch.steps:,} steps"
-            await ctx.report_progress(seconds, message=message + (f", {watch.rows:,} rows" if watch.rows else ""))
+            message = f"{seconds:.0f} of at most {self.config.query_timeout:g} seconds, {tally.steps:,} steps"
+            await ctx.report_progress(seconds, message=message + (f", {tally.rows:,} rows" if tally.rows else ""))

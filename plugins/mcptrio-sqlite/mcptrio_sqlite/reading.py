@@ -1,7 +1,7 @@
 """The tools that read.
 
 Marked for mcptrio, registered by the plugin. The one rule: a tool says what it wants done with an open database, and
-``Queries`` sees to the thread, the deadline and the connection.
+``Queries`` sees to the process, the deadline and the connection.
 
 Source: names and first arguments of read_query, list_tables and describe_table as in the archived reference SQLite
 server (2025.4.25); the others are added.
@@ -16,16 +16,15 @@ import orjson
 from attrs import frozen
 from msgspec import Meta
 
-from mcptrio import CallToolResult, Context, TextContent, ToolError, tool
+from mcptrio import CallToolResult, Context, TextContent, tool
 from mcptrio.capabilities.schemas import encode_value, schema_of
 
-from .connections import Opened
 from .databases import Database
-from .plans import Plan, explain_plan
-from .policy import Access
+from .jobs import DescribeTable, ExplainQuery, ListTables, ReadRows
+from .plans import Plan
 from .queries import Queries
-from .rows import Bounds, Page, Rows, cursor_for, position_of, read_page
-from .schema import Table, TableEntry, describe_table, list_tables
+from .rows import Bounds, Page, Rows, cursor_for, position_of
+from .schema import Table, TableEntry
 from .values import Parameters
 
 __all__ = ["ROWS", "DatabaseEntry", "DatabaseList", "DatabaseName", "Params", "Query", "Reading", "TableList", "told"]
@@ -36,7 +35,7 @@ Params = Annotated[
     "Values for the placeholders of the query: a list for ?, an object for :name. A blob is {base64}, an integer "
     "beyond 2^53 is {integer}.",
 ]
-DatabaseName = Annotated[str | None, "A name from list_databases; may be left out where there is only one."]
+DatabaseName = Annotated[str | None, "A name from {tool:list_databases}; may be left out where there is only one."]
 Limit = Annotated[Annotated[int, Meta(ge=1, le=1_000_000)] | None, "Answer at most this many."]
 Cursor = Annotated[str | None, "Go on from here: the next_cursor of the answer before."]
 
@@ -102,15 +101,8 @@ class Reading:
         """
         found = await self.queries.find(database)
         skip = position_of(cursor, found.name, query, params)
-        bounds = self.bounds(limit)
-
-        def work(opened: Opened) -> Page:
-            rows = opened.execute(query, params)
-            if rows.description is None:
-                raise ToolError("expected a statement that returns rows, such as SELECT")
-            return read_page(rows, opened.watch, bounds, skip=skip)
-
-        page = await self.queries.run(ctx, found, self.queries.policy(Access.READ), work)
+        job = ReadRows(query=query, params=params, bounds=self.bounds(limit), skip=skip)
+        page: Page = await self.queries.run(ctx, found, job)
         more = cursor_for(skip + len(page.items), found.name, query, params) if page.has_more else None
         return told(
             Rows(
@@ -146,12 +138,7 @@ class Reading:
         """List the tables, views and virtual tables of a database."""
         found = await self.queries.find(database)
         most = self._most(limit)
-        entries, has_more = await self.queries.run(
-            ctx,
-            found,
-            self.queries.policy(Access.READ),
-            lambda opened: list_tables(opened, limit=most, after=cursor or ""),
-        )
+        entries, has_more = await self.queries.run(ctx, found, ListTables(limit=most, after=cursor or ""))
         return TableList(
             database=found.name,
             items=entries,
@@ -171,12 +158,9 @@ class Reading:
         SQL that made it.
         """
         found = await self.queries.find(database)
-        return await self.queries.run(
-            ctx,
-            found,
-            self.queries.policy(Access.READ),
-            lambda opened: describe_table(opened, table_name, count_rows=count_rows),
-        )
+        job = DescribeTable(table=table_name, count_rows=count_rows)
+        described: Table = await self.queries.run(ctx, found, job)
+        return described
 
     @tool(title="Explain Query", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def explain_query(
@@ -186,9 +170,8 @@ class Reading:
         Also says whether a query that writes is well formed.
         """
         found = await self.queries.find(database)
-        return await self.queries.run(
-            ctx, found, self.queries.policy(Access.EXPLAIN), lambda opened: explain_plan(opened, query, params)
-        )
+        plan: Plan = await self.queries.run(ctx, found, ExplainQuery(query=query, params=params))
+        return plan
 
     def bounds(self, limit: int | None) -> Bounds:
         """What one answer may hold."""

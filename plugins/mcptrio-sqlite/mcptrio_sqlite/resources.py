@@ -16,9 +16,9 @@ from attrs import frozen
 from mcptrio import Context, ResourceNotFound, ToolError, completion, hookimpl, resource
 
 from .databases import Database
-from .policy import Access
+from .jobs import DescribeTable, ShowSchema, TableNames
 from .queries import Queries
-from .schema import Table, describe_table, schema_text, table_names
+from .schema import Table
 
 __all__ = ["SCHEMA", "TABLE", "SchemaResources"]
 
@@ -38,24 +38,23 @@ class SchemaResources:
     async def schema(self, ctx: Context, database: str) -> str:
         """The SQL that made everything in a database."""
         found = await self._find(database, f"sqlite://{database}/schema")
-        limit = self.queries.config.max_export_bytes
-        return await self.queries.run(
-            ctx, found, self.queries.policy(Access.READ), lambda opened: schema_text(opened, limit)
-        )
+        others = f"{ctx.tool_name('list_tables')} and {ctx.tool_name('describe_table')}"
+        job = ShowSchema(limit=self.queries.config.max_export_bytes, others=others)
+        schema: str = await self.queries.run(ctx, found, job)
+        return schema
 
     @resource(TABLE, name="table", title="One table", mime_type="application/json")
     async def table(self, ctx: Context, database: str, table: str) -> Table:
-        """A table in full: columns, keys, indexes and the SQL that made it; as describe_table says it."""
+        """A table in full: columns, keys, indexes and the SQL that made it; as {tool:describe_table} says it."""
         uri = f"sqlite://{database}/{table}"
         found = await self._find(database, uri)
         try:
-            return await self.queries.run(
-                ctx, found, self.queries.policy(Access.READ), lambda opened: describe_table(opened, table)
-            )
+            described: Table = await self.queries.run(ctx, found, DescribeTable(table=table))
         except ToolError as error:
             if str(error).startswith("no such table"):
                 raise ResourceNotFound(uri) from error
             raise
+        return described
 
     @hookimpl
     def register_resources(self, register: Callable[..., object]) -> None:
@@ -82,9 +81,8 @@ class SchemaResources:
     async def complete_table(self, ctx: Context, arguments: Mapping[str, str]) -> list[str]:
         """Names of tables of the database that was chosen before."""
         found = await self.queries.find(arguments.get("database") or None)
-        return await self.queries.run(
-            ctx, found, self.queries.policy(Access.READ), lambda opened: table_names(opened, _CANDIDATES)
-        )
+        names: list[str] = await self.queries.run(ctx, found, TableNames(limit=_CANDIDATES))
+        return names
 
     async def _find(self, name: str, uri: str) -> Database:
         try:

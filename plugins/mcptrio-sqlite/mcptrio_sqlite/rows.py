@@ -1,6 +1,6 @@
 """Rows of an answer: as many as fit, and where to go on.
 
-Called in a worker thread with a cursor that has been executed. The one rule: rows are taken one by one and none is kept
+Called in a child with a cursor that has been executed. The one rule: rows are taken one by one and none is kept
 that is not answered, so memory is bounded by the answer and one row.
 
 A page is found again by running the query anew and leaving out the rows before it; SQLite keeps nothing between calls.
@@ -19,8 +19,8 @@ from attrs import field, frozen
 
 from mcptrio import ToolError
 
-from .connections import Watch
 from .values import Cell, Parameters, shown
+from .watching import Watch
 
 __all__ = ["Bounds", "Page", "Rows", "cursor_for", "position_of", "read_page"]
 

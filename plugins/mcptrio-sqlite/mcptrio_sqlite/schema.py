@@ -1,6 +1,6 @@
 """What a database is made of: its tables, and one table in full.
 
-Called in a worker thread. The one rule: names are bound, never put into SQL; so a table may be called anything.
+Called in a child. The one rule: names are bound, never put into SQL; so a table may be called anything.
 
 Source: sqlite.org/pragma.html#pragfunc (``pragma_table_xinfo(?)`` and its like).
 """
@@ -22,7 +22,6 @@ __all__ = [
     "Index",
     "Table",
     "TableEntry",
-    "column_names",
     "describe_table",
     "list_tables",
     "schema_text",
@@ -157,11 +156,12 @@ def describe_table(opened: Opened, name: str, *, count_rows: bool = False) -> Ta
     )
 
 
-def schema_text(opened: Opened, limit: int) -> str:
+def schema_text(opened: Opened, limit: int, others: str) -> str:
     """Every statement that made the schema, in order of making.
 
     Args:
         limit: bytes; what comes after is left out, and a comment says so.
+        others: the names of the tools that show it.
     """
     rows = opened.ask("SELECT name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid")
     shadows = {name for (name,) in opened.ask("SELECT name FROM pragma_table_list WHERE type = 'shadow'")}
@@ -177,7 +177,7 @@ def schema_text(opened: Opened, limit: int) -> str:
             continue
         parts.append(part)
     if left_out:
-        parts.append(f"-- cut: {left_out} more; list_tables and describe_table show them\n")
+        parts.append(f"-- cut: {left_out} more; {others} show them\n")
     return "\n".join(parts) or "-- there is nothing in it yet\n"
 
 
@@ -185,12 +185,6 @@ def table_names(opened: Opened, limit: int) -> list[str]:
     """Names of tables and views, for completion."""
     entries, _ = list_tables(opened, limit=limit)
     return [entry.name for entry in entries]
-
-
-def column_names(opened: Opened, table: str) -> list[str]:
-    """Names of a table's columns, for completion; none where there is no such table."""
-    rows = opened.ask("SELECT name FROM pragma_table_xinfo(?)", table)
-    return [name for (name,) in rows if not opened.policy.hides(table, name)]
 
 
 def _columns(opened: Opened, table: str) -> tuple[Column, ...]:

@@ -49,21 +49,20 @@ def contents(shop: Path) -> tuple[bytes, list[str]]:
     return hashlib.sha256(shop.read_bytes()).digest(), sorted(path.name for path in shop.parent.iterdir())
 
 
-@pytest.mark.parametrize("query", REFUSED_TO_READERS)
-async def test_a_reader_changes_nothing(sqlite_client: Any, refusal: Any, shop: Path, query: str) -> None:
+async def test_a_reader_changes_nothing(sqlite_client: Any, refusal: Any, shop: Path) -> None:
     before = contents(shop)
     async with sqlite_client(writable=("shop",)) as client:
-        message = await refusal(client, "read_query", query=query)
-        await refusal(client, "export_csv", query=query)
+        for query in REFUSED_TO_READERS:
+            message = await refusal(client, "read_query", query=query)
+            await refusal(client, "export_csv", query=query)
 
-    assert "not allowed" in message or "no such" in message or "not authorized" in message or "modified" in message
-    assert str(shop.parent) not in message
-    assert contents(shop) == before
+            assert any(word in message for word in ("not allowed", "no such", "not authorized", "modified")), query
+            assert str(shop.parent) not in message, query
+            assert contents(shop) == before, query
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
+async def test_a_writer_changes_rows_only(sqlite_client: Any, refusal: Any, shop: Path, rows_in: Any) -> None:
+    queries = (
         "DROP TABLE orders",
         "ALTER TABLE orders ADD COLUMN x",
         "CREATE INDEX i ON orders(sum)",
@@ -76,22 +75,18 @@ async def test_a_reader_changes_nothing(sqlite_client: Any, refusal: Any, shop: 
         "DELETE FROM sqlite_master",
         "SELECT 1",
         "CREATE TEMP TABLE t(a)",
-    ],
-)
-async def test_a_writer_changes_rows_only(
-    sqlite_client: Any, refusal: Any, shop: Path, rows_in: Any, query: str
-) -> None:
+    )
     before = rows_in("SELECT type, name, sql FROM sqlite_master")
     async with sqlite_client(writable=("shop",)) as client:
-        await refusal(client, "write_query", query=query)
+        for query in queries:
+            await refusal(client, "write_query", query=query)
 
-    assert rows_in("SELECT type, name, sql FROM sqlite_master") == before
-    assert [path.name for path in shop.parent.iterdir()] == [shop.name]
+            assert rows_in("SELECT type, name, sql FROM sqlite_master") == before, query
+            assert [path.name for path in shop.parent.iterdir()] == [shop.name], query
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
+async def test_create_table_creates_tables_only(sqlite_client: Any, refusal: Any, rows_in: Any) -> None:
+    queries = (
         "INSERT INTO orders VALUES (9, 1, 1)",
         "CREATE INDEX i ON orders(sum)",
         "CREATE VIEW v AS SELECT 1",
@@ -99,15 +94,14 @@ async def test_a_writer_changes_rows_only(
         "DROP TABLE orders",
         "CREATE TEMP TABLE t(a)",
         "-- nothing",
-    ],
-)
-async def test_create_table_creates_tables_only(sqlite_client: Any, refusal: Any, rows_in: Any, query: str) -> None:
+    )
     before = rows_in("SELECT name FROM sqlite_master")
     async with sqlite_client(writable=("shop",)) as client:
-        await refusal(client, "create_table", query=query)
+        for query in queries:
+            await refusal(client, "create_table", query=query)
 
-    assert rows_in("SELECT name FROM sqlite_master") == before
-    assert rows_in("SELECT count(*) FROM orders") == [(3,)]
+            assert rows_in("SELECT name FROM sqlite_master") == before, query
+            assert rows_in("SELECT count(*) FROM orders") == [(3,)], query
 
 
 async def test_only_writable_databases_are_written(

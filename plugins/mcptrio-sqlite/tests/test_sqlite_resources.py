@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from contextlib import AsyncExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from mcptrio_sqlite import Config, objects
 
-from mcptrio import MCPError, TextResourceContents
+from mcptrio import MCPError, Principal, Server, TextResourceContents, connect, memory_channel_pair
 from mcptrio.testing import Case, ServerParts, open_served
 
 
@@ -80,13 +82,30 @@ async def test_insights_make_a_memo(sqlite_client: Any, call: Any) -> None:
     assert "Ada" not in memo.text
 
 
-async def test_each_session_has_its_own_memo(shop: Path, call: Any) -> None:
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_each_conversation_has_its_own_memo(shop: Path, call: Any, revision: str) -> None:
     parts = ServerParts(plugins=objects(Config(databases={"shop": shop})))
-    async with open_served(parts, Case(revision="2025-11-25")) as served:
+    async with open_served(parts, Case(revision=revision)) as served:
         async with served.connect() as one, served.connect() as other:
             await call(one, "append_insight", insight="mine")
             [memo] = (await other.read_resource("memo://insights")).contents
             assert "None yet" in memo.text
+
+
+async def test_who_has_signed_in_has_one_memo(shop: Path, call: Any) -> None:
+    server = Server(plugins=objects(Config(databases={"shop": shop})))
+    with trio.fail_after(20):
+        async with server.open(), trio.open_nursery() as nursery, AsyncExitStack() as stack:
+            memos = []
+            for subject in ("ann", "ann", "bob"):
+                ours, theirs = memory_channel_pair()
+                nursery.start_soon(partial(server.serve, theirs, principal=Principal(subject=subject)))
+                client = await stack.enter_async_context(connect(ours))
+                if not memos:
+                    await call(client, "append_insight", insight="hers")
+                memos.append((await client.read_resource("memo://insights")).contents[0].text)
+            nursery.cancel_scope.cancel()
+    assert ["hers" in memo for memo in memos] == [True, True, False]
 
 
 @pytest.mark.parametrize(

@@ -1,39 +1,61 @@
-"""Cancellation, deadlines and progress, with queries that would never end."""
+"""Cancellation, deadlines, progress and limits, with queries that would never end or take all there is."""
 
 from __future__ import annotations
 
-import sqlite3
+import os
+import signal
+import subprocess
 import sys
-import threading
-from contextlib import closing
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
-from mcptrio_sqlite import Config, objects
 
-from mcptrio import Progress, Server, connect
+from mcptrio import Progress
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 ENDLESS_ROWS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
 ENDLESS_WRITE = f"INSERT INTO texts(body) {ENDLESS_ROWS}"
 
+ONE_STEP = "instr(replace(hex(zeroblob(1900000)), '00', 'ab'), replace(hex(zeroblob(900000)), '00', 'ab') || 'b')"
+"""One call of a function that takes half a minute, in which SQLite does not look whether it is to stop."""
+
+
+def children(of: int | None = None) -> dict[int, str]:
+    """The processes that run queries for this one (or another), and their states."""
+    found = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            with suppress(OSError):
+                state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
+                if int(parent) == (of or os.getpid()) and b"mcptrio_sqlite" in (folder / "cmdline").read_bytes():
+                    found[int(folder.name)] = state
+    return found
+
 
 def is_at_work() -> bool:
-    """Whether a thread runs a query: one that is idle in trio's cache does not count."""
-    for frame in sys._current_frames().values():
-        each: Any = frame
-        while each is not None:
-            if each.f_code.co_name == "in_thread":
-                return True
-            each = each.f_back
-    return False
+    """Whether a process runs a query, which keeps a processor busy."""
+    return "R" in children().values()
+
+
+def peak_of(process: int) -> int:
+    """The most memory that it has had, in bytes."""
+    return 1024 * int(Path(f"/proc/{process}/status").read_text().partition("VmHWM:")[2].split()[0])
+
+
+def is_gone(process: int) -> bool:
+    """Whether an orphan has ended; the tests adopt those, so that none is overlooked."""
+    with suppress(ChildProcessError):
+        os.waitpid(process, os.WNOHANG)
+    return not Path(f"/proc/{process}").exists()
 
 
 async def until(condition: Any) -> None:
     with trio.fail_after(5):
-        while not condition():  # noqa: ASYNC110 - a thread's stack sets no event
+        while not condition():  # noqa: ASYNC110 - the state of a process sets no event
             await trio.sleep(0.01)
 
 
@@ -41,12 +63,15 @@ async def until(condition: Any) -> None:
 @pytest.mark.parametrize(("tool", "query"), [("read_query", ENDLESS), ("write_query", ENDLESS_WRITE)])
 async def test_a_cancelled_query_stops(sqlite_client: Any, rows_in: Any, revision: str, tool: str, query: str) -> None:
     async with sqlite_client(writable=("shop",), revision=revision) as client:
+        await client.call_tool("read_query", {"query": "SELECT 1"})  # starting a process is work as well
+        before = set(children())
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.call_tool, tool, {"query": query})
             await until(is_at_work)
             nursery.cancel_scope.cancel()
         await until(lambda: not is_at_work())
         assert (await client.call_tool("read_query", {"query": "SELECT 1"})).structured_content["items"] == [[1]]
+        assert set(children()) == before  # interrupted, not killed
     assert rows_in("SELECT count(*) FROM texts") == [(1,)]
 
 
@@ -82,21 +107,126 @@ async def test_skipping_rows_is_interrupted_too(sqlite_client: Any, call: Any, r
 async def test_a_long_query_reports_progress(sqlite_client: Any) -> None:
     heard: list[Progress] = []
     async with sqlite_client(query_timeout=1.3) as client:
+        await client.call_tool("read_query", {"query": "SELECT 1"})
         await client.call_tool("read_query", {"query": ENDLESS}, progress=heard.append)
 
     assert len(heard) >= 1
     assert "of at most 1.3 seconds" in (heard[0].message or "")
+    assert ", 0 steps" not in (heard[0].message or "")
 
 
-async def test_no_more_threads_than_configured(tmp_path: Path) -> None:
-    config = Config(databases={"a": tmp_path / "a.db"}, writable=("a",), max_threads=2, query_timeout=0.5)
-    with closing(sqlite3.connect(tmp_path / "a.db")):
-        pass
-    before = threading.active_count()
-    async with connect(Server(plugins=objects(config))) as client:
+async def test_no_more_processes_than_configured(sqlite_client: Any) -> None:
+    async with sqlite_client(max_threads=2, query_timeout=0.5) as client:
+        assert not children()  # none before it is needed
         async with trio.open_nursery() as nursery:
             for _ in range(6):
                 nursery.start_soon(client.call_tool, "read_query", {"query": ENDLESS})
             await until(is_at_work)
-            assert threading.active_count() <= before + 3  # one of them may wait in trio's cache
+            assert len(children()) <= 2
         await until(lambda: not is_at_work())
+        assert len(children()) <= 2
+    assert not children()
+
+
+@pytest.mark.parametrize("ends", ["deadline", "cancel"])
+async def test_one_function_that_takes_very_long_is_ended(
+    sqlite_client: Any, refusal: Any, call: Any, ends: str
+) -> None:
+    """All lanes at once: nobody who comes after has to wait for them."""
+    timeout = 0.4 if ends == "deadline" else 30
+    async with sqlite_client(max_threads=2, query_timeout=timeout) as client:
+        await call(client, "read_query", query="SELECT 1")
+        began = time.monotonic()
+        async with trio.open_nursery() as nursery:
+            for _ in range(2):
+                if ends == "deadline":
+                    nursery.start_soon(lambda: refusal(client, "read_query", query=f"SELECT {ONE_STEP}"))
+                else:
+                    nursery.start_soon(client.call_tool, "read_query", {"query": f"SELECT {ONE_STEP}"})
+            await until(is_at_work)
+            if ends == "cancel":
+                nursery.cancel_scope.cancel()
+        assert (await call(client, "read_query", query="SELECT 1"))["items"] == [[1]]
+        assert time.monotonic() - began < 5
+
+
+async def test_a_writer_that_is_killed_has_changed_nothing_and_readers_go_on(
+    sqlite_client: Any, refusal: Any, call: Any, rows_in: Any, shop: Path
+) -> None:
+    """The rows before have overflown the cache, so the file holds half of them and a journal that is hot."""
+    rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 8000) "
+    query = f"INSERT INTO customers(name) {rows} SELECT iif(i < 8000, hex(zeroblob(500)) || i, {ONE_STEP}) FROM n"
+    async with sqlite_client(writable=("shop",), query_timeout=1.0) as client:
+        assert "nothing was changed" in await refusal(client, "write_query", query=query)
+        assert (await call(client, "read_query", query="SELECT count(*) FROM customers"))["items"] == [[3]]
+        await call(client, "write_query", query="INSERT INTO customers(name) VALUES ('after')")
+    assert rows_in("SELECT count(*) FROM customers") == [(4,)]
+    assert [path.name for path in shop.parent.iterdir()] == [shop.name]
+
+
+async def test_the_memory_of_a_query_is_bounded(sqlite_client: Any, refusal: Any, call: Any) -> None:
+    columns = ", ".join(["randomblob(4000000)"] * 200)
+    async with sqlite_client(max_memory_bytes=64 * 2**20, max_threads=1) as client:
+        message = await refusal(client, "read_query", query=f"SELECT {columns}")
+        assert "max_memory_bytes" in message
+        assert (await call(client, "read_query", query="SELECT 1"))["items"] == [[1]]
+        assert (await call(client, "read_query", query="SELECT length(randomblob(4000000))"))["items"] == [[4000000]]
+        assert all(peak_of(child) < 100 * 2**20 for child in children())
+
+
+async def test_temporary_files_are_bounded(sqlite_client: Any, refusal: Any, call: Any) -> None:
+    rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) "
+    query = f"{rows} SELECT substr(r, 1, 1) FROM (SELECT randomblob(1000) AS r FROM n ORDER BY r) LIMIT 1"
+    async with sqlite_client(max_temp_bytes=4 * 2**20) as client:
+        assert "max_temp_bytes" in await refusal(client, "read_query", query=query)
+        assert (await call(client, "read_query", query="SELECT 1"))["items"] == [[1]]
+    async with sqlite_client() as client:
+        assert len((await call(client, "read_query", query=query))["items"]) == 1
+
+
+async def test_a_child_that_is_killed_costs_one_call(sqlite_client: Any, refusal: Any, call: Any) -> None:
+    async with sqlite_client() as client:
+        await call(client, "read_query", query="SELECT 1")
+        [child] = children()
+        async with trio.open_nursery() as nursery:
+            said: list[str] = []
+
+            async def ask() -> None:
+                said.append(await refusal(client, "read_query", query=ENDLESS))
+
+            nursery.start_soon(ask)
+            await until(is_at_work)
+            os.kill(child, signal.SIGKILL)
+        assert "SIGKILL" in said[0]
+        assert (await call(client, "read_query", query="SELECT 1"))["items"] == [[1]]
+        [another] = children()
+        os.kill(another, signal.SIGKILL)  # while it is idle
+        await until(lambda: children().get(another, "Z") == "Z")
+        assert (await call(client, "read_query", query="SELECT 1"))["items"] == [[1]]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+async def test_no_child_outlives_a_server_that_is_killed(shop: Path) -> None:
+    code = f"""
+import sys, trio
+from pathlib import Path
+from mcptrio import Server, connect
+from mcptrio_sqlite import Config, objects
+async def main():
+    async with connect(Server(plugins=objects(Config(databases={{"shop": Path({str(shop)!r})}})))) as client:
+        await client.call_tool("read_query", {{"query": "SELECT 1"}})
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.call_tool, "read_query", {{"query": {f"SELECT {ONE_STEP}"!r}}})
+            nursery.start_soon(client.call_tool, "read_query", {{"query": "SELECT 1"}})
+            await trio.sleep_forever()
+trio.run(main)
+"""
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    server = subprocess.Popen([sys.executable, "-c", code], env=environ)  # noqa: ASYNC220 - it is to be killed
+    try:
+        await until(lambda: "R" in children(server.pid).values() and len(children(server.pid)) == 2)
+        found = list(children(server.pid))
+    finally:
+        server.kill()
+        server.wait()
+    await until(lambda: all(is_gone(child) for child in found))

@@ -1,0 +1,251 @@
+"""What a child can be asked to do with an open database.
+
+Made by the tools, sent to a child, run there. The one rule: a job says what it may do (``access``) and of which kind
+its answer is; it holds values only, and everything that takes time or memory happens in :meth:`run`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final, TypeAlias
+
+from attrs import frozen
+
+from mcptrio import ToolError
+
+from .changes import Changed, Created, Made, Written, notes_on, transact
+from .connections import Opened
+from .csv_files import CsvFile, Exported
+from .plans import Plan, explain_plan
+from .policy import Access
+from .rows import Bounds, Page, read_page
+from .schema import Table, TableEntry, describe_table, list_tables, schema_text, table_names
+from .values import Parameters, shown
+
+__all__ = [
+    "ChangeRows",
+    "CreateTable",
+    "DescribeTable",
+    "ExplainQuery",
+    "ExportRows",
+    "Job",
+    "ListTables",
+    "ReadRows",
+    "Recover",
+    "ShowSchema",
+    "TableNames",
+]
+
+_NOT_READING: Final = "expected a statement that returns rows, such as SELECT"
+
+
+@frozen(kw_only=True)
+class ReadRows:
+    """A page of the rows of a query."""
+
+    answer: ClassVar[Any] = Page
+    access: ClassVar[Access] = Access.READ
+    query: str
+    params: Parameters | None
+    bounds: Bounds
+    skip: int
+
+    def run(self, opened: Opened) -> Page:
+        rows = opened.execute(self.query, self.params)
+        if rows.description is None:
+            raise ToolError(_NOT_READING)
+        return read_page(rows, opened.watch, self.bounds, skip=self.skip)
+
+
+@frozen(kw_only=True)
+class ExportRows:
+    """A CSV file of the rows of a query."""
+
+    answer: ClassVar[Any] = Exported
+    access: ClassVar[Access] = Access.READ
+    query: str
+    params: Parameters | None
+    skip: int
+    rows: int
+    size: int
+    """Bytes."""
+    header: bool
+    delimiter: str
+
+    def run(self, opened: Opened) -> Exported:
+        file = CsvFile(delimiter=self.delimiter, most=self.size)
+        rows = opened.execute(self.query, self.params)
+        if rows.description is None:
+            raise ToolError(_NOT_READING)
+        columns = tuple(name for name, *_ in rows.description)
+        if self.header:
+            file.add(columns)
+        count, has_more = 0, False
+        for position, row in enumerate(rows):
+            opened.watch.row()
+            if position < self.skip:
+                continue
+            if count == self.rows or not file.add(row):
+                has_more = True
+                break
+            count += 1
+        return Exported(columns=columns, text="".join(file.lines), rows=count, size=file.size, has_more=has_more)
+
+
+@frozen(kw_only=True)
+class ExplainQuery:
+    """A query plan."""
+
+    answer: ClassVar[Any] = Plan
+    access: ClassVar[Access] = Access.EXPLAIN
+    query: str
+    params: Parameters | None
+
+    def run(self, opened: Opened) -> Plan:
+        return explain_plan(opened, self.query, self.params)
+
+
+@frozen(kw_only=True)
+class ListTables:
+    """Tables and views, and whether there are more."""
+
+    answer: ClassVar[Any] = tuple[tuple[TableEntry, ...], bool]
+    access: ClassVar[Access] = Access.READ
+    limit: int
+    after: str
+
+    def run(self, opened: Opened) -> tuple[tuple[TableEntry, ...], bool]:
+        return list_tables(opened, limit=self.limit, after=self.after)
+
+
+@frozen(kw_only=True)
+class TableNames:
+    """Names of tables and views, for completion."""
+
+    answer: ClassVar[Any] = list[str]
+    access: ClassVar[Access] = Access.READ
+    limit: int
+
+    def run(self, opened: Opened) -> list[str]:
+        return table_names(opened, self.limit)
+
+
+@frozen(kw_only=True)
+class DescribeTable:
+    """A table in full."""
+
+    answer: ClassVar[Any] = Table
+    access: ClassVar[Access] = Access.READ
+    table: str
+    count_rows: bool = False
+
+    def run(self, opened: Opened) -> Table:
+        return describe_table(opened, self.table, count_rows=self.count_rows)
+
+
+@frozen(kw_only=True)
+class ShowSchema:
+    """The SQL that made everything."""
+
+    answer: ClassVar[Any] = str
+    access: ClassVar[Access] = Access.READ
+    limit: int
+    others: str
+    """The tools that show what is left out."""
+
+    def run(self, opened: Opened) -> str:
+        return schema_text(opened, self.limit, self.others)
+
+
+@frozen(kw_only=True)
+class ChangeRows:
+    """A statement that writes."""
+
+    answer: ClassVar[Any] = Changed
+    access: Access
+    query: str
+    params: Parameters | None
+    bounds: Bounds
+    keep: bool
+    """``False`` to undo it."""
+
+    def run(self, opened: Opened) -> Changed:
+        return transact(opened, self._change, keep=self.keep)
+
+    def _change(self, opened: Opened) -> Changed:
+        policy = opened.policy
+        rows = opened.execute(self.query, self.params)
+        page = read_page(rows, opened.watch, self.bounds, drain=True)
+        if not policy.written and not policy.altered:
+            raise ToolError("expected a statement that writes; {tool:read_query} is for those that read")
+        [(direct, rowid)] = opened.ask("SELECT changes(), last_insert_rowid()")
+        written = Written(
+            database=opened.database.name,
+            affected_rows=direct,
+            total_changes=opened.connection.total_changes,
+            last_insert_rowid=shown(rowid, 64) if rowid else None,
+            columns=page.columns,
+            items=page.items,
+            truncated=page.has_more,
+            dry_run=not self.keep,
+            notes=notes_on(page, policy),
+        )
+        return Changed(written=written, altered=tuple(sorted(policy.altered)))
+
+
+@frozen(kw_only=True)
+class CreateTable:
+    """A CREATE TABLE."""
+
+    answer: ClassVar[Any] = Made
+    access: ClassVar[Access] = Access.CREATE
+    query: str
+    keep: bool
+    """``False`` to undo it."""
+
+    def run(self, opened: Opened) -> Made:
+        return transact(opened, self._create, keep=self.keep)
+
+    def _create(self, opened: Opened) -> Made:
+        before = {name for (name,) in opened.ask("SELECT lower(name) FROM sqlite_master")}
+        opened.execute(self.query).close()
+        name = opened.policy.created
+        if name is None:
+            raise ToolError("expected a CREATE TABLE statement")
+        rows = opened.ask("SELECT name, sql FROM sqlite_master WHERE name = ? COLLATE NOCASE", name)
+        if not rows:
+            raise ToolError("expected a CREATE TABLE statement that creates a table, got one that does not")
+        [(table, sql)] = rows
+        created = Created(
+            database=opened.database.name,
+            table=table,
+            created=table.lower() not in before and self.keep,
+            sql=sql or "",
+            dry_run=not self.keep,
+        )
+        return Made(created=created, altered=tuple(sorted(opened.policy.altered)))
+
+
+@frozen(kw_only=True)
+class Recover:
+    """Undo what a child has left that was killed while it wrote: who opens the file for writing does so. Those who
+    only read could not, and would be refused."""
+
+    answer: ClassVar[Any] = None
+    access: ClassVar[Access] = Access.CHANGE
+
+    def run(self, opened: Opened) -> None:
+        opened.ask("SELECT count(*) FROM sqlite_master")
+
+
+Job: TypeAlias = (
+    ReadRows
+    | ExportRows
+    | ExplainQuery
+    | ListTables
+    | TableNames
+    | DescribeTable
+    | ShowSchema
+    | ChangeRows
+    | CreateTable
+    | Recover
+)
