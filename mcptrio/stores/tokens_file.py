@@ -46,8 +46,8 @@ class FileTokenStore:
     """A :class:`mcptrio.abc.TokenStore` in one file.
 
     Args:
-        path: of the file; ``~`` is the home folder. Its folder is made with mode 0700 if it is missing, the file with mode 0600. A file
-            ``<name>.lock`` stands beside it.
+        path: of the file; ``~`` is the home folder. Its folder is made with mode 0700 if it is missing, the file with
+            mode 0600. A file ``<name>.lock`` stands beside it.
         lock_timeout: seconds for which another process may have it; whoever does writes one file.
     """
 
