@@ -3,18 +3,43 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from tests.leaks import adopt_orphans, nothing_left
 
-__all__ = ["nothing_left", "own_options"]
+__all__ = ["nothing_left", "own_options", "pytest_addoption", "pytest_collection_modifyitems"]
+
+_INTERACTION = Path(__file__).parent / "interaction"
 
 adopt_orphans()
 
 # For a night: `pytest --hypothesis-profile=long tests/fuzz`. Otherwise each property is tried a hundred times.
 settings.register_profile("long", max_examples=50_000, deadline=None)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--without-transports", default="", help="Leave out what is tried over these (http,stdio): another run has it."
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out = set(config.getoption("--without-transports").split(","))
+    gone = [
+        item
+        for item in items
+        if isinstance(item, pytest.Function)
+        and hasattr(item, "callspec")
+        and item.callspec.params.get("transport") in left_out
+        and item.path.is_relative_to(_INTERACTION)
+    ]
+    if gone:
+        config.hook.pytest_deselected(items=gone)
+        taken = set(gone)
+        items[:] = [item for item in items if item not in taken]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -287,8 +287,10 @@ async def test_signals_and_descriptors_are_as_a_program_expects_them(connected: 
             client, "grep -E 'Sig(Ign|Blk)' /proc/self/status; ls /proc/self/fd | tr '\\n' ' '; yes | head -1"
         )
 
-    ignored, blocked = (line.split()[1] for line in done["stdout"]["text"].splitlines()[:2])
-    assert int(ignored, 16) == int(blocked, 16) == 0
+    ignored, blocked = (int(line.split()[1], 16) for line in done["stdout"]["text"].splitlines()[:2])
+    # 32 and 33 belong to the C library, which blocks them for moments while threads come and go; no program can use them.
+    own = ~(0b11 << 31)
+    assert (ignored & own, blocked & own) == (0, 0)
     assert done["stdout"]["text"].splitlines()[2].split()[:3] == ["0", "1", "2"]
     assert len(done["stdout"]["text"].splitlines()[2].split()) <= 5
 
