@@ -288,7 +288,7 @@ async def test_signals_and_descriptors_are_as_a_program_expects_them(connected: 
         )
 
     ignored, blocked = (int(line.split()[1], 16) for line in done["stdout"]["text"].splitlines()[:2])
-    # 32 and 33 belong to the C library, which blocks them for moments while threads come and go; no program can use them.
+    # 32 and 33 are the C library's, which blocks them for moments while threads come and go; no program can use them.
     own = ~(0b11 << 31)
     assert (ignored & own, blocked & own) == (0, 0)
     assert done["stdout"]["text"].splitlines()[2].split()[:3] == ["0", "1", "2"]
