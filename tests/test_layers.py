@@ -44,6 +44,8 @@ LAZY: frozenset[tuple[str, str]] = frozenset(
         ("mcptrio.plugins.finding", "importlib.metadata"),
         # Where clients show TLS certificates, and those say who they are.
         ("mcptrio.auth.certificates", "cryptography"),
+        # An HTTP server to which nobody opens a WebSocket.
+        ("mcptrio.transports.http1.connection", "mcptrio.transports.http1.websocket"),
         # A server that never parks a request, stdio in a handshake revision, seals nothing.
         ("mcptrio.runtime.request_state", "cryptography.exceptions"),
         ("mcptrio.runtime.request_state", "cryptography.hazmat.primitives.ciphers.aead"),

@@ -58,6 +58,8 @@ class Arguments:
     """An object schema that admits no other property."""
     names: tuple[str, ...]
     """The parameters, in the order of the signature."""
+    hints: Mapping[str, Any]
+    """Their annotations, looked up, with what is in ``Annotated``."""
     required: frozenset[str]
     _struct: type[msgspec.Struct] = field(alias="struct")
 
@@ -111,6 +113,7 @@ class Arguments:
                 **({"$defs": definitions} if definitions else {}),
             },
             names=tuple(annotations),
+            hints=annotations,
             required=frozenset(required),
             struct=msgspec.defstruct(
                 "Arguments",

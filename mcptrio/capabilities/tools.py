@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import re
-import typing
 from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import getdoc
@@ -241,7 +240,7 @@ def _entry(function: Callable[..., Any], mark: ToolMark, owner: str | None) -> T
     else:
         assert called.arguments is not None
         input_schema, input_validator, takes_dict = called.arguments.schema, None, None
-        _put_headers(function, input_schema)
+        _put_headers(called.arguments.hints, input_schema)
     output = OutputSchema.of_function(function, content=_CONTENT) if mark.output_schema is None else _UNSTRUCTURED
     output_schema = dict(mark.output_schema) if mark.output_schema is not None else output.schema
     tool = Tool(
@@ -309,11 +308,7 @@ def _takes_dict(function: Function, schema: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _put_headers(function: Callable[..., Any], schema: dict[str, Any]) -> None:
-    try:
-        hints = typing.get_type_hints(function, include_extras=True)
-    except (NameError, TypeError):
-        return
+def _put_headers(hints: Mapping[str, Any], schema: dict[str, Any]) -> None:
     for name, hint in hints.items():
         for item in getattr(hint, "__metadata__", ()):
             if isinstance(item, Header):

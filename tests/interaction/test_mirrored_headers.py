@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from functools import partial
 from typing import Annotated, Any
 
 import pytest
@@ -149,6 +150,16 @@ async def _odd(a: Annotated[str, Header("no token")]) -> str:
 async def _empty(a: Annotated[str, Header("")]) -> str:
     """No name."""
     return ""
+
+
+def test_what_is_partly_called_keeps_its_headers() -> None:
+    def deploy(region: Annotated[str, Header("Region")], stage: str) -> str:
+        return f"{region} {stage}"
+
+    server = Server()
+    server.add_tool(partial(deploy, stage="test"), name="deploy")
+
+    assert server.tools.mirrored("deploy") == {"region": ("region",)}
 
 
 @pytest.mark.parametrize("function", [_two, _number, _list, _odd, _empty])

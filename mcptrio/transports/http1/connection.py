@@ -18,11 +18,11 @@ import trio
 
 from mcptrio.transports.http1.exchange import BUFFER, Exchange
 from mcptrio.transports.http1.request_parser import End, Head, Refused, RequestParser, Upgraded
-from mcptrio.transports.http1.websocket import WebSocketExchange
 from mcptrio.transports.http1.wire import GOODBYE, Wire
 
 if TYPE_CHECKING:
     from mcptrio.transports.http1.server import Owner
+    from mcptrio.transports.http1.websocket import WebSocketExchange
 
 __all__ = ["Connection"]
 
@@ -282,9 +282,15 @@ class Connection:
                 self._room = trio.Event()
                 await self._room.wait()
 
+    def _open_websocket(self, head: Head) -> WebSocketExchange:
+        # Most servers never see one, and wsproto brings all of h11 along.
+        from mcptrio.transports.http1.websocket import WebSocketExchange
+
+        return WebSocketExchange(self, head)
+
     def _take(self, event: object) -> None:
         if isinstance(event, Head):
-            exchange = WebSocketExchange(self, event) if event.is_websocket else Exchange(self, event)
+            exchange = self._open_websocket(event) if event.is_websocket else Exchange(self, event)
             self._filling = exchange
             self._pending.append(exchange)
         elif isinstance(event, bytes):
@@ -296,7 +302,8 @@ class Connection:
             if isinstance(self._filling, Exchange):
                 self._filling = None
         elif isinstance(event, Upgraded):
-            assert isinstance(self._filling, WebSocketExchange)
+            assert self._filling is not None
+            assert not isinstance(self._filling, Exchange)
             self._websocket = self._filling
             self._websocket.early = event.data
         elif isinstance(event, Refused):

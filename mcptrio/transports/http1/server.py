@@ -18,7 +18,7 @@ from email.utils import formatdate
 from functools import partial
 from http import HTTPStatus
 from time import time
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import outcome
 import trio
@@ -33,9 +33,11 @@ from mcptrio.transports.http1.exchange import Exchange
 from mcptrio.transports.http1.lifespan import open_lifespan
 from mcptrio.transports.http1.limits import LOG, ConnectionLimits
 from mcptrio.transports.http1.request_parser import Refused
-from mcptrio.transports.http1.websocket import WebSocketExchange
 from mcptrio.transports.http1.wire import PlainWire, TLSWire, Wire
 from mcptrio.transports.sockets import Listening, listen
+
+if TYPE_CHECKING:
+    from mcptrio.transports.http1.websocket import WebSocketExchange
 
 __all__ = ["ConnectionLimits", "Owner", "serve"]
 
