@@ -46,6 +46,8 @@ _READY: Final = 60.0
 _LIVED: Final = 5.0
 """Seconds a worker has to have served for another one to be started when it ends by itself. One that has not, would
 only end again: it is tried when something has changed."""
+_TOLD: Final = 1.0
+"""Seconds for telling a worker that is replaced what is not wanted any more."""
 _GOODBYE: Final = 2.0
 """Seconds for the last messages to the client."""
 _CANCELLED: Final = "notifications/cancelled"
@@ -78,6 +80,8 @@ class Relay:
         """There is a worker, or a fault. Until then nothing of the client is passed on."""
         self._routing = trio.Lock()
         """Held while a message finds its worker, and while that is replaced."""
+        self._giving = trio.CancelScope()
+        """Of the one who holds it until a worker takes a message."""
         self._answered = trio.Event()
         self._died = trio.Event()
         self._gone = trio.Event()
@@ -173,6 +177,8 @@ class Relay:
         return changed
 
     async def _switch(self, new: Worker, why: str) -> None:
+        # A worker that reads nothing must not keep its place by that. What it is asked is answered when it is retired.
+        self._giving.cancel()
         async with self._routing:
             old, self._current = self._current, new
             for message in self._talk.replay(new):
@@ -191,9 +197,11 @@ class Relay:
     async def _retire(self, old: Worker, why: str) -> None:
         with trio.move_on_after(GRACE):
             await self._until_answered(old)
-        for id in await self._abandon(old, f"the server was {why}; send the request again"):
-            # So that it can end at once.
-            await _give(old, Notification(_CANCELLED, {"requestId": id, "reason": "the server is reloaded"}))
+        lost = await self._abandon(old, f"the server was {why}; send the request again")
+        # So that it can end at once, if it reads at all.
+        with trio.move_on_after(_TOLD):
+            for id in lost:
+                await _give(old, Notification(_CANCELLED, {"requestId": id, "reason": "the server is reloaded"}))
         await old.finish()
 
     async def _own(self, worker: Worker) -> None:
@@ -237,8 +245,7 @@ class Relay:
             while True:
                 for incoming in await self._channel.receive():
                     await self._settled.wait()
-                    async with self._routing:
-                        await self._from_client(incoming)
+                    await self._from_client(incoming)
                 await self._outbox.wait_for_room()
         except (trio.EndOfChannel, ConnectionClosed):
             self._gone.set()
@@ -254,12 +261,14 @@ class Relay:
             for each in incoming.messages:
                 # One by one, and so are the answers: JSON-RPC has a client take them in any order.
                 await self._from_client(each)
-        elif isinstance(incoming, Request):
-            await self._ask(incoming)
-        elif isinstance(incoming, Notification):
-            await self._notify(incoming)
         else:
-            await self._answer(incoming)
+            async with self._routing:
+                if isinstance(incoming, Request):
+                    await self._ask(incoming)
+                elif isinstance(incoming, Notification):
+                    await self._notify(incoming)
+                else:
+                    await self._answer(incoming)
 
     async def _ask(self, request: Request) -> None:
         if request.id in self._talk.waiting:
@@ -267,7 +276,7 @@ class Relay:
             await self._say(ErrorResponse(request.id, int(Code.INVALID_REQUEST), text))
         elif self._current is not None:
             self._talk.asked(request, self._current)
-            await _give(self._current, request)
+            await self._pass(self._current, request)
         elif request.method == "ping":
             await self._say(Response(request.id, {}))
         else:
@@ -279,18 +288,23 @@ class Relay:
         if notification.method == _CANCELLED:
             worker = self._talk.cancelled((notification.params or {}).get("requestId"))
             if worker is not None:
-                await _give(worker, notification)
+                await self._pass(worker, notification)
                 self._tell_answered()
         else:
             for worker in tuple(self._live):
                 # One that is not ready has met no client yet, and is told later what it has to know.
                 if worker is self._current or worker in {owner for owner, _ in self._asked.values()}:
-                    await _give(worker, notification)
+                    await self._pass(worker, notification)
 
     async def _answer(self, answer: Response | ErrorResponse) -> None:
         if answer.id is not None and answer.id in self._asked:
             worker, answer.id = self._asked.pop(answer.id)
-            await _give(worker, answer)
+            await self._pass(worker, answer)
+
+    async def _pass(self, worker: Worker, message: Message) -> None:
+        """Give it to a worker, unless that is replaced before it takes it."""
+        with trio.CancelScope() as self._giving:
+            await _give(worker, message)
 
     # From the workers
 

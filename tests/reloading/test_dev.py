@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -13,14 +14,15 @@ import pytest
 import trio
 from click.testing import CliRunner
 
-from mcptrio import Client, Command, Handlers, MCPError, connect
+from mcptrio import Client, ClientTimeouts, Command, Handlers, MCPError, connect
 from mcptrio.cli import cli
 from mcptrio.protocol.revisions.registry import REVISIONS
 from tests.distributions import install, one_tool
-from tests.processes import HELLO, Served, environment, serving
+from tests.processes import HELLO, PATIENCE, Served, environment, serving
 
 __all__: list[str] = []
 
+TIMEOUTS = ClientTimeouts(connect=PATIENCE, probe=PATIENCE)
 DEV = [sys.executable, "-m", "mcptrio", "dev"]
 
 GARDEN = '''
@@ -68,6 +70,14 @@ async def tell(ctx: Context) -> str:
 
 
 @tool
+async def freeze(until: str) -> str:
+    """Holds up everything in the process."""
+    while not os.path.exists(until):
+        time.sleep(0.01)
+    return ANSWER
+
+
+@tool
 async def fall() -> str:
     """Ends the process."""
     os._exit(7)
@@ -86,8 +96,11 @@ def garden(tmp_path: Path) -> Path:
     return file
 
 
-def write(garden: Path, text: str) -> None:
-    garden.write_text(text)
+def write(file: Path, text: str) -> None:
+    """At once: half a file would be a change too."""
+    beside = file.with_suffix(".half")
+    beside.write_text(text)
+    beside.replace(file)
 
 
 def plant(garden: Path, answer: str) -> None:
@@ -120,8 +133,8 @@ async def developing(
     """A client of ``mcptrio dev --stdio``, and its log."""
     log = log or Log()
     target = Command(args=[*DEV, "--stdio", "--plugin", garden.name], env=environment(), cwd=garden.parent, stderr=log)
-    with trio.fail_after(30):
-        async with connect(target, revision=revision, **options) as client:
+    with trio.fail_after(2 * PATIENCE):
+        async with connect(target, revision=revision, timeouts=TIMEOUTS, **options) as client:
             yield client, log
 
 
@@ -209,7 +222,7 @@ def test_a_first_start_that_fails_is_told_and_tried_again(garden: Path) -> None:
         served.send({"jsonrpc": "2.0", "id": 1, "method": "ping"})
         assert served.receive()["result"] == {}
 
-        garden.write_text(GARDEN)
+        write(garden, GARDEN)
         served.until("reloaded in ")
         served.greet()
         assert served.call("grow") == "beans"
@@ -220,7 +233,7 @@ def test_an_import_that_hangs_is_given_up_when_the_file_changes(garden: Path) ->
     with raw(garden) as served:
         served.until("hanging")
         served.send(HELLO)
-        garden.write_text(GARDEN)
+        write(garden, GARDEN)
 
         assert served.receive()["result"]["serverInfo"]["name"] == "mcptrio"
 
@@ -248,6 +261,8 @@ async def test_log_level_subscriptions_and_questions_go_on(garden: Path) -> None
         async for change in changes:
             assert change.uri == "garden://bed"
             break
+        while not heard:  # noqa: ASYNC110 - nothing of the client tells of it
+            await trio.sleep(0.01)
         assert heard == ["told"]
         assert asked == ["Which?", "Which?"]
 
@@ -269,8 +284,10 @@ async def test_what_was_sealed_before_is_opened_after(garden: Path) -> None:
 
 def test_a_server_that_falls_is_told_of(garden: Path) -> None:
     with raw(garden) as served:
-        served.greet()
+        # All at once, so that it falls as soon as it serves: of one that has served for a while another is started.
+        served.send(HELLO, {"jsonrpc": "2.0", "method": "notifications/initialized"})
         fallen = served.start_call("fall")
+        assert served.receive()["id"] == HELLO["id"]
         answer = served.receive()
         assert answer["id"] == fallen
         assert answer["error"]["message"].startswith("the server ended before it answered")
@@ -297,11 +314,11 @@ def test_the_folder_of_a_package_and_the_configuration_are_watched(tmp_path: Pat
         assert served.call("hothouse_grow") == "beans"
         # Twice within a second and of one size: what was compiled must not be taken for it.
         for answer in ("kales", "leeks"):
-            (package / "deep" / "tools.py").write_text(one_tool("grow", answer))
+            write(package / "deep" / "tools.py", one_tool("grow", answer))
             served.until(f"reloaded in .*: tools.py(?s:.*){'reloaded' if answer == 'leeks' else ''}")
         assert served.call("hothouse_grow") == "leeks"
 
-        (tmp_path / "mcptrio.toml").write_text("[plugins.hothouse]\nprefix = 'warm'\n")
+        write(tmp_path / "mcptrio.toml", "[plugins.hothouse]\nprefix = 'warm'\n")
         served.until("reloaded in .*mcptrio.toml")
         assert served.call("warm_grow") == "leeks"
 
@@ -334,6 +351,34 @@ def test_what_is_odd_is_answered_as_ever(garden: Path, revision: str) -> None:
         assert served.call("grow") == "beans"
 
 
+def test_a_worker_that_reads_nothing_is_replaced_and_all_is_answered(garden: Path, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with raw(garden) as served:
+        served.greet()
+        served.until("started in")
+        frozen = served.start_call("freeze", until=str(gate))
+        # More than fit into its pipe, its queue, and what is on the way there; the rest waits here.
+        pings = [{"jsonrpc": "2.0", "id": f"{number}-{'x' * 200}", "method": "ping"} for number in range(4000)]
+        sending = threading.Thread(target=served.send, args=pings)
+        sending.start()
+        try:
+            sending.join(1)
+            plant(garden, "peas")
+            served.until("reloaded in")
+            answers = []
+            while len(answers) <= len(pings):
+                message = served.receive()
+                answers += [message] if "id" in message else []
+        finally:
+            gate.touch()
+            sending.join()
+
+        assert {answer["id"] for answer in answers} == {frozen, *(ping["id"] for ping in pings)}
+        [told] = [answer["error"]["message"] for answer in answers if answer["id"] == frozen]
+        assert "send the request again" in told
+        assert served.call("grow") == "peas"
+
+
 def test_it_ends_with_its_client_and_answers_first(garden: Path) -> None:
     with raw(garden) as served:
         served.greet()
@@ -359,7 +404,7 @@ def test_what_does_not_go_with_it_is_refused(garden: Path) -> None:
 async def test_over_http_the_session_stays(garden: Path, revision: str) -> None:
     with serving(cwd=garden.parent, command=[*DEV, "--http", "--port", "0", "--plugin", garden.name]) as served:
         url = f"http://127.0.0.1:{await trio.to_thread.run_sync(lambda: served.port)}/mcp"
-        with trio.fail_after(30):
+        with trio.fail_after(PATIENCE):
             async with connect(url, revision=revision) as client, client.subscribe(tools=True) as changes:
                 assert await text_of(client, "grow") == "beans"
                 write(garden, GARDEN.replace("beans", "peas").replace("def wait", "def pause"))
