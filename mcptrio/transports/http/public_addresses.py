@@ -1,6 +1,7 @@
 """Which addresses are public, and what the others are.
 
-Asked by :mod:`mcptrio.transports.http.reach` for every address that a name resolves to.
+Asked by :mod:`mcptrio.transports.http.reach` for every address that a name resolves to, and by plugins that connect to
+what somebody else names.
 The one rule: an address that carries another one is judged by that one; what is in no table of public unicast space is
 not public. Nothing depends on ``ipaddress.is_global``, whose tables differ between releases of Python.
 
@@ -11,9 +12,11 @@ from __future__ import annotations
 
 from enum import Enum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
-from typing import Final
+from typing import Final, TypeAlias
 
-__all__ = ["Kind", "kind_of"]
+__all__ = ["Address", "Kind", "kind_of", "parse_address"]
+
+Address: TypeAlias = IPv4Address | IPv6Address
 
 
 class Kind(Enum):
@@ -87,30 +90,34 @@ _NAT64: Final = IPv6Network("64:ff9b::/96")
 """A gateway forwards to the IPv4 address in the last 32 bits."""
 
 
-def kind_of(address: str) -> Kind:
-    """What an address is; of one that carries another one, what that is.
+def parse_address(text: str) -> Address:
+    """An address, or the one that it carries: IPv4 in IPv6 (``::ffff:10.0.0.1``) and behind NAT64 are IPv4.
 
     Args:
-        address: in plain form, as the system's resolver gives it.
+        text: in plain form, as the system's resolver gives it; a zone (``%eth0``) is left out.
 
     Raises:
         ValueError: it is no address.
     """
-    found = _carried(ip_address(address.partition("%")[0]))
-    if found in _METADATA:
-        return Kind.METADATA
-    if isinstance(found, IPv4Address):
-        return next((kind for network, kind in _IPV4 if found in network), Kind.PUBLIC)
-    kind = next((kind for network, kind in _IPV6 if found in network), None)
-    if kind is not None:
-        return kind
-    return Kind.PUBLIC if found in _UNICAST else Kind.OTHER
-
-
-def _carried(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    address = ip_address(text.partition("%")[0])
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped
         if address in _NAT64:
             return IPv4Address(int(address) & 0xFFFFFFFF)
     return address
+
+
+def kind_of(address: Address) -> Kind:
+    """
+    Args:
+        address: as :func:`parse_address` makes it.
+    """
+    if address in _METADATA:
+        return Kind.METADATA
+    if isinstance(address, IPv4Address):
+        return next((kind for network, kind in _IPV4 if address in network), Kind.PUBLIC)
+    kind = next((kind for network, kind in _IPV6 if address in network), None)
+    if kind is not None:
+        return kind
+    return Kind.PUBLIC if address in _UNICAST else Kind.OTHER

@@ -21,7 +21,7 @@ from attrs import field, frozen
 
 from mcptrio.errors import RequestFailed
 from mcptrio.transports.http.endpoint import Endpoint
-from mcptrio.transports.http.public_addresses import Kind, kind_of
+from mcptrio.transports.http.public_addresses import Kind, kind_of, parse_address
 
 __all__ = ["Reach"]
 
@@ -113,7 +113,7 @@ class Reach:
     def _judge(self, endpoint: Endpoint, address: str) -> None:
         if endpoint.origin in self.origins:
             return
-        kind = kind_of(address)
+        kind = kind_of(parse_address(address))
         if kind is Kind.LOOPBACK and self.loopback:
             return
         if endpoint.scheme != "https":

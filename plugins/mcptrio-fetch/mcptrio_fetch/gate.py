@@ -11,7 +11,8 @@ import re
 
 import trio
 
-from .addresses import Address, parse_address, why_not_public
+from mcptrio.transports.http.public_addresses import Address, Kind, kind_of, parse_address
+
 from .config import Config
 from .errors import Refused, Unreachable, printable
 from .hosts import Places
@@ -98,10 +99,10 @@ class Gate:
             raise Refused(f"{printable(host)} is not among the hosts that may be fetched from")
         if self._all_private or self._private.have_name(host) or self._private.have_address(address):
             return
-        kind = why_not_public(address)
-        if kind is not None:
+        kind = kind_of(address)
+        if kind is not Kind.PUBLIC:
             shown = "" if str(address) == host else f" resolves to {address}, which"
             raise Refused(
-                f"{printable(host)}{shown} is not a public address ({kind}); "
+                f"{printable(host)}{shown} is not a public address but {kind.value}; "
                 "the operator can allow it with private_hosts or allow_private"
             )

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from attrs import frozen
 
-from .addresses import Address, Network, parse_address, parse_network
+from mcptrio.transports.http.public_addresses import Address, parse_address
 
 __all__ = ["Places", "check_names", "check_places", "plain_name"]
 
@@ -24,14 +25,14 @@ class Places:
 
     names: frozenset[str]
     suffixes: tuple[str, ...]
-    networks: tuple[Network, ...]
+    networks: tuple[IPv4Network | IPv6Network, ...]
 
     @classmethod
     def of(cls, entries: Iterable[str]) -> Places:
         """From texts that :func:`check_places` has passed."""
         names: set[str] = set()
         suffixes: list[str] = []
-        networks: list[Network] = []
+        networks: list[IPv4Network | IPv6Network] = []
         for entry in map(plain_name, entries):
             network = _network(entry)
             if network is not None:
@@ -84,8 +85,8 @@ def check_places(key: str, entries: Iterable[str]) -> None:
             raise ValueError(f"expected a host, an address or a network such as 10.0.0.0/8 in {key}, got {entry!r}")
 
 
-def _network(text: str) -> Network | None:
+def _network(text: str) -> IPv4Network | IPv6Network | None:
     try:
-        return parse_network(text)
+        return ip_network(text)
     except ValueError:
         return None

@@ -173,7 +173,7 @@ def reading() -> Callable[..., Any]:
         *, resolver: Resolver | None = None, revision: str = "2026-07-28", **config: Any
     ) -> AsyncIterator[Reader]:
         settings = {"robots": False, "requests_per_second": 0.0, **config}
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             plugin = Fetch(Config(**settings), resolver=resolver)
             async with connect(Server(plugins=[plugin]), revision=revision) as client:
                 yield Reader(client)

@@ -15,7 +15,6 @@ from mcptrio.abc import FetchRequest, FetchResponse
 from mcptrio.errors import RequestFailed
 from mcptrio.transports.http.endpoint import Endpoint
 from mcptrio.transports.http.fetching import Fetcher
-from mcptrio.transports.http.public_addresses import Kind, kind_of
 from mcptrio.transports.http.reach import Reach
 
 from .web import Handler, Seen, Web, Wire, serving
@@ -72,7 +71,7 @@ async def names() -> Names:
 
 @asynccontextmanager
 async def fetching(handler: Handler, **options: Any) -> AsyncIterator[tuple[Web, Fetcher]]:
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         async with serving(handler) as web:
             yield web, Fetcher(options.pop("reach", HERE), **options)
 
@@ -82,7 +81,7 @@ async def get(fetch: Fetcher, url: str) -> FetchResponse:
 
 
 async def refused(url: str, reach: Reach = Reach(), **options: Any) -> str:  # noqa: B008 - a value
-    with trio.fail_after(10), pytest.raises(RequestFailed) as caught:
+    with trio.fail_after(30), pytest.raises(RequestFailed) as caught:
         await get(Fetcher(reach, **options), url)
     assert not caught.value.delivered
     return str(caught.value)
@@ -167,8 +166,8 @@ async def test_an_answer_that_comes_by_drops() -> None:
             await wire.chunk(b"x")
             await trio.sleep(0.01)
 
-    async with fetching(drip, seconds=0.2) as (web, fetch):
-        with pytest.raises(RequestFailed, match=r"expected an answer of .* within 0.2 seconds") as caught:
+    async with fetching(drip, seconds=1) as (web, fetch):
+        with pytest.raises(RequestFailed, match=r"expected an answer of .* within 1 seconds") as caught:
             await get(fetch, web.url)
     assert caught.value.delivered
 
@@ -252,30 +251,6 @@ async def test_an_address_that_is_not_public(url: str, told: str) -> None:
 
     assert told in message
     assert "secret" not in message
-
-
-@pytest.mark.parametrize(
-    ("address", "kind"),
-    [
-        ("93.184.215.14", Kind.PUBLIC),
-        ("2606:4700::1111", Kind.PUBLIC),
-        ("::ffff:8.8.8.8", Kind.PUBLIC),
-        ("64:ff9b::8.8.8.8", Kind.PUBLIC),
-        ("64:ff9b:1::8.8.8.8", Kind.OTHER),
-        ("172.32.0.1", Kind.PUBLIC),
-        ("172.16.0.0", Kind.PRIVATE),
-        ("100.127.255.255", Kind.PRIVATE),
-        ("100.100.100.200", Kind.METADATA),
-        ("fe80::1%eth0", Kind.LINK_LOCAL),
-        ("fec0::1", Kind.PRIVATE),
-        ("2001::1", Kind.OTHER),
-        ("1fff::1", Kind.OTHER),
-        ("4000::1", Kind.OTHER),
-        ("192.0.2.1", Kind.OTHER),
-    ],
-)
-def test_kinds_of_addresses(address: str, kind: Kind) -> None:
-    assert kind_of(address) is kind
 
 
 async def test_a_name_is_judged_by_its_addresses(names: Names) -> None:
