@@ -73,6 +73,7 @@ class Run:
         CURRENT.set(self.channel)
         with self.cancel_scope:
             self.outcome = await contain(handler)
+        self.channel.over()
         self.channel.scope.session.supervisor.parking.remove(self)
         self._wake()
 
@@ -194,6 +195,10 @@ class RoundTrips:
             run.journal.once[key] = value
         return run.journal.once[key]
 
+    def over(self) -> None:
+        """The handler has ended. Each of the two held the other."""
+        self._run = None
+
     # Private
 
     def _journal(self, digest: str) -> Journal:
@@ -227,7 +232,6 @@ class RoundTrips:
         # An answer that does not fit is the client's affair: the handler stays parked.
         read = {key: self._read(run.open[key].question, given[key]) for key in run.open if key in given}
         parking.remove(run)
-        self._run = run
         # The handler holds the channel it was started with; from now on that one speaks for the retry.
         run.channel.scope = self.scope
         run.cancel_scope.deadline = inf

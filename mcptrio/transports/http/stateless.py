@@ -153,6 +153,8 @@ class _Reply:
         if self._closed:
             return
         self._closed = True
+        # It holds the request, which holds this.
+        self._cancel = None
         self._silence.end(self, self._exchange.limits.keep_alive)
         if self._outbox is not None:
             self._outbox.close()

@@ -102,6 +102,7 @@ class Connection:
             pass  # no handshake; the client's affair
         finally:
             self._leave()
+            self._parser.close()
             with trio.move_on_after(GOODBYE, shield=True):
                 await self._wire.close()
 

@@ -239,6 +239,8 @@ class Exchange:
                 await trio.lowlevel.checkpoint_if_cancelled()
         else:
             self._continued = True
+            # Who is told of the client's leaving holds this request, and would be held by it until a collection.
+            self._callback = None
             if self._left:
                 # What was promised will never come; the client must not take the next response for it.
                 self._connection.cut()

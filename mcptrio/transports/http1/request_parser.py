@@ -149,6 +149,11 @@ class RequestParser:
             self._target = b""
             self._headers = []
 
+    def close(self) -> None:
+        """Nothing more is fed. llhttp's part holds this one, as this one holds it."""
+        self._over = True
+        self._parser = None
+
     # What llhttp calls. Of what is raised here httptools makes an HttpParserCallbackError.
 
     def on_message_begin(self) -> None:
