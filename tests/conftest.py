@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.leaks import adopt_orphans, nothing_left
 
@@ -18,6 +18,9 @@ adopt_orphans()
 
 # For a night: `pytest --hypothesis-profile=long tests/fuzz`. Otherwise each property is tried a hundred times.
 settings.register_profile("long", max_examples=50_000, deadline=None)
+# An example that a busy machine takes long for is no failure.
+settings.register_profile("patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -41,7 +41,7 @@ class Elsewhere:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr

@@ -14,9 +14,12 @@ from mcptrio.testing import adopt_orphans
 
 __all__ = ["adopt_orphans", "nothing_left"]
 
+GRACE = 30.0
+"""Seconds; only a test that fails waits so long."""
+
 
 @pytest.fixture(autouse=True)
 def nothing_left() -> Iterator[None]:
     """Fail the test that leaves something behind."""
-    with testing.nothing_left():
+    with testing.nothing_left(grace=GRACE):
         yield

@@ -11,6 +11,7 @@ import os
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -21,9 +22,9 @@ from typing import Any
 
 from attrs import define, field
 
-__all__ = ["HELLO", "Served", "line", "run", "serving"]
+__all__ = ["HELLO", "PATIENCE", "Served", "held_port", "line", "run", "serving"]
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds; only a test that fails waits so long."""
 
 HELLO = {
@@ -48,9 +49,22 @@ def run(*args: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=2 * PATIENCE,
         check=False,
     )
+
+
+@contextmanager
+def held_port() -> Iterator[int]:
+    """One that a server can be told to take, as often as it is started, and that nobody else gets by chance."""
+    with socket.socket() as held:
+        # Linux lets those have it too who ask for this very port, while nobody listens; it gives it to nobody else.
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        port: int = held.getsockname()[1]
+        if sys.platform != "linux":
+            held.close()
+        yield port
 
 
 def line(message: Mapping[str, Any]) -> bytes:

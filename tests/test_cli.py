@@ -243,7 +243,7 @@ def test_the_bound_on_messages_from_option_before_file(tmp_path: Path) -> None:
 
 
 def post(port: int, path: str, message: Any) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
     try:
         connection.request("POST", path, json.dumps(message), headers)

@@ -6,10 +6,7 @@ its standard error, and ``…`` stands for anything. They all run in one folder,
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -18,10 +15,12 @@ import pytest
 
 from mcptrio.auth_config import AuthLimits, AuthSettings, Introspection, guard_of
 from mcptrio.config_file import load_config
-from tests.processes import environment, serving
+from tests.commands.conftest import runs_are_warm
+from tests.commands.processes import run_lines
+from tests.processes import serving
 from tests.test_readme import blocks_of
 
-__all__: list[str] = []
+__all__ = ["runs_are_warm"]
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "authorization.md").read_text("utf-8")
@@ -37,18 +36,11 @@ def run_console(text: str, folder: Path) -> None:
     """Run the commands of a block, and compare what each says."""
     parts = [part.partition("\n") for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]]
     script = "".join(f"{command}\necho @@@\n" for command, _, _ in parts)
-    done = subprocess.run(
-        ["bash", "-c", script],
-        cwd=folder,
-        env=environment(PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    said = done.stdout.split("@@@\n")
-    assert len(said) == len(parts) + 1, done.stdout
+    programs = folder.with_name(f"{folder.name}-programs")
+    programs.mkdir(exist_ok=True)
+    out = run_lines(script, cwd=folder, programs=programs)
+    said = out.split("@@@\n")
+    assert len(said) == len(parts) + 1, out
     for (command, _, expected), got in zip(parts, said, strict=False):
         pattern = ".*".join(map(re.escape, expected.split("…")))
         assert re.fullmatch(pattern, got), f"$ {command}\n{got}"

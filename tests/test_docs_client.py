@@ -45,7 +45,7 @@ def test_program_runs(program: Block, tmp_path: Path) -> None:
         env=env,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
 

@@ -36,7 +36,7 @@ def test_program_runs(program: Block, tmp_path: Path) -> None:
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
     done = subprocess.run(
-        [sys.executable, "program.py"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "program.py"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=180, check=False
     )
 
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr

@@ -38,7 +38,7 @@ def test_examples_say_what_the_page_says(block: object, tmp_path: Path) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
     expected = "\n".join(line for line in text.splitlines() if not line.startswith("$ "))

@@ -32,7 +32,7 @@ def test_program_prints_what_its_comments_say(tmp_path: Path) -> None:
         env=environment(PATH=scripts),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
 

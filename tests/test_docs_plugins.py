@@ -34,6 +34,6 @@ async def test_shown_plugin_is_taken(block: Block, monkeypatch: pytest.MonkeyPat
     exec(compile(text, block.where, "exec"), module.__dict__)
 
     server = Server(plugins=[module], strict=True)
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with server.open():
             assert [plugin["state"] for plugin in server.snapshot()["plugins"]] == ["running"]

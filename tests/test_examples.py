@@ -28,7 +28,7 @@ __all__: list[str] = []
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
-PATIENCE = 20.0
+PATIENCE = 60.0
 BOTH_ERAS = (REVISIONS[-2], REVISIONS[-1])
 
 both_eras = pytest.mark.parametrize("revision", BOTH_ERAS)
@@ -135,7 +135,7 @@ async def test_progress(revision: str) -> None:
         assert reports[-1] == 5
         assert reports == sorted(set(reports))
 
-        gathered = await peer.call("gather", {"seconds": [0, 30], "patience": 0.2})
+        gathered = await peer.call("gather", {"seconds": [0, 30], "patience": 2})
         assert json.loads(gathered["content"][0]["text"]) == ["done", "too slow"]
 
         # What is cancelled is not answered.
@@ -277,7 +277,7 @@ async def test_own_transport() -> None:
 def printed_by(example: str) -> str:
     """What the example says when it is run as its docstring says."""
     command = [sys.executable, f"examples/{example}.py"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=180, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -312,7 +312,7 @@ def test_host() -> None:
     ]
     command = [sys.executable, "examples/host.py"]
     done = subprocess.run(
-        command, cwd=ROOT, input="\n".join(said), capture_output=True, text=True, timeout=60, check=False
+        command, cwd=ROOT, input="\n".join(said), capture_output=True, text=True, timeout=180, check=False
     )
 
     assert (done.returncode, done.stderr) == (0, "")

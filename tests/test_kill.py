@@ -21,7 +21,7 @@ from mcptrio import Handlers, MCPError, connect
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.transports.http.link import HTTPLink, open_http_link
-from tests.processes import HELLO, Served, run, serving
+from tests.processes import HELLO, Served, held_port, run, serving
 
 __all__: list[str] = []
 
@@ -60,9 +60,10 @@ async def count(ctx: Context, steps: int, pause: float) -> str:
 
 
 @tool
-async def nap(seconds: float) -> str:
-    """Say nothing for a while."""
-    await trio.sleep(seconds)
+async def nap(until: str) -> str:
+    """Say nothing until there is a file of this name."""
+    while not os.path.exists(until):
+        await trio.sleep(0.05)
     return "rested"
 
 
@@ -85,8 +86,7 @@ class Home:
     """A folder with a plugin and a store, and the server there, which lives several times."""
 
     folder: Path
-    port: int = 0
-    served: Served | None = None
+    port: int
 
     @property
     def url(self) -> str:
@@ -96,7 +96,7 @@ class Home:
     def life(self) -> Iterator[Served]:
         options = ("--http", f"--port={self.port}", "--plugin=own.py", "--store=sqlite:kept.db", "--shutdown-timeout=1")
         with serving(*options, cwd=self.folder) as served:
-            self.port = served.port
+            assert served.port == self.port
             yield served
 
     def kill(self, served: Served) -> None:
@@ -116,9 +116,10 @@ class Home:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
+def home(tmp_path: Path) -> Iterator[Home]:
     (tmp_path / "own.py").write_text(PLUGIN)
-    return Home(tmp_path)
+    with held_port() as port:
+        yield Home(tmp_path, port)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -170,7 +171,7 @@ async def peers(home: Home, number: int) -> AsyncIterator[list[Peer]]:
 
 
 async def test_killed_with_two_hundred_sessions(home: Home) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(240):
         async with AsyncExitStack() as stack:
             with home.life() as first:
                 clients = await stack.enter_async_context(peers(home, SESSIONS))
@@ -298,12 +299,13 @@ def names_of_ends(home: Home) -> list[bool]:
 
 async def test_answers_that_nobody_had_read(home: Home, raw: Raw) -> None:
     """One that came before the end, and one that never came; and the same once more after a second end."""
-    with trio.fail_after(40):
+    with trio.fail_after(240):
         with home.life() as served:
             await raw.begin()
             await raw.post("logging/setLevel", 1, level="error")
-            done = await raw.start(2, "nap", seconds=1.1)
-            lost = await raw.start(3, "nap", seconds=1000)
+            done = await raw.start(2, "nap", until="morning")
+            lost = await raw.start(3, "nap", until="doomsday")
+            (home.folder / "morning").touch()
             await until(lambda: sorted(names_of_ends(home)) == [False, True])
             home.kill(served)
         for _ in range(2):
@@ -317,15 +319,15 @@ async def test_answers_that_nobody_had_read(home: Home, raw: Raw) -> None:
 
 
 async def test_orderly_end_is_told_to_who_is_there_and_to_who_comes_back(home: Home, raw: Raw) -> None:
-    with trio.fail_after(40):
+    with trio.fail_after(240):
         with home.life() as served:
             await raw.begin()
-            lost = await raw.start(2, "nap", seconds=1000)
+            lost = await raw.start(2, "nap", until="doomsday")
             there: list[dict[str, Any]] = []
             began = trio.Event()
 
             async def stay() -> None:
-                there.extend(await raw.resume(await raw.start(3, "nap", seconds=1000), began))
+                there.extend(await raw.resume(await raw.start(3, "nap", until="doomsday"), began))
 
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(stay)
@@ -345,7 +347,7 @@ async def test_our_client_rides_over_it(home: Home) -> None:
     changes: list[str] = []
     handlers = Handlers(notification=lambda method, params: ticks.append(params))
 
-    with trio.fail_after(40):
+    with trio.fail_after(240):
         async with AsyncExitStack() as stack:
             first = stack.enter_context(home.life())
             connecting = connect(home.url, revision=REVISION.version, handlers=handlers, ping_interval=0)

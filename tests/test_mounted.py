@@ -19,6 +19,9 @@ from tests.interaction.wires import Exchange, HTTPWire
 
 __all__: list[str] = []
 
+PATIENCE = 60.0
+"""Seconds; only a test that fails waits so long."""
+
 
 class Plugin:
     def __init__(self, fault: str | None = None) -> None:
@@ -55,7 +58,7 @@ async def test_mounted_below_a_prefix_beside_an_application(revision: str) -> No
     server.add_tool(lambda: "pong", name="ping")
     app: Any = TrioDispatcherMiddleware({"/ai/mcp": asgi_app(server, HTTPOptions(path="")), "/": quart})  # type: ignore[dict-item]
     shutdown = trio.Event()
-    with trio.fail_after(20):
+    with trio.fail_after(PATIENCE):
         async with trio.open_nursery() as nursery:
             [url] = await nursery.start(partial(serve, app, bind="127.0.0.1:0", shutdown=shutdown))
             port = int(url.rpartition(":")[2])
@@ -79,7 +82,7 @@ async def test_strict_server_that_cannot_open_fails_the_application_around_it() 
     async def receive() -> Any:
         return {"type": "lifespan.startup"}
 
-    with trio.fail_after(5):
+    with trio.fail_after(PATIENCE):
         await app({"type": "lifespan"}, receive, send)
 
     assert [message["type"] for message in sent] == ["lifespan.startup.failed"]

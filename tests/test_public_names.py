@@ -157,7 +157,7 @@ trio.run(serve_stdio, server)
         input=json.dumps(call) + "\n",
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=True,
     )
 

@@ -183,7 +183,7 @@ def test_commands_on_the_pages_own_modules_run_as_written(tmp_path: Path) -> Non
             env={**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"},
             input=hello,
             capture_output=True,
-            timeout=60,
+            timeout=180,
             check=True,
         )
         answers = [json.loads(answer) for answer in done.stdout.splitlines()]

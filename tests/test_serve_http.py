@@ -16,12 +16,12 @@ import pytest
 import trio
 
 from mcptrio import PluginManager, Server, asgi_app
-from tests.processes import HELLO, Served, run, serving
+from tests.processes import HELLO, PATIENCE, Served, run, serving
 
 __all__: list[str] = []
 
-SHUTDOWN = 1.5
-"""Seconds that requests get in these tests."""
+SHUTDOWN = 5
+"""Seconds that requests get where some take longer than that."""
 PREFIX = "io.modelcontextprotocol/"
 
 PLUGIN = """
@@ -50,10 +50,11 @@ def lifespan(server):
 
 
 @tool
-async def nap(seconds: float) -> str:
-    \"\"\"Sleep and say so.\"\"\"
+async def nap(until: str = "") -> str:
+    \"\"\"Sleep until there is a file, and say so.\"\"\"
     print("napping", file=sys.stderr, flush=True)
-    await trio.sleep(seconds)
+    while not (until and os.path.exists(until)):
+        await trio.sleep(0.02)
     return "slept"
 
 
@@ -90,7 +91,7 @@ class Client:
     """One connection."""
 
     def __init__(self, port: int) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
         self.headers: dict[str, str] = {}
 
     def send(self, method: str, path: str = "/mcp", message: Any = None, **headers: str) -> None:
@@ -184,7 +185,7 @@ def test_a_signal_while_a_lifespan_is_entered(folder: Path) -> None:
         served.until("entering")
         served.signal(signal.SIGTERM)
 
-        assert served.end(2)[0] == 0
+        assert served.end()[0] == 0
         assert "serving" not in served.stderr
 
 
@@ -192,19 +193,20 @@ def test_a_signal_while_a_lifespan_is_entered(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_an_idle_server_ends_at_once_on_a_signal(served: Served, connect: Any, number: signal.Signals) -> None:
+def test_an_idle_server_ends_at_once_on_a_signal(folder: Path, number: signal.Signals) -> None:
     """An idle connection does not hold it up."""
-    assert connect().get("/healthz") == (200, {"status": "ok"})
-    served.signal(number)
-    code, took = served.end()
+    with serving("--http", "--port=0", "--plugin=own.py", "--shutdown-timeout=600", cwd=folder) as served:
+        with closing(Client(served.port)) as client:
+            assert client.get("/healthz") == (200, {"status": "ok"})
+            served.signal(number)
+            code, _ = served.end()
 
     assert code == 0
-    assert took < 1
     assert f"{number.name}: stopping" in served.stderr
     assert "leaving\nleft\n" in served.stderr
 
 
-def test_everything_that_can_be_open_when_a_signal_comes(served: Served, connect: Any) -> None:
+def test_everything_that_can_be_open_when_a_signal_comes(served: Served, connect: Any, folder: Path) -> None:
     """A session's stream, a listen stream, calls that finish and that do not, and a client that does not read."""
     session, standing, listening, short, long, thread, deaf, late = (connect() for _ in range(8))
     response = session.post(HELLO)
@@ -215,19 +217,19 @@ def test_everything_that_can_be_open_when_a_signal_comes(served: Served, connect
     get = standing.receive()
     listening.post_modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
     listen = listening.receive()
-    short.call("nap", seconds=0.8)
-    long.call("nap", seconds=60)
+    short.call("nap", until="woken")
+    long.call("nap")
     session.send(
         "POST",
         message={
             "jsonrpc": "2.0",
             "id": 5,
             "method": "tools/call",
-            "params": {"name": "nap", "arguments": {"seconds": 0.8}},
+            "params": {"name": "nap", "arguments": {"until": "woken"}},
         },
         **headers,
     )
-    thread.call("doze", seconds=60)
+    thread.call("doze", seconds=600)
     deaf.call("flood")
     served.until("napping\n(.*\n)*napping\n(.*\n)*napping")
     served.until("dozing")
@@ -239,12 +241,12 @@ def test_everything_that_can_be_open_when_a_signal_comes(served: Served, connect
     wait_until_refused(served.port)
     # By a server that is still there, with calls in flight; one that has ended refuses everybody.
     assert served.process.poll() is None
+    (folder / "woken").touch()
     assert json.loads(short.receive().read())["result"]["content"][0]["text"] == "slept"
     assert json.loads(session.receive().read())["result"]["content"][0]["text"] == "slept"
-    code, took = served.end()
+    code, _ = served.end()
 
     assert code == 0
-    assert took < SHUTDOWN + 2
     assert "leaving\nleft\n" in served.stderr
     assert "Traceback" not in served.stderr
     acknowledged, final = events(listen)
@@ -258,10 +260,10 @@ def test_everything_that_can_be_open_when_a_signal_comes(served: Served, connect
 
 def wait_until_refused(port: int) -> None:
     """What is said is said before it is done: the listener closes a moment after "stopping"."""
-    deadline = time.monotonic() + SHUTDOWN / 2
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=5).close()
+            socket.create_connection(("127.0.0.1", port), timeout=PATIENCE).close()
         except ConnectionRefusedError:
             return
         time.sleep(0.01)
@@ -269,15 +271,15 @@ def wait_until_refused(port: int) -> None:
 
 
 def test_the_second_signal_is_the_end(folder: Path) -> None:
-    with serving("--http", "--port=0", "--plugin=own.py", cwd=folder, env={"EXIT_HANGS": "1"}) as served:
+    args = ("--http", "--port=0", "--plugin=own.py", "--shutdown-timeout=600")
+    with serving(*args, cwd=folder, env={"EXIT_HANGS": "1"}) as served:
         served.until("serving")
         served.signal(signal.SIGINT)
         served.until("leaving")
         served.signal(signal.SIGTERM)
-        code, took = served.end()
+        code, _ = served.end()
 
     assert code == 128 + signal.SIGTERM
-    assert took < 0.5
 
 
 # Health
@@ -316,6 +318,6 @@ async def test_not_ready_while_draining() -> None:
     assert await ask(app, "/readyz") == 503  # not yet open
     async with app.running():
         assert (await ask(app, "/healthz"), await ask(app, "/readyz")) == (200, 200)
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             await server.supervisor.drain()
         assert (await ask(app, "/healthz"), await ask(app, "/readyz")) == (200, 503)

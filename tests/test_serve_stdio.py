@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -55,10 +56,12 @@ def lifespan(server):
 
 
 @tool
-async def nap(seconds: float) -> str:
-    """Sleep and say so."""
+async def nap(seconds: float = 0, until: str = "") -> str:
+    """Sleep, maybe until there is a file, and say so."""
     print("napping", file=sys.stderr, flush=True)
     await trio.sleep(seconds)
+    while until and not os.path.exists(until):
+        await trio.sleep(0.02)
     return "slept"
 
 
@@ -108,17 +111,21 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def served(folder: Path) -> Iterator[Served]:
     """A server that has greeted."""
-    with serving("--stdio", "--plugin=own.py", "--shutdown-timeout=1.5", cwd=folder) as served:
+    with serving("--stdio", "--plugin=own.py", "--shutdown-timeout=4", cwd=folder) as served:
         served.greet()
         yield served
 
 
 def test_initialize_is_answered_soon(folder: Path) -> None:
-    begin = time.monotonic()
+    """In the time of the processor: who else has it is none of ours."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with serving("--stdio", "--plugin=own.py", cwd=folder) as served:
         assert served.greet()["protocolVersion"] == "2025-11-25"
+        served.close_input()
+        served.end()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
 
-        assert time.monotonic() - begin < 3
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 5
 
 
 # The end of the input
@@ -128,24 +135,27 @@ def test_it_ends_with_the_input(served: Served) -> None:
     served.close_input()
 
     assert served.rest() == []
-    assert served.end(2)[0] == 0
+    assert served.end()[0] == 0
     assert "leaving\nleft\n" in served.stderr
 
 
-def test_what_is_in_flight_at_the_end_of_the_input_is_answered_if_it_finishes_in_time(served: Served) -> None:
+def test_what_is_in_flight_at_the_end_of_the_input_is_answered_if_it_finishes_in_time(
+    served: Served, folder: Path
+) -> None:
     short, long, thread = (
-        served.start_call("nap", seconds=0.4),
-        served.start_call("nap", seconds=60),
-        served.start_call("doze", seconds=60),
+        served.start_call("nap", until="woken"),
+        served.start_call("nap", seconds=600),
+        served.start_call("doze", seconds=600),
     )
     served.until("napping\n(.*\n)*napping")
     served.until("dozing")
     served.close_input()
+    (folder / "woken").touch()
     answers = served.rest()
 
     assert [each["result"]["content"][0]["text"] for each in answers if each["id"] == short] == ["slept"]
     assert not [each for each in answers if each["id"] in (long, thread) and "result" in each]
-    assert served.end(1.5 + 1)[0] == 0
+    assert served.end()[0] == 0
     assert "left" in served.stderr
 
 
@@ -171,7 +181,8 @@ child = subprocess.Popen(
     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 child.stdin.write({line(HELLO)!r}); child.stdin.flush()
 child.stdout.readline()
-nap = {{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {{"name": "nap", "arguments": {{"seconds": 60}}}}}}
+params = {{"name": "nap", "arguments": {{"seconds": 600}}}}
+nap = {{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}}
 child.stdin.write(json.dumps(nap).encode() + b"\\n"); child.stdin.flush()
 os._exit(0)
 """
@@ -180,7 +191,7 @@ os._exit(0)
         served.end()
         begin = time.monotonic()
         while not (code.exists() and code.read_text()):
-            assert time.monotonic() - begin < 5
+            assert time.monotonic() - begin < PATIENCE
             time.sleep(0.02)
 
     assert code.read_text() == "0"
@@ -190,56 +201,58 @@ os._exit(0)
 
 
 @pytest.mark.parametrize("number", STOPS)
-def test_a_signal_runs_the_exits_and_answers_what_finishes(served: Served, number: signal.Signals) -> None:
-    short, long = served.start_call("nap", seconds=0.4), served.start_call("nap", seconds=60)
+def test_a_signal_runs_the_exits_and_answers_what_finishes(
+    served: Served, folder: Path, number: signal.Signals
+) -> None:
+    short, long = served.start_call("nap", until="woken"), served.start_call("nap", seconds=600)
     served.until("napping\n(.*\n)*napping")
     served.signal(number)
     served.until("stopping")
     late = served.start("ping")
+    (folder / "woken").touch()
     answers = {each["id"]: each for each in served.rest()}
 
     assert answers[short]["result"]["content"][0]["text"] == "slept"
     assert "result" not in answers.get(long, {})
     assert answers[late]["error"]["message"] == "the server is stopping"
-    assert served.end(1.5 + 1)[0] == 0
+    assert served.end()[0] == 0
     assert f"{number.name}: stopping" in served.stderr
     assert "leaving\nleft\n" in served.stderr
 
 
 @pytest.mark.parametrize("number", STOPS)
-def test_an_idle_server_ends_at_once_on_a_signal(served: Served, number: signal.Signals) -> None:
-    served.signal(number)
-    code, took = served.end()
+def test_an_idle_server_ends_at_once_on_a_signal(folder: Path, number: signal.Signals) -> None:
+    with serving("--stdio", "--plugin=own.py", "--shutdown-timeout=600", cwd=folder) as served:
+        served.greet()
+        served.signal(number)
 
-    assert code == 0
-    assert took < 1
-    assert served.rest() == []
-    assert "left" in served.stderr
+        assert served.end()[0] == 0
+        assert served.rest() == []
+        assert "left" in served.stderr
 
 
 @pytest.mark.parametrize("number", STOPS)
 def test_the_second_signal_is_the_end(folder: Path, number: signal.Signals) -> None:
-    with serving("--stdio", "--plugin=own.py", cwd=folder, env={"EXIT_HANGS": "1"}) as served:
+    args = ("--stdio", "--plugin=own.py", "--shutdown-timeout=600")
+    with serving(*args, cwd=folder, env={"EXIT_HANGS": "1"}) as served:
         served.greet()
         served.signal(signal.SIGTERM)
         served.until("leaving")
         served.signal(number)
-        code, took = served.end()
+        code, _ = served.end()
 
     assert code == 128 + number
-    assert took < 0.5
 
 
 def test_the_second_signal_is_the_end_although_a_plugin_blocks_the_event_loop(served: Served) -> None:
-    served.start_call("block", seconds=60)
+    served.start_call("block", seconds=600)
     served.until("blocking")
+    # Two of one number, one behind the other, may be one to a process; of these SIGTERM is handled last in any case.
+    served.signal(signal.SIGINT)
     served.signal(signal.SIGTERM)
-    time.sleep(0.1)
-    served.signal(signal.SIGTERM)
-    code, took = served.end()
+    code, _ = served.end()
 
     assert code == 128 + signal.SIGTERM
-    assert took < 0.5
 
 
 def test_a_signal_while_a_plugin_is_imported(folder: Path) -> None:
@@ -247,7 +260,7 @@ def test_a_signal_while_a_plugin_is_imported(folder: Path) -> None:
         served.until("importing")
         served.signal(signal.SIGTERM)
 
-        assert served.end(3)[0] == 0
+        assert served.end()[0] == 0
         assert served.rest() == []
 
 
@@ -256,7 +269,7 @@ def test_a_signal_while_a_lifespan_is_entered(folder: Path) -> None:
         served.until("entering")
         served.signal(signal.SIGTERM)
 
-        assert served.end(2)[0] == 0
+        assert served.end()[0] == 0
 
 
 def test_a_listen_stream_gets_its_final_result(folder: Path) -> None:
@@ -273,7 +286,7 @@ def test_a_listen_stream_gets_its_final_result(folder: Path) -> None:
 
         assert final["id"] == id
         assert final["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == id
-        assert served.end(2)[0] == 0
+        assert served.end()[0] == 0
 
 
 # Standard output is for messages

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import HELLO, line, run, serving
+from tests.processes import HELLO, PATIENCE, line, run, serving
 
 __all__: list[str] = []
 
@@ -54,7 +54,7 @@ def folder(tmp_path: Path) -> Path:
 
 def greeted(connection: socket.socket) -> str:
     """The name of the server at the other end."""
-    connection.settimeout(20)
+    connection.settimeout(PATIENCE)
     connection.sendall(line(HELLO))
     with connection.makefile() as answers:
         name: str = json.loads(answers.readline())["result"]["serverInfo"]["name"]
@@ -62,7 +62,9 @@ def greeted(connection: socket.socket) -> str:
 
 
 def test_tcp_and_unix_sockets_until_a_signal(folder: Path) -> None:
-    with serving("--tcp=0", "--unix=mcp.sock", "--unix", str(folder / "two.sock"), "--plugin=own.py", cwd=folder) as it:
+    sockets = ("--tcp=0", "--unix=mcp.sock", "--unix", str(folder / "two.sock"))
+    # Open connections that are idle do not hold it up.
+    with serving(*sockets, "--plugin=own.py", "--shutdown-timeout=600", cwd=folder) as it:
         port = int(it.until(r"(?m)^serving tcp://127\.0\.0\.1:(\d+)$")[1])
         it.until(rf"(?m)^serving unix:{folder}/mcp\.sock$")
         it.until(rf"(?m)^serving unix:{folder}/two\.sock$")
@@ -70,10 +72,9 @@ def test_tcp_and_unix_sockets_until_a_signal(folder: Path) -> None:
             unix.connect(str(folder / "mcp.sock"))
             assert greeted(tcp) == greeted(unix) == "mcptrio"
             it.signal(signal.SIGTERM)
-            code, seconds = it.end()
+            code, _ = it.end()
 
     assert code == 0
-    assert seconds < 3
     assert sorted(folder.glob("*.sock")) == []
     assert "no authentication" not in it.stderr
 
@@ -93,7 +94,7 @@ def test_addresses_and_bounds_of_the_file_and_an_inherited_socket(folder: Path) 
         with socket.create_connection(listener.getsockname()) as first, socket.socket(socket.AF_UNIX) as second:
             assert greeted(first) == "filed"
             second.connect(str(folder / "filed.sock"))
-            second.settimeout(20)
+            second.settimeout(PATIENCE)
             second.sendall(line(HELLO))
             assert b"the server has its 1 connections" in second.recv(1000)
             first.sendall(line({**HELLO, "id": 7, "padding": "x" * 1024}))

@@ -68,7 +68,7 @@ async def test_transport_of_a_plugin_is_served() -> None:
     assert pigeons.configs == [{"flies": "far"}]
     assert server.plugins.plugins["Pigeons"].offers["transports"] == ["pigeon"]
 
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
             shutdown = trio.Event()
 

@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
 def run(folder: Path, *command: str) -> str:
     env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}"}
     done = subprocess.run(
-        [sys.executable, "-m", *command], cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", *command], cwd=folder, env=env, capture_output=True, text=True, timeout=240, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -144,7 +144,7 @@ async def test_what_is_no_frame_ends_the_link(sent: bytes) -> None:
     with closing(WorkerLink(here)) as link:
         there.sendall(sent)
         there.close()
-        with trio.fail_after(5), pytest.raises(trio.EndOfChannel):
+        with trio.fail_after(30), pytest.raises(trio.EndOfChannel):
             await link.receive()
 
 
@@ -195,7 +195,7 @@ async def test_leaving_server_answers_who_is_connected_once_more(serve: Any) -> 
     listening = listen("127.0.0.1:0")
     address = listening.sockets[0].getsockname()
     leaving, shutdown = trio.Event(), trio.Event()
-    with trio.fail_after(10), closing(listening):
+    with trio.fail_after(30), closing(listening):
         async with trio.open_nursery() as nursery:
             bind = f"fd://{os.dup(listening.sockets[0].fileno())}"
             await nursery.start(partial(serve, hello, bind=bind, leaving=leaving, shutdown=shutdown))

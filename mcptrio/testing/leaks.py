@@ -26,7 +26,7 @@ from attrs import frozen
 
 __all__ = ["Holdings", "adopt_orphans", "nothing_left"]
 
-GRACE: Final = 2.0
+GRACE: Final = 10.0
 """Seconds for a process that was killed, or a thread that was told to stop, to be gone."""
 
 _IDLE_THREADS: Final = ("Trio thread ",)
@@ -84,11 +84,12 @@ def nothing_left(*, grace: float = GRACE) -> Iterator[None]:
     left = Holdings.now().since(before)
     if not left:
         return
-    # Garbage in a cycle is no leak to report here; if it held a socket, its ResourceWarning tells.
-    gc.collect()
     deadline = time.monotonic() + grace
-    while (left := Holdings.now().since(before)) and time.monotonic() < deadline:
+    while left and time.monotonic() < deadline:
         time.sleep(0.01)
+        # Garbage in a cycle is no leak to report here; if it held a socket, its ResourceWarning tells.
+        gc.collect()
+        left = Holdings.now().since(before)
     if left:
         raise AssertionError("left behind: " + "; ".join(left))
 

@@ -30,7 +30,7 @@ from mcptrio.errors import ConnectionClosed
 
 __all__ = ["KILLED", "ChildProcess", "shown", "signal_name", "start_process"]
 
-KILLED = 1.0
+KILLED = 5.0
 """Seconds for a killed group to vanish; only what hangs in the kernel, or is waited for by nobody, takes longer."""
 
 _CREATION_FLAGS = 0

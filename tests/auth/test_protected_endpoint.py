@@ -28,6 +28,7 @@ from mcptrio.auth.issuer_keys import KeyTimes
 from mcptrio.auth.jose import Key, KeySet, sign
 from mcptrio.transports.http.fetching import Fetcher
 from mcptrio.transports.http.reach import Reach
+from tests.processes import held_port
 
 __all__: list[str] = []
 
@@ -139,7 +140,7 @@ class Here:
         host = self.resource.split("/")[2]
         lines = [f"{method} {target} HTTP/1.1", f"host: {host}", "connection: close", f"content-length: {len(body)}"]
         lines += [f"{name}: {value}" for name, value in fields]
-        with trio.fail_after(10):
+        with trio.fail_after(30):
             async with await trio.open_tcp_stream("127.0.0.1", int(host.split(":")[1])) as stream:
                 await stream.send_all("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
                 data = b"".join([part async for part in stream])
@@ -158,22 +159,20 @@ class Here:
 async def protected(options: ResourceOptions | None = None, times: KeyTimes | None = None) -> AsyncIterator[Here]:
     """An endpoint that everybody needs the scope ``read`` for, and the issuer of its tokens."""
     issuer = OwnIssuer()
-    async with trio.open_nursery() as nursery:
-        urls = await nursery.start(_serve, Server(plugins=[issuer]), HTTPOptions())
-        issuer.url = _origin(urls[0]).replace("127.0.0.1", "localhost")
-        # The address of the endpoint has to be known before there is a guard.
-        with trio.socket.socket() as probe:
-            await probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        resource = f"http://localhost:{port}/mcp"
-        fetch = Fetcher(Reach(origins=frozenset({issuer.url, resource})))
-        tokens = JWTTokens(IssuerKeys(issuer.url, fetch, times=times), audience=[resource])
-        guard = ResourceServer(
-            resource, tokens=[tokens], authorization_servers=[issuer.url], scopes=["read"], options=options
-        )
-        await nursery.start(_serve, Server(plugins=[Notes()]), HTTPOptions(auth=guard), port)
-        yield Here(resource, issuer, fetch)
-        nursery.cancel_scope.cancel()
+    # The address of the endpoint has to be known before there is a guard.
+    with held_port() as port:
+        async with trio.open_nursery() as nursery:
+            urls = await nursery.start(_serve, Server(plugins=[issuer]), HTTPOptions())
+            issuer.url = _origin(urls[0]).replace("127.0.0.1", "localhost")
+            resource = f"http://localhost:{port}/mcp"
+            fetch = Fetcher(Reach(origins=frozenset({issuer.url, resource})))
+            tokens = JWTTokens(IssuerKeys(issuer.url, fetch, times=times), audience=[resource])
+            guard = ResourceServer(
+                resource, tokens=[tokens], authorization_servers=[issuer.url], scopes=["read"], options=options
+            )
+            await nursery.start(_serve, Server(plugins=[Notes()]), HTTPOptions(auth=guard), port)
+            yield Here(resource, issuer, fetch)
+            nursery.cancel_scope.cancel()
 
 
 async def _serve(server: Server, options: HTTPOptions, port: int = 0, *, task_status: trio.TaskStatus[Any]) -> None:
@@ -303,7 +302,7 @@ async def test_attacks() -> None:
             "issuer": make(iss="https://evil.example"),
             "key": make(OTHER),
             "expired": make(exp=now - 61, iat=now - 400),
-            "not yet": make(nbf=now + 100),
+            "not yet": make(nbf=now + 1000),
             "refresh": make(token_use="refresh"),
             "opaque": "x",
         }.items():

@@ -113,7 +113,7 @@ async def test_certificate_of_the_connection_says_who_it_is(tmp_path: Path) -> N
     with serving("--http", "--port", "0", cwd=tmp_path) as server:
         found = await trio.to_thread.run_sync(server.until, r"serving https://[^/]+:(\d+)/")
         target = mcptrio.Endpoint(url=f"https://localhost:{found[1]}/mcp", tls=context)
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             async with mcptrio.connect(target) as client:
                 result = await client.call_tool("whoami")
     assert result.content[0].text == "CN=robot, no token"  # type: ignore[union-attr]

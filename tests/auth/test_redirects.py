@@ -60,7 +60,7 @@ async def test_way_back() -> None:
         async def authorize() -> None:
             result.append(await redirect.authorize(URL))
 
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(authorize)
                 await browser.ready.wait()
@@ -96,7 +96,7 @@ async def test_what_does_not_belong_here_changes_nothing(query: str, options: di
         async def authorize() -> None:
             result.append(await redirect.authorize(URL))
 
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(authorize)
                 await browser.ready.wait()
@@ -118,7 +118,7 @@ async def test_hostile_neighbours_do_not_hold_it_up() -> None:
         async def authorize() -> None:
             result.append(await redirect.authorize(URL))
 
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(authorize)
                 await browser.ready.wait()
@@ -146,7 +146,7 @@ async def test_browser_that_leaves_before_the_page() -> None:
         async def authorize() -> None:
             result.append(await redirect.authorize(URL))
 
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(authorize)
                 await browser.ready.wait()
@@ -257,7 +257,7 @@ async def test_browser_is_opened_with_consent_alone(browser: Path, consents: boo
 
     redirects = LoopbackRedirects(show=lambda url: None, consent=consent)
     async with redirects.open(()) as redirect:
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(authorize_there, redirect)
                 if consents:
@@ -280,7 +280,7 @@ async def test_person_who_does_not_answer_may_open_it_himself() -> None:
         return True
 
     async with LoopbackRedirects(show=lambda url: None, consent=consent).open(()) as redirect:
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(authorize_there, redirect)
                 await get(redirect.uri, "?state=x")

@@ -28,6 +28,7 @@ from mcptrio.transports.http.reach import Reach
 __all__ = [
     "ACCEPT",
     "CLIENT",
+    "PATIENCE",
     "Answer",
     "Guarded",
     "Notes",
@@ -38,6 +39,8 @@ __all__ = [
     "saying",
 ]
 
+PATIENCE = 60.0
+"""Seconds; only a test that fails waits so long."""
 ACCEPT = "application/json, text/event-stream"
 CLIENT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
 
@@ -90,7 +93,7 @@ class Guarded:
         """A client of ours, with a token or what gets one."""
         headers = {"authorization": f"Bearer {token}"} if token is not None else {}
         endpoint = mcptrio.Endpoint(url=self.url, headers=headers, auth=auth, transport="http")
-        with trio.fail_after(20):
+        with trio.fail_after(PATIENCE):
             async with mcptrio.connect(endpoint, revision=revision, handlers=handlers) as client:
                 yield client
 
@@ -220,7 +223,7 @@ async def guarded(
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
         guard = make(url)
         served = Server(plugins=plugins(), **server)
-        with trio.fail_after(60):
+        with trio.fail_after(3 * PATIENCE):
             async with trio.open_nursery() as nursery:
                 await nursery.start(_serve, served, listener.fileno(), HTTPOptions(auth=guard, **(options or {})))
                 yield Guarded(url=url, guard=guard, server=served)
@@ -234,7 +237,7 @@ async def _serve(server: Server, descriptor: int, options: HTTPOptions, task_sta
 
 def plain_http() -> httpx2.AsyncClient:
     """A client of somebody else's, which asks this machine and follows nothing."""
-    return httpx2.AsyncClient(timeout=15, verify=_NO_TLS, trust_env=False)
+    return httpx2.AsyncClient(timeout=PATIENCE, verify=_NO_TLS, trust_env=False)
 
 
 def loopback_fetch() -> Fetcher:

@@ -22,7 +22,7 @@ from mcptrio import Context, Mount, MountOptions, Secret, tool
 from mcptrio.auth import IntrospectedTokens, IssuerKeys, JWTTokens, OAuth, OwnRedirects, ResourceServer
 from mcptrio.auth.jose import Key, KeySet, sign
 from mcptrio.auth.token_requests import ClientIdentity
-from tests.auth_peers.guarded import Guarded, guarded, loopback_fetch, modern, plain_http
+from tests.auth_peers.guarded import PATIENCE, Guarded, guarded, loopback_fetch, modern, plain_http
 from tests.auth_peers.hostile import Asked, Hostile, Said, endless, hostile
 from tests.auth_peers.own_authorization import BACK, browser_of, own_authorization
 from tests.guards import FunctionGuard
@@ -79,7 +79,7 @@ def honest(url: str, **changes: Any) -> dict[str, Said | Callable[[Asked], Said]
 
 async def refused(there: Hostile, auth: OAuth) -> str:
     """Why our client does not connect: an error that somebody can read, and soon."""
-    with trio.fail_after(10), pytest.raises(mcptrio.MCPTrioError) as caught:
+    with trio.fail_after(PATIENCE), pytest.raises(mcptrio.MCPTrioError) as caught:
         async with mcptrio.connect(mcptrio.Endpoint(url=f"{there.url}/mcp", auth=auth, transport="http")):
             pass
     return str(caught.value)
@@ -142,8 +142,16 @@ async def test_an_endpoint_that_redirects_gets_the_token_and_nobody_else() -> No
 
 
 @pytest.mark.parametrize("place", PRIVATE)
-async def test_metadata_leads_into_no_private_network(place: str) -> None:
+async def test_metadata_leads_into_no_private_network(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a challenge, as an authorization server, as an endpoint or as keys; and a token is never sent with it."""
+    dialled: list[str] = []
+    dial = trio.open_tcp_stream
+
+    async def note(host: str, port: int, **more: Any) -> trio.SocketStream:
+        dialled.append(host)
+        return await dial(host, port, **more)
+
+    monkeypatch.setattr(trio, "open_tcp_stream", note)
     async with hostile() as there:
         challenge = {"www-authenticate": f'Bearer resource_metadata="{place}/resource"'}
         for changes in (
@@ -151,16 +159,15 @@ async def test_metadata_leads_into_no_private_network(place: str) -> None:
             {"/resource": Said(200, {"resource": f"{there.url}/mcp", "authorization_servers": [place]})},
         ):
             there.says = honest(there.url, **changes)
-            with trio.fail_after(2):
-                await refused(there, innocent())
+            await refused(there, innocent())
         said = honest(there.url)["/.well-known/oauth-authorization-server"]
         assert isinstance(said, Said)
         for endpoint in ("token_endpoint", "registration_endpoint"):
             document = {**said.body, endpoint: f"{place}/x"}
             there.says = honest(there.url, **{"/.well-known/oauth-authorization-server": Said(200, document)})
-            with trio.fail_after(2):
-                await refused(there, innocent(comes_back))
+            await refused(there, innocent(comes_back))
         assert all("authorization" not in each.headers for each in there.asked)
+    assert set(dialled) == {"127.0.0.1"}
 
 
 # Mix-up
@@ -235,7 +242,7 @@ async def test_keys_that_are_too_much_let_nobody_in(kind: str) -> None:
                 {"iss": there.url, "aud": here.url, "sub": "x", "exp": 2e9}, KEY, typ="at+jwt", header={"kid": "y"}
             )
             request = modern("tools/call", name="who", arguments={})
-            with trio.fail_after(5):
+            with trio.fail_after(PATIENCE / 2):
                 answer = await here.send(**request, token=token)
                 assert answer.status_code in (401, 503)
                 assert (await here.send(**request)).status_code == 401
@@ -273,7 +280,7 @@ async def test_an_answer_about_a_token_that_is_none_lets_nobody_in(kind: str) ->
             return ResourceServer(resource, tokens=[tokens])
 
         async with guarded(make) as here:
-            with trio.fail_after(5):
+            with trio.fail_after(PATIENCE / 2):
                 answer = await here.send(**modern("tools/call", name="who", arguments={}), token="stolen")
         assert answer.status_code in (401, 503)
         assert there.paths() == ["/ask"]
@@ -327,7 +334,7 @@ async def test_a_mounted_server_is_not_told_the_callers_token(tmp_path: Path, re
         relayed(there) as (url, relay),
     ):
         target = mcptrio.Endpoint(url=url, headers={"x-own": "the operator's"}, transport="http")
-        mount = Mount(target, name="up", options=MountOptions(revision=revision))
+        mount = Mount(target, name="up", options=MountOptions(revision=revision, wait=60))
         async with own_authorization(tmp_path, mount) as (here, _):
             method = innocent(browser_of("ada").visit)
             async with here.client("2026-07-28", auth=method) as client:

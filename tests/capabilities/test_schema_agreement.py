@@ -98,7 +98,7 @@ def agree(arguments: Arguments, given_arguments: dict[str, Any]) -> None:
     assert shown or "@ $" in refusal
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(annotations | unions, values)
 def test_a_value_is_taken_if_and_only_if_the_schema_takes_it(annotation: Any, value: Any) -> None:
     agree(taking(annotation), {"value": value})

@@ -276,11 +276,11 @@ def test_no_uri_makes_matching_slow() -> None:
     template = URITemplate("t:" + "".join(f"{{+v{n}}}x" for n in range(30)) + "!")
     named = URITemplate("t:{&a*}{&b*}")
 
-    started = time.perf_counter()
+    started = time.process_time()
     assert template.match("t:" + "x" * 8_000) is None
     assert named.match("t:" + "&a=1&b=2" * 900) is None
     assert URITemplate("t:{x}").match("t:" + "x" * 8_191) is None  # too long
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 SAFE = st.text(min_size=1, max_size=12).filter(

@@ -198,21 +198,21 @@ def test_an_instance_that_is_not_json_is_refused(instance: Any) -> None:
 
 
 def test_multiplying_references_are_refused_and_not_followed() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
 
     assert refuse(doubling(10), 1).startswith("expected a value that fits the schema")
     assert "takes too long to check" in refuse(doubling(40), 1)
     assert "takes too long to check" in refuse(doubling(120), 1)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize("levels", [2, 8, 16, 18])
 def test_a_branching_recursion_is_refused_in_time(levels: int) -> None:
     """Explaining why 16 levels do not fit takes 14 s; so it is not explained."""
-    started = time.perf_counter()
+    started = time.process_time()
 
     assert "expected a value that fits" in refuse(BRANCHING, nest(levels))
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_a_branching_recursion_too_deep_to_try_is_refused() -> None:
@@ -246,11 +246,11 @@ def test_a_large_and_flat_instance_is_fine() -> None:
 
 
 def test_an_evil_pattern_takes_linear_time() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
 
     refuse({"pattern": "^(a+)+$"}, "a" * 100_000 + "b")
     refuse({"patternProperties": {"^(a|aa)+$": False}, "additionalProperties": False}, {"a" * 50_000 + "b": 1})
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_a_message_never_grows_with_what_was_sent() -> None:
@@ -283,4 +283,4 @@ def test_the_validator_is_imported_with_the_first_schema() -> None:
         "assert 'pydantic' not in sys.modules"
     )
 
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

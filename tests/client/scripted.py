@@ -25,7 +25,7 @@ __all__ = ["EVERYTHING", "FORM", "TOOL", "Script", "lives", "play", "text"]
 
 M = TypeVar("M", Request, Notification, Response, ErrorResponse)
 
-PATIENCE = 5.0
+PATIENCE = 30.0
 """Real seconds a test waits for a message."""
 VIRTUAL_PATIENCE = 1e7
 """The same where the clock jumps."""

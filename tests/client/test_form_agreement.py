@@ -154,7 +154,7 @@ def read(asked: Asked) -> Form:
     return Form.of(ElicitFormParams(message="m", requested_schema=over_the_wire(asked.schema)), server="s")
 
 
-quick = settings(max_examples=200, deadline=None)
+quick = settings(max_examples=100, deadline=None)
 
 
 @quick
@@ -202,7 +202,7 @@ NEARLY_URIS = st.builds(
 NEARLY = st.builds(lambda text, at, piece: text[:at] + piece + text[at + 1 :], TIMES.map(str), st.integers(0, 30), ODD)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.sampled_from(["email", "uri", "date", "date-time"]), STRINGS | ODD | NEARLY | NEARLY_URIS | EMAILS | URIS)
 def test_a_format_lets_nothing_through_that_the_server_refuses(format: str, text: str) -> None:
     asked = Asked.of(formatted(format))

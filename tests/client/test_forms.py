@@ -214,7 +214,7 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.dictionaries(st.text(max_size=3), JSON, max_size=3), st.data())
 def test_any_json_is_a_form_or_a_value_error(properties: dict[str, Any], data: st.DataObject) -> None:
     try:

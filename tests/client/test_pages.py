@@ -172,7 +172,7 @@ def test_a_page_over_a_limit_is_refused() -> None:
 PIECES = ["http", "https", ":", "/", "//", "@", "#", "?", "[", "]", ".", "%", "xn--", "a", "1", "::", "\u3002", "\xfc"]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.text(max_size=40) | st.lists(st.sampled_from(PIECES) | st.characters(), max_size=20).map("".join))
 def test_any_text_is_looked_at(url: str) -> None:
     for each in (url, f"https://{url}"):

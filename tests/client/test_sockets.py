@@ -34,7 +34,7 @@ __all__: list[str] = []
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
 
-PATIENCE = 10
+PATIENCE = 60
 
 
 @pytest.fixture

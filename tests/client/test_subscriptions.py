@@ -34,7 +34,7 @@ TOOLS = Change("tools")
 
 
 async def take(changes: Changes) -> Change:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         return await changes.__anext__()
 
 

@@ -40,7 +40,7 @@ from mcptrio import (
 
 __all__: list[str] = []
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds; only a test that fails waits so long."""
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="

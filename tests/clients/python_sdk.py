@@ -23,6 +23,7 @@ from uuid import uuid4
 import anyio
 import httpx2
 import mcp.client.session
+import mcp.client.stdio
 import mcp_types as types
 from attrs import Factory, define, frozen
 from mcp import Client, ClientSession, MCPError, StdioServerParameters
@@ -34,8 +35,11 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 __all__ = ["Target", "look"]
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds for one behaviour."""
+
+# The end of its input ends a server, not the signal that comes after these seconds: a busy machine needs more.
+mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT = PATIENCE
 
 
 @frozen(kw_only=True)

@@ -22,8 +22,8 @@ HERE = Path(__file__).resolve().parent
 Reports: TypeAlias = dict[str, dict[str, dict[str, Any]]]
 """By run and behaviour: ``{"saw": …}`` or ``{"failed": …}``."""
 
-SCRIPT_SECONDS = 180
-"""A script takes 10 to 15 s on two cores; one behaviour that hangs costs it 20."""
+SCRIPT_SECONDS = 600
+"""A script takes 10 to 15 s on two cores; one behaviour that hangs costs it 60."""
 
 
 def serve_command(transport: str) -> tuple[str, ...]:

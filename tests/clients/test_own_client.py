@@ -11,7 +11,7 @@ import trio
 from mcptrio import Endpoint, Progress, TextContent, connect
 from tests.clients.behaviours import MODERN, SSE
 from tests.clients.running import sse_url
-from tests.servers.ways import User, text
+from tests.servers.ways import PATIENCE, TIMEOUTS, User, text
 
 __all__: list[str] = []
 
@@ -25,8 +25,8 @@ async def test_calls_reports_cancellations_and_questions_go_over_it(
     counting, holding = f"count {uuid4()}", f"hold {uuid4()}"
     heard: list[float] = []
     user = User()
-    with trio.fail_after(20):
-        async with connect(target, revision=revision, handlers=user.handlers()) as client:
+    with trio.fail_after(PATIENCE):
+        async with connect(target, revision=revision, handlers=user.handlers(), timeouts=TIMEOUTS) as client:
             begun = trio.Event()
 
             async def report(progress: Progress) -> None:

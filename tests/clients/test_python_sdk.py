@@ -35,7 +35,7 @@ def test_asyncio_client_sees(reports: Reports, run: Run, subtests: pytest.Subtes
 
 
 def test_servers_leave_when_their_clients_do(reports: Reports, log: Path) -> None:
-    """At the end of their input, not by the signal that the SDK sends two seconds later."""
+    """At the end of their input, not by the signal that the SDK sends later."""
     assert len(reports) == len(RUNS)
     assert not complaints(log)
     assert "SIGTERM" not in log.read_text()

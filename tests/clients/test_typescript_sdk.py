@@ -54,7 +54,7 @@ def test_client_sees(request: pytest.FixtureRequest, script: str, run: Run, subt
 
 @pytest.mark.parametrize("script", RUNS)
 def test_servers_leave_when_their_clients_do(request: pytest.FixtureRequest, logs: Path, script: str) -> None:
-    """At the end of their input, not by the signal that the SDK sends two seconds later."""
+    """At the end of their input, not by the signal that the SDK sends later."""
     reports: Reports = request.getfixturevalue(script)
 
     assert len(reports) == len(RUNS[script])

@@ -18,4 +18,4 @@ def runs_are_warm() -> Iterator[None]:
     with warm() as process:
         processes.WARM.append(process)
         yield
-        processes.WARM.clear()
+        processes.WARM.remove(process)

@@ -22,10 +22,10 @@ from pathlib import Path
 
 from attrs import define
 
-from tests.commands.warm import Warm, fits
+from tests.commands.warm import Started, Warm, fits
 from tests.processes import PATIENCE, environment
 
-__all__ = ["PLUGIN", "WARM", "AtTerminal", "at_terminal", "run", "started", "with_plugin"]
+__all__ = ["PLUGIN", "WARM", "AtTerminal", "at_terminal", "run", "run_lines", "run_text", "started", "with_plugin"]
 
 PLUGIN = Path(__file__).parent / "plugin.py"
 WARM: list[Warm] = []
@@ -58,6 +58,38 @@ def run(
     )
 
 
+def run_text(*args: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """The same with texts, and nothing on its input: as :func:`tests.processes.run` starts one from nothing."""
+    done = run(*args, cwd=cwd, env=env)
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def run_lines(script: str, *, cwd: Path, programs: Path) -> str:
+    """Run lines of a shell that call ``mcptrio``; what they say, on either output.
+
+    Args:
+        programs: a folder that is empty.
+    """
+    told = environment(PATH=f"{programs}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    inherited: tuple[int, ...] = ()
+    if WARM:
+        WARM[0].write_program(programs)
+        inherited = (WARM[0].descriptor,)
+        told["WARM_SOCKET"] = str(inherited[0])
+    return subprocess.run(
+        ["bash", "-c", script],
+        cwd=cwd,
+        env=told,
+        pass_fds=inherited,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=4 * PATIENCE,
+        check=False,
+    ).stdout
+
+
 @contextmanager
 def started(*args: str, cwd: Path, stdin: int = subprocess.DEVNULL) -> Iterator[subprocess.Popen[bytes]]:
     """``mcptrio`` with pipes for its output, running."""
@@ -85,7 +117,7 @@ def started(*args: str, cwd: Path, stdin: int = subprocess.DEVNULL) -> Iterator[
 class AtTerminal:
     """A process, and the other side of its terminal."""
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | Started
     _fd: int
     raw: bytes = b""
     """Everything it has written."""
@@ -141,12 +173,18 @@ class AtTerminal:
 
 @contextmanager
 def at_terminal(
-    *args: str, cwd: Path, columns: int = 100, stdout: int | None = None, env: Mapping[str, str] | None = None
+    *args: str,
+    cwd: Path,
+    columns: int = 100,
+    stdout: int | None = None,
+    env: Mapping[str, str] | None = None,
+    from_nothing: bool = False,
 ) -> Iterator[AtTerminal]:
     """``mcptrio`` at a terminal.
 
     Args:
         stdout: where its standard output goes, if not to the terminal.
+        from_nothing: start Python for it.
     """
     ours, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
@@ -154,16 +192,21 @@ def at_terminal(
     told.pop("NO_COLOR", None)
     told.update(env or {})
     try:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "mcptrio", *args],
-            cwd=cwd,
-            env=told,
-            stdin=theirs,
-            stdout=theirs if stdout is None else stdout,
-            stderr=theirs,
-            start_new_session=True,
-            preexec_fn=_take_terminal,
-        )
+        descriptors = (theirs, theirs if stdout is None else stdout, theirs)
+        process: subprocess.Popen[bytes] | Started
+        if WARM and fits(told) and not from_nothing:
+            process = WARM[0].start(args, cwd=cwd, environment=told, descriptors=descriptors, has_terminal=True)
+        else:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "mcptrio", *args],
+                cwd=cwd,
+                env=told,
+                stdin=descriptors[0],
+                stdout=descriptors[1],
+                stderr=descriptors[2],
+                start_new_session=True,
+                preexec_fn=_take_terminal,
+            )
         os.close(theirs)
         try:
             yield AtTerminal(process, ours)

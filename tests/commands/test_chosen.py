@@ -13,8 +13,9 @@ import pytest
 
 from mcptrio.config_file import load_config
 from mcptrio.errors import ConfigError
+from tests.commands.processes import run_text as run
 from tests.distributions import install, one_tool
-from tests.processes import environment, run
+from tests.processes import environment
 
 __all__: list[str] = []
 
@@ -246,4 +247,4 @@ def test_the_script_is_one_of_that_shell(tmp_path: Path, shell: str) -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
     assert f"_MCPTRIO_COMPLETE={shell}_complete" in ended.stdout
     if (program := shutil.which(shell)) is not None:
-        subprocess.run([program, "-n"], input=ended.stdout, text=True, check=True, timeout=20, env=environment())
+        subprocess.run([program, "-n"], input=ended.stdout, text=True, check=True, timeout=60, env=environment())

@@ -229,7 +229,7 @@ def test_inputs_of_a_file_are_asked(tmp_path: Path) -> None:
         "servers": {"mine": {**command, "env": {"TOKEN": "${input:token}"}}},
     }
     (tmp_path / "mcp.json").write_text(json.dumps(file))
-    with at_terminal("call", "mcp.json#mine", "token", cwd=tmp_path) as terminal:
+    with at_terminal("call", "mcp.json#mine", "token", cwd=tmp_path, from_nothing=True) as terminal:
         terminal.until("The token: ")
         terminal.type("secret\n")
         terminal.until("terces\n")

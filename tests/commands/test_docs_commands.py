@@ -6,10 +6,7 @@ in the order of their lines; ``…`` stands for anything.
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import click
@@ -18,7 +15,7 @@ from attrs import frozen
 
 from mcptrio.cli import COMMANDS, cli
 from mcptrio.commands.exits import EXIT_CODES, ExitCode
-from tests.processes import environment
+from tests.commands.processes import run_lines
 from tests.test_readme import blocks_of
 
 __all__: list[str] = []
@@ -50,25 +47,16 @@ def examples() -> list[list[Example]]:
 
 
 @pytest.mark.parametrize("block", examples(), ids=lambda block: str(block[0]))
-def test_examples_say_what_the_page_says(block: list[Example], tmp_path: Path) -> None:
+def test_examples_say_what_the_page_says(
+    block: list[Example], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     for each in BLOCKS:
         if each.language == "python" and (name := re.match(r"# (\w+\.py)\n", each.text)):
             (tmp_path / name[1]).write_text(each.text)
-    scripts = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     # One shell for all of them, since $? is of the one before.
     marked = "\n".join(f'{example.command}\necho "$?@@@"' for example in block).replace("echo $?\n", "echo $last\n")
     script = marked.replace('echo "$?@@@"', 'last=$?; echo "@@@"')
-    done = subprocess.run(
-        ["bash", "-c", f"exec 2>&1\n{script}"],
-        cwd=tmp_path,
-        env=environment(PATH=scripts),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    said = done.stdout.split("@@@\n")
+    said = run_lines(script, cwd=tmp_path, programs=tmp_path_factory.mktemp("programs")).split("@@@\n")
 
     for example, output in zip(block, said, strict=False):
         pattern = re.escape(example.output.rstrip("\n")).replace("…", r"[\s\S]*")

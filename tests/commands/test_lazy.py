@@ -34,7 +34,7 @@ def loaded(code: str, tmp_path: Path, stdin: bytes = b"") -> set[str]:
         input=stdin,
         capture_output=True,
         check=True,
-        timeout=20,
+        timeout=60,
     )
     return set(json.loads(done.stderr.splitlines()[-1]))
 

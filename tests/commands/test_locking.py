@@ -12,8 +12,9 @@ from mcptrio.commands.lock_file import lock_text, read_lock
 from mcptrio.errors import ConfigError
 from mcptrio.plugins.locking import ToolLock
 from mcptrio.plugins.policy import ToolPolicy
+from tests.commands.processes import run_text as run
 from tests.distributions import install
-from tests.processes import run, serving
+from tests.processes import serving
 
 __all__: list[str] = []
 

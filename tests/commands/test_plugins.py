@@ -10,8 +10,8 @@ import click
 import pytest
 
 from mcptrio.cli import cli
+from tests.commands.processes import run_text as run
 from tests.distributions import install, one_tool
-from tests.processes import run
 
 __all__: list[str] = []
 

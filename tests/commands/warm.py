@@ -1,45 +1,97 @@
 """A process that has loaded the commands and forks for each run of one, which takes a fifth of starting Python anew.
 
-Used by :func:`tests.commands.processes.run`; started once by the conftest, as ``python -m tests.commands.warm FD``.
-What is forked is a process of its own with pipes, folder, environment and exit code of its own, and has run nothing
-before ``main``. How ``mcptrio`` starts from nothing, and at a terminal, is seen by the tests that do not use this.
+Used by :mod:`tests.commands.processes`; started once by the conftest, as ``python -m tests.commands.warm FD``.
+What is forked is a process of its own with pipes or a terminal, folder, environment and exit code of its own, and has
+run nothing before ``main``. How ``mcptrio`` starts from nothing is seen by the tests that do not use this.
 The one rule: what Python itself reads when it starts cannot be given here: see :func:`fits`.
 """
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import json
 import os
+import select
 import selectors
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
-__all__ = ["Warm", "fits", "warm"]
+__all__ = ["Started", "Warm", "fits", "warm"]
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = ("cli", "connecting", "server", "host", "config_file", "commands.plugin_server")
 """What the commands load, some of it late; the commands themselves are listed by ``mcptrio.cli``."""
-START_SECONDS = 20.0
+START_SECONDS = 60.0
+PROGRAM = """\
+#!{python} -IS
+import json, os, socket, sys
+
+command = [sys.executable, "-m", "mcptrio", *sys.argv[1:]]
+number = os.environ.pop("WARM_SOCKET", None)
+if number is None:  # somebody else's child
+    os.execv(sys.executable, command)
+ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+request = {{"args": sys.argv[1:], "cwd": os.getcwd(), "environment": dict(os.environ), "has_terminal": False}}
+descriptors = [0, 1, 2, theirs.fileno()]
+socket.send_fds(socket.socket(fileno=int(number)), [json.dumps(request).encode()], descriptors)
+theirs.close()
+ours.recv(20)
+code = int(ours.recv(20))
+sys.exit(code if code >= 0 else 128 - code)
+"""
+"""``mcptrio`` for a shell whose lines are run: it asks for a fork as well."""
 _REQUEST_BYTES = 1 << 20
+_GIVEN = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
+"""What Python reads when it starts, and a process that runs can be given all the same."""
 
 
 def fits(environment: Mapping[str, str]) -> bool:
     """Whether a process that runs already can take this on: Python reads some of it only when it starts."""
     return all(
-        os.environ.get(name) == value
+        os.environ.get(name) == value or (name in _GIVEN and name not in os.environ)
         for name, value in environment.items()
         if name.startswith(("PYTHON", "LC_", "LANG"))
     )
+
+
+@frozen
+class Started:
+    """One run, as far as it is used like a :class:`subprocess.Popen`."""
+
+    pid: int
+    _reply: socket.socket
+    _code: list[int] = field(factory=list)
+
+    def poll(self) -> int | None:
+        with suppress(subprocess.TimeoutExpired):
+            return self.wait(0)
+        return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; its exit code."""
+        if not self._code:
+            self._reply.settimeout(timeout)
+            try:
+                self._code.append(int(self._reply.recv(20)))
+            except (TimeoutError, BlockingIOError):
+                raise subprocess.TimeoutExpired("mcptrio", timeout or 0) from None
+            self._reply.close()
+        return self._code[0]
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
 
 
 @frozen
@@ -48,6 +100,39 @@ class Warm:
 
     _socket: socket.socket
 
+    @property
+    def descriptor(self) -> int:
+        """To be inherited by what calls the program of :meth:`write_program`, and named by ``WARM_SOCKET``."""
+        return self._socket.fileno()
+
+    def write_program(self, folder: Path) -> None:
+        """Make ``mcptrio`` for a shell, in a folder that comes first in its ``PATH``."""
+        program = folder / "mcptrio"
+        program.write_text(PROGRAM.format(python=sys.executable))
+        program.chmod(0o755)
+
+    def start(
+        self,
+        args: Sequence[str],
+        *,
+        cwd: Path,
+        environment: Mapping[str, str],
+        descriptors: Sequence[int],
+        has_terminal: bool = False,
+    ) -> Started:
+        """``mcptrio`` with these arguments.
+
+        Args:
+            descriptors: its standard input, output and error.
+            has_terminal: its standard input becomes its terminal, in a session of its own.
+        """
+        request = {"args": list(args), "cwd": str(cwd), "environment": dict(environment), "has_terminal": has_terminal}
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            socket.send_fds(self._socket, [json.dumps(request).encode()], [*descriptors, theirs.fileno()])
+        ours.settimeout(START_SECONDS)
+        return Started(int(ours.recv(20)), ours)
+
     def run(
         self, args: Sequence[str], *, cwd: Path, environment: Mapping[str, str], stdin: bytes, timeout: float
     ) -> subprocess.CompletedProcess[bytes]:
@@ -55,21 +140,20 @@ class Warm:
         deadline = time.monotonic() + timeout
         pipes = [os.pipe() for _ in range(3)]
         (theirs_in, ours_in), (ours_out, theirs_out), (ours_err, theirs_err) = pipes
-        request = json.dumps({"args": list(args), "cwd": str(cwd), "environment": dict(environment)}).encode()
-        socket.send_fds(self._socket, [request], [theirs_in, theirs_out, theirs_err])
-        for end in (theirs_in, theirs_out, theirs_err):
+        theirs = (theirs_in, theirs_out, theirs_err)
+        process = self.start(args, cwd=cwd, environment=environment, descriptors=theirs)
+        for end in theirs:
             os.close(end)
-        pid = int(self._socket.recv(20))
         try:
             with suppress(BrokenPipeError):
                 os.write(ours_in, stdin)
             os.close(ours_in)
             out, err = _read((ours_out, ours_err), deadline, args)
-            self._socket.settimeout(max(deadline - time.monotonic(), 0.01))
-            code = int(self._socket.recv(20))
+            code = process.wait(max(deadline - time.monotonic(), 0.01))
         except BaseException:
             with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(process.pid, signal.SIGKILL)
+            process.wait()
             raise
         finally:
             os.close(ours_out)
@@ -121,22 +205,50 @@ def _read(ends: Sequence[int], deadline: float, args: Sequence[str]) -> list[byt
 
 def _serve(ours: socket.socket) -> None:
     """Fork for each request, until the tests have gone. In the child it returns, with everything in place."""
+    running: dict[int, socket.socket] = {}
+    woken, wake = os.pipe()
+    for end in (woken, wake):
+        os.set_blocking(end, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     ours.send(b"warm")
     while True:
-        request, descriptors, _, _ = socket.recv_fds(ours, _REQUEST_BYTES, 3)
+        readable, _, _ = select.select([ours, woken], [], [])
+        if woken in readable:
+            os.read(woken, 4096)
+            _tell_ends(running)
+        if ours not in readable:
+            continue
+        request, descriptors, _, _ = socket.recv_fds(ours, _REQUEST_BYTES, 4)
         if not request:
             sys.exit()
+        *descriptors, reply_descriptor = descriptors
+        reply = socket.socket(fileno=reply_descriptor)
         pid = os.fork()
         if pid == 0:
-            ours.close()
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for each in (ours, *running.values()):
+                each.close()
+            for end in (woken, wake):
+                os.close(end)
             _become(json.loads(request), descriptors)
+            reply.send(b"%d" % os.getpid())
+            reply.close()
             return
+        running[pid] = reply
         for descriptor in descriptors:
             os.close(descriptor)
-        ours.send(b"%d" % pid)
-        _, status = os.waitpid(pid, 0)
-        with suppress(BrokenPipeError):
-            ours.send(b"%d" % os.waitstatus_to_exitcode(status))
+
+
+def _tell_ends(running: dict[int, socket.socket]) -> None:
+    """Who has ended, and how."""
+    while running:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == 0:
+            return
+        with running.pop(pid) as reply, suppress(BrokenPipeError):
+            reply.send(b"%d" % os.waitstatus_to_exitcode(status))
 
 
 def _become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
@@ -145,11 +257,18 @@ def _become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)
+    if request["has_terminal"]:
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.chdir(request["cwd"])
+    sys.path[0] = request["cwd"]  # as of any `python -m`
+    path = request["environment"].get("PYTHONPATH", "")
+    if path and path != os.environ.get("PYTHONPATH"):
+        sys.path[1:1] = path.split(os.pathsep)
+    sys.dont_write_bytecode = bool(request["environment"].get("PYTHONDONTWRITEBYTECODE"))
     os.environ.clear()
     os.environ.update(request["environment"])
     sys.argv = ["mcptrio", *request["args"]]
-    sys.path[0] = request["cwd"]  # as of any `python -m`
     # Closed when the process ends, like those that Python itself opens.
     sys.stdin = open(0, encoding=sys.stdin.encoding, errors=sys.stdin.errors)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding=sys.stdout.encoding, errors=sys.stdout.errors)  # noqa: SIM115

@@ -8,7 +8,6 @@ from __future__ import annotations
 import html
 import json
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,10 +20,11 @@ from attrs import frozen
 
 from tests.conformance.runner import ConformanceError, find_suite, serve
 from tests.node import Node, find_node
+from tests.processes import held_port
 
 __all__: list[str] = []
 
-SECONDS = 60
+SECONDS = 120
 """It takes two."""
 PASSWORD = "correct horse battery staple"
 SCENARIOS = {"authorization-server-metadata-endpoint", "authorization-code-grant"}
@@ -49,28 +49,29 @@ def suite() -> tuple[Node, Path]:
 def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A server that has a user and the suite's client; its issuer has a path, or none."""
     home = tmp_path_factory.mktemp("authorization")
-    port, callback = free_ports()
-    issuer = f"http://127.0.0.1:{port}" + ("/auth" if request.param == "with a path" else "")
-    config = home / "mcptrio.toml"
-    config.write_text(
-        f"""
-        [plugins.authserver]
-        issuer = "{issuer}"
-        folder = "{home / "state"}"
-        [plugins.authserver.scopes]
-        "notes:read" = "Read your notes"
-        [plugins.authserver.clients.public]
-        redirect_uris = ["http://127.0.0.1:{callback}/callback"]
-        """
-    )
-    added = [sys.executable, "-m", "mcptrio_authserver", "user", "add", "ada", "--folder", str(home / "state")]
-    subprocess.run(added, input=f"{PASSWORD}\n", text=True, check=True, timeout=SECONDS, capture_output=True)
-    command = (sys.executable, "-m", "mcptrio", "serve", "--http", "--port", str(port))
-    log = home / "log"
-    with serve((*command, "--plugin", "authserver", "--config", str(config)), log) as url:
-        yield Site(url, issuer, callback)
+    # The issuer has to name its port before it is bound.
+    with held_port() as port, held_port() as callback:
+        issuer = f"http://127.0.0.1:{port}" + ("/auth" if request.param == "with a path" else "")
+        config = home / "mcptrio.toml"
+        config.write_text(
+            f"""
+            [plugins.authserver]
+            issuer = "{issuer}"
+            folder = "{home / "state"}"
+            [plugins.authserver.scopes]
+            "notes:read" = "Read your notes"
+            [plugins.authserver.clients.public]
+            redirect_uris = ["http://127.0.0.1:{callback}/callback"]
+            """
+        )
+        added = [sys.executable, "-m", "mcptrio_authserver", "user", "add", "ada", "--folder", str(home / "state")]
+        subprocess.run(added, input=f"{PASSWORD}\n", text=True, check=True, timeout=SECONDS, capture_output=True)
+        command = (sys.executable, "-m", "mcptrio", "serve", "--http", "--port", str(port))
+        log = home / "log"
+        with serve((*command, "--plugin", "authserver", "--config", str(config)), log) as url:
+            yield Site(url, issuer, callback)
 
-    assert "Traceback" not in log.read_text("utf-8", "replace")
+        assert "Traceback" not in log.read_text("utf-8", "replace")
 
 
 def test_suite_has_no_complaint(site: Site, suite: tuple[Node, Path], tmp_path: Path) -> None:
@@ -114,7 +115,7 @@ def follow(running: subprocess.Popen[str]) -> str:
 
 def consent(url: str) -> None:
     """Log in and allow, as a browser would that runs no scripts."""
-    with httpx2.Client(timeout=10, follow_redirects=True) as browser:
+    with httpx2.Client(timeout=SECONDS, follow_redirects=True) as browser:
         page = browser.get(url)
         page = browser.post(action_of(page), data={**token_of(page), "username": "ada", "password": PASSWORD})
         done = browser.post(action_of(page), data={**token_of(page), "decision": "allow"})
@@ -132,11 +133,3 @@ def token_of(page: httpx2.Response) -> dict[str, str]:
     found = re.search(r'name="form_token" value="([^"]+)"', page.text)
     assert found is not None, page.text
     return {"form_token": found[1]}
-
-
-def free_ports() -> tuple[int, int]:
-    """Two that nobody has at the moment. The issuer has to name its port before it is bound."""
-    with socket.socket() as one, socket.socket() as other:
-        one.bind(("127.0.0.1", 0))
-        other.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], other.getsockname()[1]

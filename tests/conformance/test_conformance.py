@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.runner import HERE, LEGS, Allowed, Leg, find_suite, judge, run_leg, serve
+from tests.conformance.runner import HERE, LEG_SECONDS, LEGS, Allowed, Leg, find_suite, judge, run_leg, serve
 from tests.node import Node, find_node
 
 __all__: list[str] = []
@@ -50,7 +50,7 @@ def test_suite_has_no_complaint(leg: Leg, suite: tuple[Node, Path], url: str, tm
 def test_allowances_name_scenarios_of_the_suite(suite: tuple[Node, Path]) -> None:
     """A name the suite does not know would allow nothing, or something else one day."""
     listed = subprocess.run(
-        [suite[0].binary, suite[1], "list", "--server"], capture_output=True, text=True, timeout=60, check=True
+        [suite[0].binary, suite[1], "list", "--server"], capture_output=True, text=True, timeout=LEG_SECONDS, check=True
     ).stdout
     known = {word for line in listed.splitlines() for word in line.split()}
     allowed = Allowed.read(HERE / "skips.toml")

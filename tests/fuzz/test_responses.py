@@ -102,7 +102,7 @@ async def read(parts: list[bytes]) -> Reading:
     """As the link does it."""
     ours, theirs = trio.socket.socketpair()
     stream, reading = trio.SocketStream(ours), Reading()
-    with trio.fail_after(10), theirs, ours:
+    with trio.fail_after(60), theirs, ours:
 
         async def answer() -> None:
             for part in parts:
@@ -178,7 +178,7 @@ def test_endless_responses_are_given_up() -> None:
 async def endless_outcome(first: bytes, more: bytes, most: int = 4000) -> str:
     ours, theirs = trio.socket.socketpair()
     stream, outcome = trio.SocketStream(ours), ""
-    with trio.fail_after(20), theirs, ours:
+    with trio.fail_after(60), theirs, ours:
 
         async def answer() -> None:
             try:

@@ -49,7 +49,7 @@ async def test_every_request_is_on_record() -> None:
         ("completion", "greet", {"who": "A"}, "ok"),
     ]
     assert {each.server for each in records} == {"one"}
-    assert all(each.at.tzinfo is UTC and 0 <= each.seconds < 5 for each in records)
+    assert all(each.at.tzinfo is UTC and 0 <= each.seconds < 60 for each in records)
 
 
 async def test_outcomes(autojump_clock: trio.abc.Clock) -> None:

@@ -79,7 +79,7 @@ async def test_completion() -> None:
         assert (await host.complete("prompt", "wiki_greet", "who", "B")).values == ("Bob",)
 
 
-async def test_progress_is_reported_before_the_result() -> None:
+async def test_progress_is_reported_before_the_result(autojump_clock: trio.abc.Clock) -> None:
     server = plain()
 
     async def count(ctx: Context) -> str:

@@ -33,7 +33,7 @@ async def test_server_that_comes_again_is_not_asked_what_it_speaks(tmp_path: Pat
     (tmp_path / "silent.py").write_text(SILENT)
     command = Command(args=[sys.executable, "silent.py"], cwd=tmp_path)
     options = HostOptions(timeouts=ClientTimeouts(probe=1.0), patience=20)
-    with trio.fail_after(30):
+    with trio.fail_after(90):
         async with Host({"one": command}, approve=None, options=options) as host:
             await host.settle()
             await host.remove("one")

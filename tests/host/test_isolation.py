@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import pytest
@@ -23,8 +22,8 @@ async def never(*_: Any) -> None:
     await trio.sleep_forever()
 
 
-async def others_work(host: Host, *, within: float = 1.0) -> None:
-    """The server ``good`` is as quick as ever."""
+async def others_work(host: Host, *, within: float = 30.0) -> None:
+    """The server ``good`` answers as ever."""
     with trio.fail_after(within):
         assert text_of(await host.call_tool("good_echo", {"text": "fine"})) == "fine"
         found = await host.tools().all()
@@ -50,19 +49,34 @@ async def hang_up(server: Scripted, channel: Any, params: dict[str, Any]) -> Non
         (lambda: Scripted({"initialize": lambda *_: _answer({"protocolVersion": "1999-01-01"})}), "failed", ""),
         (lambda: Scripted({"initialize": lambda *_: _answer("hello")}), "failed", ""),
         (Broken, "failed", "ZeroDivisionError"),
-        (lambda: ["/nowhere/there-is-no-such-program"], "failed", "there-is-no-such-program"),
     ],
-    ids=["hangs up", "refuses", "another protocol", "nonsense", "breaks the transport", "no program"],
+    ids=["hangs up", "refuses", "another protocol", "nonsense", "breaks the transport"],
 )
-async def test_server_that_cannot_be_connected(make: Callable[[], Any], state: str, told: str) -> None:
+async def test_server_that_cannot_be_connected(
+    make: Callable[[], Any], state: str, told: str, autojump_clock: trio.abc.Clock
+) -> None:
     async with Host({"bad": make(), "good": plain()}, approve=None, options=HostOptions(patience=0.5)) as host:
         status = (await host.settle())["bad"]
-        await others_work(host)
+        await others_work(host, within=0.1)
         with pytest.raises(ConnectionClosed, match="bad is not connected"):
             await host.call_tool("bad_echo")
 
     assert status.state == state
     assert told in (status.reason or "")
+
+
+async def test_program_that_is_not_there() -> None:
+    missing = ["/nowhere/there-is-no-such-program"]
+    # Tried once: otherwise a call waits for the next attempts.
+    options = HostOptions(restart=False)
+    async with Host({"bad": missing, "good": plain()}, approve=None, options=options) as host:
+        status = (await host.settle())["bad"]
+        await others_work(host)
+        with pytest.raises(ConnectionClosed, match="bad is not connected"):
+            await host.call_tool("bad_echo")
+
+    assert status.state == "failed"
+    assert "there-is-no-such-program" in (status.reason or "")
 
 
 async def _refused() -> Any:
@@ -120,10 +134,8 @@ async def test_server_that_floods() -> None:
         async with Host({"bad": flooding, "good": plain()}, approve=None) as host:
             async with host.subscribe(tools=True, uris={"bad": ["x:"]}) as changes:
                 await host.settle()
-                started = trio.current_time()
                 for _ in range(20):
-                    await others_work(host, within=5.0)
-                assert trio.current_time() - started < 10
+                    await others_work(host)
                 assert (await anext(changes)).kind in ("server", "tools", "resource")
 
 
@@ -156,13 +168,19 @@ async def test_server_that_lists_a_tool_of_another() -> None:
 
 async def test_endpoint_that_is_gone() -> None:
     """Over HTTP, with a real socket."""
-    shutdown = trio.Event()
+    shutdown, gone = trio.Event(), trio.Event()
+
+    async def serve(*, task_status: trio.TaskStatus[list[str]]) -> None:
+        await serve_http(plain("web"), port=0, shutdown=shutdown, task_status=task_status)
+        gone.set()
+
     async with trio.open_nursery() as nursery:
-        [url] = await nursery.start(partial(serve_http, plain("web"), port=0, shutdown=shutdown))
+        [url] = await nursery.start(serve)
         async with Host({"web": url, "good": plain()}, approve=None) as host:
             assert text_of(await host.call_tool("web_echo")) == "web"
             shutdown.set()
-            await trio.sleep(0.2)
+            with trio.fail_after(30):
+                await gone.wait()
             with pytest.raises(MCPTrioError):
                 await host.call_tool("web_echo")
             await others_work(host)

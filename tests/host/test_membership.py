@@ -189,8 +189,8 @@ def die() -> int:
 async def test_process_that_dies_is_started_again(tmp_path: Path) -> None:
     (tmp_path / "dies.py").write_text(DIES)
     command = Command(args=[sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin", "dies.py"], cwd=tmp_path)
-    with trio.fail_after(30):
-        async with Host({"one": command, "two": plain()}, approve=None, options=HostOptions(patience=20)) as host:
+    with trio.fail_after(120):
+        async with Host({"one": command, "two": plain()}, approve=None, options=HostOptions(patience=60)) as host:
             first = text_of(await host.call_tool("one_number"))
             with pytest.raises(ConnectionClosed, match="3"):
                 await host.call_tool("one_die")

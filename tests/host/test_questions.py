@@ -200,7 +200,9 @@ async def test_more_questions_than_a_user_can_answer_are_declined() -> None:
         assert len([each for each in server.received if isinstance(each, Response)]) == 6
 
 
-async def test_log_messages_of_a_flooding_server_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
+async def test_log_messages_of_a_flooding_server_are_bounded(
+    caplog: pytest.LogCaptureFixture, autojump_clock: trio.abc.Clock
+) -> None:
     heard: list[Any] = []
 
     async def flood(server: Scripted, channel: Any, params: dict[str, Any]) -> Any:

@@ -109,7 +109,7 @@ class Application:
             await _answer(send, 404, {"path": path})
 
     async def _deaf(self, scope: MutableMapping[str, Any]) -> None:
-        with trio.move_on_after(30):
+        with trio.move_on_after(120):
             await self.releases.setdefault(scope["query_string"], trio.Event()).wait()
 
     async def _echo(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:

@@ -126,7 +126,7 @@ class Case:
         says: what goes over the wire, in order.
         allowed: the ways it may end.
         why: where that is written, or what would happen otherwise.
-        port: which of the servers: ``roomy`` (ordinary limits), ``tight`` (deadlines of about a second), ``tls``.
+        port: which of the servers: ``roomy`` (ordinary limits), ``tight`` (deadlines of a few seconds), ``tls``.
         deaf: seconds in which the client reads nothing.
         head: the answers are to HEAD, so they have no body.
         raw: what comes back is not looked at; it only has to end, and not with the last chunk of a whole answer.
@@ -142,7 +142,7 @@ class Case:
     head: bool = False
     raw: bool = False
     takes: tuple[float, float] | None = None
-    seconds: float = field(default=30.0)
+    seconds: float = field(default=90.0)
     """For the whole case; a case that fails by hanging takes so long."""
 
 

@@ -18,7 +18,7 @@ HELLO = served(200).seeing({"body": "hello", "length": 5})
 
 def case(name: str, body: bytes, *allowed: Outcome, more: tuple[Say, ...] = (), why: str) -> Case:
     says = (post(b"transfer-encoding: chunked", body=body), *more)
-    return Case(name=f"chunk {name}", says=says, allowed=allowed, why=why, seconds=6)
+    return Case(name=f"chunk {name}", says=says, allowed=allowed, why=why)
 
 
 def hidden(name: str) -> bytes:

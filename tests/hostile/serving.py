@@ -90,7 +90,7 @@ def hostile_server(engine: Engine, folder: Path) -> Iterator[HostileServer]:
         server = HostileServer(process, ports, certificate, _descriptors(process.process.pid))
         yield server
         assert server.lives, process.stderr[-4000:]
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while (left := server.new_descriptors()) and time.monotonic() < deadline:
             time.sleep(0.02)
         assert not left, f"still open: {left}"

@@ -87,7 +87,7 @@ async def play_all_frames(cases: Sequence[FrameCase], ports: Mapping[str, int]) 
 
 async def play_frames(case: FrameCase, port: int) -> Heard:
     heard = Heard()
-    with trio.move_on_after(15):
+    with trio.move_on_after(60):
         try:
             stream = await open_socket(port, case.path, extension=case.extension)
         except NotHTTP as problem:

@@ -42,7 +42,7 @@ class Show:
 @pytest.fixture(scope="module")
 def show(server: HostileServer) -> Show:
     async def main() -> Show:
-        with trio.fail_after(120):
+        with trio.fail_after(400):
             async with neighbours(server) as everybody, trio.open_nursery() as nursery:
                 heard: dict[str, Heard] = {}
 

@@ -84,7 +84,7 @@ async def chunked_body(server: HostileServer) -> None:
 async def tiny_chunks(server: HostileServer) -> None:
     """Five bytes around one of data: slow to read, but read."""
     answers = Answers()
-    with trio.fail_after(15):
+    with trio.fail_after(60):
         stream = await connect(server.ports["roomy"])
         async with stream:
             await stream.send_all(post(b"transfer-encoding: chunked", body=b"1\r\nx\r\n" * 30_000 + b"0\r\n\r\n"))
@@ -129,7 +129,7 @@ async def test_connections_past_the_limit(server: HostileServer) -> None:
         async with trio.open_nursery() as nursery:
             for _ in range(1500):
                 nursery.start_soon(hold)
-            with trio.fail_after(10):
+            with trio.fail_after(60):
                 for _ in range(1500 - CROWD):
                     await refused.acquire()
             with trio.move_on_after(BLOCKED) as patience:
@@ -138,7 +138,7 @@ async def test_connections_past_the_limit(server: HostileServer) -> None:
             nursery.cancel_scope.cancel()
         for stream in streams:
             await trio.aclose_forcefully(stream)
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             while not await is_served(port):
                 pass  # it has not noticed all of them yet
 
@@ -160,7 +160,7 @@ async def test_upgrade_to_compression_is_no_bomb(server: HostileServer) -> None:
         stream = await open_socket(server.ports["roomy"], b"/ws", extension=b"permessage-deflate")
         async with stream:
             await stream.send_all(frame(BINARY, zeros[:-4], rsv=4))
-            with trio.fail_after(10):
+            with trio.fail_after(60):
                 try:
                     while await stream.receive_some():
                         pass
@@ -209,7 +209,7 @@ async def test_fragments_of_next_to_nothing(server: HostileServer) -> None:
     async with bounded(server, 16), rude(await open_socket(port, b"/ws")) as stream:
         await stream.send_all(frame(BINARY, b"x", fin=False))
         before = (await ask(port, b"/state"))["blocks"]
-        with trio.fail_after(15):
+        with trio.fail_after(60):
             try:
                 await stream.send_all(frame(CONTINUATION, b"", fin=False) * 20_000)
                 await stream.send_all(frame(CONTINUATION, b"x", fin=False) * 20_000)
@@ -243,7 +243,7 @@ async def test_socket_whose_peer_never_reads_is_cut(server: HostileServer) -> No
     """After the deadline of a write; the application is told."""
     async with bounded(server, 16):
         stream = await open_socket(server.ports["tight"], b"/ws-flood", window=4096)
-        with trio.fail_after(8):
+        with trio.fail_after(90):
             assert (await state(server.ports["roomy"]))["running"] == 0
         await trio.aclose_forcefully(stream)
 
@@ -259,7 +259,7 @@ async def test_upgrade_that_is_left_half_way(server: HostileServer) -> None:
 
 async def test_nobody_is_busy_when_all_is_over(server: HostileServer) -> None:
     """A task that spins on a closed connection would show as time on the processor."""
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         while True:
             before = server.cpu_seconds()
             await trio.sleep(0.5)

@@ -25,8 +25,8 @@ CASES = (
     case("record too long", b"\x16\x03\x01\xff\xff" + b"\x01" * 70_000, why="8446 5.1: record_overflow"),
     case("alert first", b"\x15\x03\x01\x00\x02\x02\x28", why="8446 6.2"),
     case("old version", b"\x80\x2e\x01\x00\x02\x00\x15\x00\x00\x00\x10" + b"\x01" * 40, why="6176: SSL 2 is dead"),
-    case("nothing", why="nobody may keep a connection for nothing", takes=(0.9, 6.0)),
-    case("half a hello", _HELLO, why="nobody may keep a connection for nothing", takes=(0.9, 6.0)),
+    case("nothing", why="nobody may keep a connection for nothing", takes=(0.9, 60.0)),
+    case("half a hello", _HELLO, why="nobody may keep a connection for nothing", takes=(0.9, 60.0)),
     case("half a hello and half closed", _HELLO, HALF_CLOSE, why="8446 6.1"),
     case("half a hello and reset", _HELLO, Pause(0.05), RESET, why="8446 6.1"),
 )

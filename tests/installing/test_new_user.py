@@ -73,7 +73,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     projects.mkdir(parents=True)
     git = ("git", "-c", "user.name=Ann", "-c", "user.email=ann@example.com")
     for arguments in (("init", "-q", "-b", "main"), ("commit", "-q", "--allow-empty", "-m", "First")):
-        subprocess.run([*git, *arguments], cwd=projects, env=environment(HOME=str(home)), check=True, timeout=20)
+        subprocess.run([*git, *arguments], cwd=projects, env=environment(HOME=str(home)), check=True, timeout=60)
     there = open_elsewhere(folder, Path(at_home(says.venv)))
     there.install(*(ROOT / project for project in says.projects))
     Path(at_home(says.configuration_path)).write_text(says.configuration)
@@ -86,7 +86,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
@@ -125,7 +125,7 @@ async def test_the_host_starts_a_server_that_works(installed: Installed, tmp_pat
         env={**_bare(HOME=str(installed.home)), **entry.get("env", {})},
         cwd=tmp_path,
     )
-    with trio.fail_after(30):
+    with trio.fail_after(120):
         async with stdio_client(parameters) as (reads, writes), ClientSession(reads, writes) as session:
             hello = await session.initialize()
             names = {tool.name for tool in (await session.list_tools()).tools}

@@ -352,7 +352,7 @@ class Peer:
 
     async def eventually(self, claim: Callable[[], bool]) -> None:
         """Wait until this is true of the server; for what no message tells."""
-        for _ in range(2000):
+        for _ in range(6000):
             if claim():
                 return
             # Short on either clock: a clock that jumps must not jump over the server's deadlines.

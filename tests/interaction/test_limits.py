@@ -118,7 +118,7 @@ async def test_result_that_is_nested_too_deeply_fails_its_call_alone() -> None:
             return CallToolResult(content=(), structured_content=value)
 
     async with Server(plugins=[Deep()]).open() as server, connect(server) as client:
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             # More than a server takes, and a client does.
             result = await client.call_tool("nest", {"levels": 100})
             assert "in" in str(result.structured_content)

@@ -138,10 +138,10 @@ async def test_the_end_of_the_server_is_told_with_a_result(serve: Serve) -> None
 
 @only(revisions=MODERN, because=ONLY)
 async def test_a_stream_stays_open_beyond_every_timeout(serve: Serve) -> None:
-    peer = await serve(echo, timeouts=Timeouts(request=0.05, idle=0.05))
+    peer = await serve(echo, timeouts=Timeouts(request=0.5, idle=0.5))
     call, _ = await _listen(peer, toolsListChanged=True)
 
-    await trio.sleep(0.15)
+    await trio.sleep(0.6)
     serve.server.add_tool(_another, name="another")
     await peer.until("notifications/tools/list_changed")
 

@@ -20,11 +20,20 @@ async def wait(seconds: float) -> str:
 
 @only(revisions=HANDSHAKE, because="2026-07-28 has no ping")
 async def test_a_ping_is_answered_at_any_time(serve: Serve) -> None:
-    peer = await serve(wait)
-    call = await peer.start_call("wait", {"seconds": 0.05})
+    release = trio.Event()
+
+    @tool
+    async def hold() -> str:
+        """Wait to be let go."""
+        await release.wait()
+        return "let go"
+
+    peer = await serve(hold)
+    call = await peer.start_call("hold")
 
     assert await peer.request("ping") == {}
     assert call.answer is None
+    release.set()
     await call.result()
 
 

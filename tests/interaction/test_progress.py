@@ -30,19 +30,6 @@ async def track(ctx: Context, count: int) -> str:
 
 
 @tool
-async def leaves_a_task(ctx: Context) -> str:
-    """Go on reporting from a task that outlives the answer."""
-
-    async def late() -> None:
-        await trio.sleep(0.05)
-        await ctx.report_progress(2)
-
-    ctx.server.supervisor.nursery.start_soon(late)
-    await ctx.report_progress(1)
-    return "done"
-
-
-@tool
 async def odd(ctx: Context) -> str:
     """Report what is no number."""
     await ctx.report_progress(nan)
@@ -117,10 +104,26 @@ async def test_progress_follows_an_iteration(serve: Serve) -> None:
 
 
 async def test_nothing_is_sent_after_the_answer(serve: Serve) -> None:
+    answered, reported = trio.Event(), trio.Event()
+
+    @tool
+    async def leaves_a_task(ctx: Context) -> str:
+        """Go on reporting from a task that outlives the answer."""
+
+        async def late() -> None:
+            await answered.wait()
+            await ctx.report_progress(2)
+            reported.set()
+
+        ctx.server.supervisor.nursery.start_soon(late)
+        await ctx.report_progress(1)
+        return "done"
+
     peer = await serve(leaves_a_task)
 
     await peer.call("leaves_a_task", meta={"progressToken": 1})
-    await trio.sleep(0.1)
+    answered.set()
+    await peer.eventually(reported.is_set)
     await peer.request("tools/list")
 
     assert [note["progress"] for note in peer.notes(PROGRESS)] == [1]

@@ -90,7 +90,7 @@ async def test_a_cancelled_thread_is_left_behind(serve: Serve) -> None:
     def stuck() -> str:
         """Wait for something outside."""
         begun.set()
-        release.wait(10)
+        release.wait(60)
         ended.set()
         return "late"
 
@@ -119,7 +119,7 @@ async def test_a_thread_does_not_hold_up_the_end_of_the_server(serve: Serve) -> 
     def stuck() -> str:
         """Wait for something outside."""
         begun.set()
-        release.wait(10)
+        release.wait(60)
         ended.set()
         return "late"
 
@@ -127,12 +127,10 @@ async def test_a_thread_does_not_hold_up_the_end_of_the_server(serve: Serve) -> 
     try:
         await peer.start_call("stuck")
         await peer.eventually(begun.is_set)
-        start = time.monotonic()
         serve.shutdown.set()
-        with trio.fail_after(5):
+        with peer.patience():
             await serve.closed.wait()
 
-        assert time.monotonic() - start < 2
         assert not ended.is_set()
     finally:
         release.set()
@@ -143,6 +141,7 @@ async def test_a_thread_does_not_hold_up_the_end_of_the_server(serve: Serve) -> 
 @only(transports=["memory"], because="nothing of it depends on the transport")
 async def test_no_more_threads_work_than_the_limit_says(serve: Serve) -> None:
     lock = threading.Lock()
+    two = threading.Barrier(2, timeout=20)
     inside, most = 0, 0
 
     @tool
@@ -152,6 +151,7 @@ async def test_no_more_threads_work_than_the_limit_says(serve: Serve) -> None:
         with lock:
             inside += 1
             most = max(most, inside)
+        two.wait()
         time.sleep(0.01)
         with lock:
             inside -= 1
@@ -160,7 +160,7 @@ async def test_no_more_threads_work_than_the_limit_says(serve: Serve) -> None:
     peer = await serve(crowd, limits=Limits(threads=2))
     calls = [await peer.start_call("crowd") for _ in range(8)]
     for call in calls:
-        await call.result()
+        assert not (await call.result()).get("isError")
 
     assert most == 2
 

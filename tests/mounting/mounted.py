@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ from attrs import define, evolve, field
 
 from mcptrio import (
     Client,
+    ClientTimeouts,
     Command,
     CreateMessageParams,
     CreateMessageResult,
@@ -27,11 +28,20 @@ from mcptrio import (
     TextContent,
     connect,
 )
+from tests.mounting import offered
 
-__all__ = ["OFFERED", "User", "command", "eventually", "mounted", "text"]
+__all__ = ["OFFERED", "PATIENCE", "TIMEOUTS", "WAITING", "User", "command", "eventually", "mounted", "text"]
 
 OFFERED = Path(__file__).with_name("offered.py")
-PATIENCE = 20.0
+PATIENCE = 120.0
+"""Seconds; only a test that fails waits so long."""
+TIMEOUTS = ClientTimeouts(connect=PATIENCE / 2, probe=PATIENCE / 2)
+# A server that is not there in time comes later; what is tried here needs it at once, however slow the machine.
+WAITING = MountOptions(
+    wait=PATIENCE / 2,
+    patience=PATIENCE / 2,
+    timeouts=TIMEOUTS,
+)
 
 
 def command(file: Path = OFFERED) -> Command:
@@ -89,17 +99,22 @@ async def mounted(
 ) -> AsyncIterator[tuple[Client, Mount, Server]]:
     """
     Args:
+        target: by default a process; or, where a client speaks another revision than is spoken with that, a server
+            here: with the process each of the two is spoken where both sides have the same.
         upstream: the revision that is spoken with the mounted server.
         revision: that is spoken with our client.
     """
-    options = evolve(options or MountOptions(), revision=upstream)
-    mount = Mount(target or command(), name="up", options=options)
-    server = Server(plugins=[mount], limits=Limits(parked=parked))
+    options = evolve(options or WAITING, revision=upstream)
     with trio.fail_after(PATIENCE):
-        async with server.open():
+        async with AsyncExitStack() as stack:
+            if target is None and revision is not None and revision != upstream:
+                target = await stack.enter_async_context(Server(plugins=[offered]).open())
+            mount = Mount(target or command(), name="up", options=options)
+            server = Server(plugins=[mount], limits=Limits(parked=parked))
+            await stack.enter_async_context(server.open())
             handlers = (user or User()).handlers()
-            async with connect(server, revision=revision, handlers=handlers, log_level="info") as client:
-                yield client, mount, server
+            connecting = connect(server, revision=revision, handlers=handlers, log_level="info")
+            yield await stack.enter_async_context(connecting), mount, server
 
 
 async def text(client: Client, name: str, **arguments: Any) -> str:

@@ -1,4 +1,7 @@
-"""What the mounted server of these tests offers: run as ``mcptrio serve --stdio --plugin offered.py``."""
+"""What the mounted server of these tests offers: run as ``mcptrio serve --stdio --plugin offered.py``, or imported.
+
+The one rule: it remembers nothing, since servers of several tests may have it.
+"""
 
 from __future__ import annotations
 
@@ -171,17 +174,14 @@ async def shrink(ctx: Context) -> str:
     return str(ctx.server.remove_tool("grown"))
 
 
-COUNT = [0]
-
-
 @resource("count://up", mime_type="text/plain")
 async def count() -> str:
-    return str(COUNT[0])
+    return "up"
 
 
 @tool
 async def rise(ctx: Context) -> str:
-    COUNT[0] += 1
+    """Only says that it has."""
     ctx.notify_resource_updated("count://up")
     return "ok"
 

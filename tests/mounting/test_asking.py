@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 import trio
+from attrs import evolve
 
-from mcptrio import Client, MCPError, Mount, MountOptions, Server, connect
+from mcptrio import Client, MCPError, Mount, Server, connect
 from mcptrio.mounting import calls
-from tests.mounting.mounted import OFFERED, User, command, eventually, mounted, text
+from tests.mounting.mounted import OFFERED, PATIENCE, WAITING, User, command, eventually, mounted, text
 from tests.processes import serving
 
 __all__: list[str] = []
@@ -72,7 +73,7 @@ async def test_page_that_comes_first(upstream: str, revision: str, tmp_path: Pat
         async def visit() -> None:
             answers.append(await text(client, "up_visit", log=str(log)))
 
-        with trio.fail_after(8):
+        with trio.fail_after(PATIENCE / 2):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(visit)
                 await eventually(lambda: bool(user.asked))
@@ -84,8 +85,8 @@ async def test_page_that_comes_first(upstream: str, revision: str, tmp_path: Pat
 
 
 async def test_error_that_names_a_page(tmp_path: Path) -> None:
-    mount = Mount(command(), name="up", options=MountOptions(revision=OLD))
-    with trio.fail_after(20):
+    mount = Mount(command(), name="up", options=evolve(WAITING, revision=OLD))
+    with trio.fail_after(PATIENCE):
         async with Server(plugins=[mount]).open() as server, connect(server, revision=OLD) as client:
             with pytest.raises(MCPError) as required:
                 await client.call_tool("up_visit", {"log": str(tmp_path / "log")})
@@ -96,8 +97,8 @@ async def test_error_that_names_a_page(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("upstream", [NEW, OLD])
 async def test_client_that_cannot_be_asked(upstream: str) -> None:
-    mount = Mount(command(), name="up", options=MountOptions(revision=upstream))
-    with trio.fail_after(20):
+    mount = Mount(command(), name="up", options=evolve(WAITING, revision=upstream))
+    with trio.fail_after(PATIENCE):
         async with Server(plugins=[mount]).open() as server, connect(server) as client:
             with pytest.raises(MCPError, match=r"elicitation\.form"):
                 await client.call_tool("up_order")
@@ -109,7 +110,7 @@ async def test_client_that_cannot_be_asked(upstream: str) -> None:
 @asynccontextmanager
 async def two_clients(mount: Mount, revision: str) -> AsyncIterator[tuple[Client, User, Client, User]]:
     one, other = User(), User(colour="red")
-    with trio.fail_after(20):
+    with trio.fail_after(PATIENCE):
         async with Server(plugins=[mount]).open() as server:
             async with (
                 connect(server, revision=revision, handlers=one.handlers()) as first,
@@ -125,7 +126,7 @@ async def begun(client: Client, nursery: trio.Nursery, mark: Path) -> None:
 
 @pytest.mark.parametrize("revision", [NEW, OLD])
 async def test_in_results_it_is_never_in_doubt(revision: str, tmp_path: Path) -> None:
-    mount = Mount(command(), name="up", options=MountOptions(revision=NEW))
+    mount = Mount(command(), name="up", options=evolve(WAITING, revision=NEW))
     async with two_clients(mount, revision) as (first, one, second, other), trio.open_nursery() as nursery:
         await begun(first, nursery, tmp_path / "a")
         assert await text(second, "up_order") == "red 3"
@@ -136,7 +137,7 @@ async def test_in_results_it_is_never_in_doubt(revision: str, tmp_path: Path) ->
 @pytest.mark.parametrize("revision", [NEW, OLD])
 async def test_in_doubt_it_is_refused(revision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "PATIENCE", 0.2)
-    mount = Mount(command(), name="up", options=MountOptions(revision=OLD))
+    mount = Mount(command(), name="up", options=evolve(WAITING, revision=OLD))
     async with two_clients(mount, revision) as (first, one, second, other), trio.open_nursery() as nursery:
         await begun(first, nursery, tmp_path / "a")
         with pytest.raises(MCPError, match="cannot be told which call"):
@@ -151,8 +152,9 @@ async def test_in_doubt_it_is_refused(revision: str, tmp_path: Path, monkeypatch
         nursery.cancel_scope.cancel()
 
 
-async def test_doubt_ends_with_the_other_call(tmp_path: Path) -> None:
-    mount = Mount(command(), name="up", options=MountOptions(revision=OLD))
+async def test_doubt_ends_with_the_other_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "PATIENCE", PATIENCE)
+    mount = Mount(command(), name="up", options=evolve(WAITING, revision=OLD))
     async with two_clients(mount, OLD) as (first, one, second, _), trio.open_nursery() as nursery:
         await begun(first, nursery, tmp_path / "a")
         answers: list[str] = []
@@ -172,7 +174,7 @@ async def test_over_http_it_is_known(tmp_path: Path) -> None:
     """There a question comes with the answer to its call."""
     with serving("--http", "--port", "0", "--plugin", str(OFFERED), cwd=tmp_path) as served:
         url = (await trio.to_thread.run_sync(served.until, r"http://[^,\s]+/mcp")).group()
-        mount = Mount(url, name="up", options=MountOptions(revision=OLD))
+        mount = Mount(url, name="up", options=evolve(WAITING, revision=OLD))
         async with two_clients(mount, OLD) as (first, one, second, _), trio.open_nursery() as nursery:
             await begun(first, nursery, tmp_path / "a")
             assert await text(second, "up_order") == "red 3"
@@ -183,10 +185,10 @@ async def test_over_http_it_is_known(tmp_path: Path) -> None:
 async def test_mounts_of_mounts_keep_clients_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server in the middle has one conversation for both clients, and is told whose call is whose."""
     monkeypatch.setattr(calls, "PATIENCE", 0.2)
-    inner = Server("inner", plugins=[Mount(command(), name="up", options=MountOptions(revision=OLD))])
-    with trio.fail_after(20):
+    inner = Server("inner", plugins=[Mount(command(), name="up", options=evolve(WAITING, revision=OLD))])
+    with trio.fail_after(PATIENCE):
         async with inner.open():
-            mount = Mount(inner, name="middle", options=MountOptions(prefix=""))
+            mount = Mount(inner, name="middle", options=evolve(WAITING, prefix=""))
             async with two_clients(mount, NEW) as (first, one, second, other), trio.open_nursery() as nursery:
                 await begun(first, nursery, tmp_path / "a")
                 with pytest.raises(MCPError, match="cannot be told which call"):

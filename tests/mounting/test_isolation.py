@@ -12,7 +12,7 @@ import trio
 
 from mcptrio import Client, Command, connect
 from tests.distributions import install, one_tool
-from tests.mounting.mounted import OFFERED, User, eventually, text
+from tests.mounting.mounted import OFFERED, PATIENCE, TIMEOUTS, User, eventually, text
 from tests.processes import environment, run
 
 __all__: list[str] = []
@@ -37,13 +37,24 @@ async def served(
         env=environment(**env),
         inherit_env=True,
     )
-    with trio.fail_after(20):
-        async with connect(command, revision=revision, handlers=(user or User()).handlers()) as client:
+    with trio.fail_after(PATIENCE):
+        handlers = (user or User()).handlers()
+        async with connect(command, revision=revision, handlers=handlers, timeouts=TIMEOUTS) as client:
             yield client
 
 
-@pytest.mark.parametrize("revision", [NEW, OLD])
-async def test_file_in_its_own_process(revision: str, tmp_path: Path) -> None:
+async def pid_of_the_next(client: Client) -> str:
+    """Once it is there: a call waits ten seconds for it, and then says so."""
+
+    async def is_there() -> bool:
+        return not (await client.call_tool("pid")).is_error
+
+    await eventually(is_there)
+    return await text(client, "pid")
+
+
+@pytest.mark.parametrize(("revision", "how"), [(NEW, "segfault"), (OLD, "kill")])
+async def test_file_in_its_own_process(revision: str, how: str, tmp_path: Path) -> None:
     (tmp_path / "mcptrio.toml").write_text("[plugins.offered]\nisolate = true\n")
     user = User()
     async with served(
@@ -66,12 +77,9 @@ async def test_file_in_its_own_process(revision: str, tmp_path: Path) -> None:
         await eventually((tmp_path / "left.cancelled").exists)
 
         before = await text(client, "pid")
-        for how in ("segfault", "kill"):
-            crashed = await client.call_tool("die", {"how": how})
-            assert crashed.is_error
-            after = await text(client, "pid")
-            assert after != before
-            before = after
+        crashed = await client.call_tool("die", {"how": how})
+        assert crashed.is_error
+        assert await pid_of_the_next(client) != before
 
 
 async def test_installed_plugin_under_its_own_names(tmp_path: Path) -> None:

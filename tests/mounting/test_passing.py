@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 import trio
 from attrs import evolve
+from trio.testing import MockClock
 
-from mcptrio import MCPError, MountOptions, connect
-from tests.mounting.mounted import User, command, eventually, mounted, text
+from mcptrio import MCPError, Server, connect
+from tests.mounting import offered
+from tests.mounting.mounted import WAITING, User, eventually, mounted, text
 
 __all__: list[str] = []
 
@@ -30,7 +32,7 @@ def bare(result: Any) -> Any:
 async def test_what_is_offered_and_answered(upstream: str, revision: str) -> None:
     user = User()
     async with mounted(upstream=upstream, revision=revision, user=user) as (client, _, _):
-        async with connect(command(), revision=upstream) as direct:
+        async with Server(plugins=[offered]).open() as alone, connect(alone, revision=upstream) as direct:
             there = {tool.name: tool for tool in await direct.tools().all()}
             here = {tool.name: tool for tool in await client.tools().all()}
             answers = {name: bare(await direct.call_tool(name)) for name in ("pair", "media", "fail")}
@@ -93,17 +95,28 @@ async def test_cancelling_reaches_the_handler(upstream: str, revision: str, tmp_
         assert await text(client, "up_odd_name_92c9b577") == "odd"
 
 
-async def test_time_of_the_caller_goes_on(tmp_path: Path) -> None:
+async def test_time_of_the_caller_goes_on(autojump_clock: MockClock) -> None:
     """``mcptrio/timeout`` of the caller ends the call on both sides."""
-    async with mounted() as (client, _, _):
-        request = {"name": "up_hang", "arguments": {"mark": str(tmp_path / "late")}, "_meta": {"mcptrio/timeout": 0.3}}
+    happened: list[str] = []
+
+    async def hang() -> None:
+        happened.append("began")
+        try:
+            await trio.sleep_forever()
+        finally:
+            happened.append("ended")
+
+    there = Server()
+    there.add_tool(hang)
+    async with there.open(), mounted(there) as (client, _, _):
+        request = {"name": "up_hang", "arguments": {}, "_meta": {"mcptrio/timeout": 0.3}}
         with pytest.raises(MCPError):
             await client.request("tools/call", request)
-        await eventually((tmp_path / "late.cancelled").exists)
+        await eventually(lambda: happened == ["began", "ended"])
 
 
 async def test_what_is_left_out() -> None:
-    options = MountOptions(prefix="", include=("p*",), exclude=("pid",), timeout=30)
+    options = evolve(WAITING, prefix="", include=("p*",), exclude=("pid",), timeout=30)
     async with mounted(options=options) as (client, mount, _):
         names = [tool.name for tool in await client.tools().all()]
 

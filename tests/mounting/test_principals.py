@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import trio
-from attrs import define
+from attrs import define, evolve
 
 import mcptrio
 from mcptrio import (
@@ -30,7 +30,7 @@ from mcptrio import (
 from mcptrio.mounting.isolation import Isolation
 from mcptrio.runtime.callers import CALLER
 from tests.guards import FunctionGuard
-from tests.mounting.mounted import User, command, eventually
+from tests.mounting.mounted import PATIENCE, TIMEOUTS, WAITING, User, command, eventually
 
 __all__: list[str] = []
 
@@ -65,7 +65,7 @@ class Parent:
 @asynccontextmanager
 async def isolated(*others: object) -> AsyncIterator[Parent]:
     mount = Isolation().mount("judged", JUDGED)
-    with trio.fail_after(30):
+    with trio.fail_after(PATIENCE):
         async with Server(plugins=[mount, *others], strict=True).open() as server, trio.open_nursery() as nursery:
             yield Parent(server, mount, nursery)
             nursery.cancel_scope.cancel()
@@ -195,8 +195,8 @@ async def test_scopes_of_the_process_are_known_to_the_parent() -> None:
 
 
 async def test_nobody_else_is_believed_over_stdio() -> None:
-    with trio.fail_after(30):
-        async with mcptrio.connect(command(JUDGED)) as client:
+    with trio.fail_after(PATIENCE):
+        async with mcptrio.connect(command(JUDGED), timeouts=TIMEOUTS) as client:
             told = await who(client, FORGED)
             assert told["principal"] is None
             assert told["caller"].startswith("session:")
@@ -219,7 +219,7 @@ async def test_nobody_is_believed_over_http(revision: str) -> None:
 
     options = HTTPOptions(auth=FunctionGuard(judge))
     shutdown = trio.Event()
-    with trio.fail_after(20):
+    with trio.fail_after(PATIENCE):
         async with trio.open_nursery() as nursery:
 
             async def serve(task_status: trio.TaskStatus[list[str]]) -> None:
@@ -245,8 +245,8 @@ async def test_nobody_is_believed_over_http(revision: str) -> None:
 
 async def test_servers_of_others_are_not_told() -> None:
     """Neither by the mount of a stranger, nor by one in a process that was told itself."""
-    mount = Mount(command(JUDGED), name="up", options=mcptrio.MountOptions(prefix=""))
-    with trio.fail_after(30):
+    mount = Mount(command(JUDGED), name="up", options=evolve(WAITING, prefix=""))
+    with trio.fail_after(PATIENCE):
         async with Server(plugins=[mount]).open() as server, trio.open_nursery() as nursery:
             ours, theirs = mcptrio.memory_channel_pair()
             # As if this server were itself the process of a plugin.
@@ -280,7 +280,7 @@ async def test_what_cannot_be_read_is_nobody(said: Any, subject: str | None) -> 
             seen.append(ctx.principal)
             return {}
 
-    with trio.fail_after(10):
+    with trio.fail_after(PATIENCE):
         async with Server(plugins=[Plain()]).open() as server, trio.open_nursery() as nursery:
             ours, theirs = mcptrio.memory_channel_pair()
             nursery.start_soon(lambda: server.serve(theirs, believes=True))
@@ -293,6 +293,6 @@ async def test_what_cannot_be_read_is_nobody(said: Any, subject: str | None) -> 
 @pytest.mark.parametrize("transport", ["--http", "--stream"])
 def test_process_of_a_plugin_is_on_its_pipe_alone(transport: str, tmp_path: Path) -> None:
     args = [sys.executable, "-m", "mcptrio", "serve", transport, "--isolated"]
-    ended = subprocess.run(args, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
+    ended = subprocess.run(args, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert ended.returncode == 2
     assert "--isolated goes with --stdio" in ended.stderr

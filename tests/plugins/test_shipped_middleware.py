@@ -344,7 +344,7 @@ def test_they_are_loaded_where_they_have_a_table(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONWARNINGS": ""},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=True,
     )
     plugins = {each["name"]: each for each in json.loads(listed.stdout)}

@@ -358,7 +358,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(steps, st.booleans())
 def test_no_sequence_of_messages_upsets_a_connection(sequence: list[tuple[str, Any]], handshake: bool) -> None:
     """Every request gets one answer or silence, every answer of the peer is taken once, and nothing is kept."""
@@ -398,7 +398,7 @@ def test_no_sequence_of_messages_upsets_a_connection(sequence: list[tuple[str, A
         assert (peer.phase in {Phase.NEGOTIATED, Phase.READY}) == (peer.peer is not None)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(json_values | st.fixed_dictionaries({"jsonrpc": st.just("2.0"), "id": json_values, "method": methods})))
 def test_nothing_that_can_be_decoded_upsets_a_connection(values: list[Any]) -> None:
     import orjson

@@ -173,8 +173,8 @@ def test_the_bound_is_for_one_event() -> None:
 def test_many_small_chunks_take_linear_time() -> None:
     """Many one-byte chunks of one line: a decoder that looks at the line again each time takes hours."""
     decoder = Decoder(max_event_bytes=1_000_000)
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(200_000):
         decoder.feed(b"x")
 
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5

@@ -18,8 +18,8 @@ import pytest
 from mcptrio import Command, Secret, connect
 from mcptrio.publishing.settings import settings_of
 from mcptrio.publishing.start import started
+from tests.commands.processes import run_text as run
 from tests.distributions import install
-from tests.processes import run
 
 __all__: list[str] = []
 

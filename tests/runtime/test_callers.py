@@ -71,7 +71,7 @@ class Office:
 @asynccontextmanager
 async def office() -> AsyncIterator[Office]:
     desk = Desk()
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         async with Server(plugins=[desk]).open() as server, trio.open_nursery() as nursery:
             yield Office(server, nursery, desk)
             nursery.cancel_scope.cancel()

@@ -106,7 +106,7 @@ async def test_a_tool_that_misbehaves_ends_its_own_request_only(bad: Any, contex
     server.add_tool(with_context(bad) if context else bad, name="bad")
     server.add_tool(ok)
     async with connected(server, revision=None if modern else "2025-11-25") as client:
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             answer = await client.ask(tool(1, "bad", modern=modern))
             if not bad.__name__.startswith("return"):
                 assert isinstance(answer, Response)

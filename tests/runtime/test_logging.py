@@ -48,9 +48,9 @@ def test_secrets_are_taken_out_of_data(data: Any, sent: Any) -> None:
 
 @pytest.mark.parametrize("text", ["-eyJ", "eyJ.", "token ", "-----BEGIN ", "://a:", "bearer\t", "sk-", 'password""'])
 def test_no_text_takes_long_to_look_through(text: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     redacted = Logging().redact(text * (4_000_000 // len(text)))
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 2
     assert len(redacted) < TEXT_LENGTH + 100
 
 
@@ -85,7 +85,7 @@ async def test_a_bad_sink_and_a_bad_redaction_end_nothing() -> None:
     server.add_tool(from_thread)
     server.add_tool(from_task)
     async with connected(server) as client:
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             for name in ("from_thread", "from_task"):
                 answer = (await logged(client, name))[1]
                 assert not isinstance(answer, Notification)

@@ -77,7 +77,7 @@ async def test_a_file_that_cannot_be_written_fails_what_needs_it_for_as_long_as_
 
     server = Server()
     server.add_tool(wait)
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with (
             open_sqlite_stores(file, SQLiteBounds(busy=0.05)) as stores,
             server.open(),

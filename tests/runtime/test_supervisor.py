@@ -119,13 +119,13 @@ async def test_threads_that_outlive_their_requests_are_counted() -> None:
 
     def stubborn() -> str:
         begun.set()
-        go_on.wait(10)
+        go_on.wait(60)
         return "late"
 
     server = Server(limits=Limits(threads=3))
     server.add_tool(stubborn)
     async with server.open(), mcptrio.connect(server) as client:
-        with trio.move_on_after(5) as patience:
+        with trio.move_on_after(30) as patience:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(client.call_tool, "stubborn")
                 await trio.to_thread.run_sync(begun.wait)
@@ -135,7 +135,7 @@ async def test_threads_that_outlive_their_requests_are_counted() -> None:
         assert server.snapshot()["in_flight"] == 0
         assert server.snapshot()["threads"] == {"busy": 1, "limit": 3}
         go_on.set()
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             while server.snapshot()["threads"]["busy"]:  # noqa: ASYNC110 - a thread that is left tells nobody
                 await trio.sleep(0.01)
 

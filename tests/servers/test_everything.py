@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 import trio
+from attrs import evolve
 
 from mcptrio import (
     BlobResourceContents,
     Change,
-    ClientTimeouts,
     EmbeddedResource,
     Endpoint,
     Form,
@@ -213,7 +213,7 @@ async def test_its_form(target: Any) -> None:
 async def test_pages_to_open_first(target: Any) -> None:
     """It refuses until they are, and then asks. It never tells that the user is done there."""
     user = User()
-    soon = ClientTimeouts(input=0.5)
+    soon = evolve(TIMEOUTS, input=0.5)
     async with connect(target, timeouts=soon, handlers=user.handlers()) as client:
         opened = await text(client, "trigger-url-elicitation", url="https://example.com/y", errorPath=True)
 

@@ -22,10 +22,10 @@ __all__ = ["HANDSHAKE", "MODERN", "PATIENCE", "TIMEOUTS", "User", "Way", "text",
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN = "2026-07-28"
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds; only a test that fails waits so long."""
 
-TIMEOUTS = ClientTimeouts(connect=PATIENCE, request=PATIENCE, maximum=PATIENCE, input=PATIENCE)
+TIMEOUTS = ClientTimeouts(connect=PATIENCE, probe=PATIENCE, request=PATIENCE, maximum=PATIENCE, input=PATIENCE)
 
 
 @frozen

@@ -31,6 +31,7 @@ __all__: list[str] = []
 
 RECORD = SessionRecord(id="a", revision="a revision", subscriptions=frozenset({"file:///a"}))
 MARGIN = SQLiteBounds(busy=0.1)
+PATIENT = SQLiteBounds(busy=60)
 
 
 @pytest.fixture
@@ -127,7 +128,7 @@ async def database(file: Path) -> AsyncIterator[Database]:
     async def nothing(_: Database) -> None:
         pass
 
-    bounds = FileBounds(bytes=1 << 30, busy=5)
+    bounds = FileBounds(bytes=1 << 30, busy=60)
     async with open_database(file, bounds=bounds, begin=lambda _: None, watch=nothing, end=lambda _: None) as opened:
         yield opened
 
@@ -217,7 +218,7 @@ async def test_writers_wait_while_too_many_do(file: Path) -> None:
 async def test_readers_do_not_wait_for_a_writer(file: Path) -> None:
     async with open_sqlite_stores(file) as stores:
         await stores.sessions.save(RECORD)
-        with locked(file), trio.fail_after(2):
+        with locked(file), trio.fail_after(30):
             assert await stores.sessions.load("a") == RECORD
 
 
@@ -305,7 +306,7 @@ async def test_stream_that_cannot_be_ended_is_ended_as_soon_as_it_can(file: Path
             with pytest.raises(StoreFailed, match="locked"):
                 await stores.events.settle("a", "x")
             assert datas(await stores.events.read("a", "x", 0)) == ([b"1"], False)
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             await until(ended("x", stores))
         assert datas(await stores.events.read("a", "x", 0)) == ([b"1", b"gone"], True)
 
@@ -510,10 +511,10 @@ OTHER = """
 import sys, trio
 from mcptrio import Server
 from mcptrio.abc import SessionRecord, StoredEvent
-from mcptrio.stores.sqlite import open_sqlite_stores
+from mcptrio.stores.sqlite import SQLiteBounds, open_sqlite_stores
 
 async def main():
-    async with open_sqlite_stores(sys.argv[1]) as stores:
+    async with open_sqlite_stores(sys.argv[1], SQLiteBounds(busy=60)) as stores:
         await stores.sessions.save(SessionRecord(id="theirs", revision="a revision"))
         for n in range(20):
             event = await stores.events.append("a", f"theirs{n % 2}", b"%d" % n, will=b"gone")
@@ -529,8 +530,8 @@ trio.run(main)
 
 async def test_two_processes_share_a_file(file: Path) -> None:
     woken: list[tuple[str, str]] = []
-    with trio.fail_after(30):
-        async with open_sqlite_stores(file) as stores, trio.open_nursery() as nursery:
+    with trio.fail_after(120):
+        async with open_sqlite_stores(file, PATIENT) as stores, trio.open_nursery() as nursery:
             await stores.events.append("a", "ours", b"1", will=b"not yet")
 
             async def not_alone() -> bool:
@@ -569,7 +570,7 @@ async def test_two_processes_share_a_file(file: Path) -> None:
 
 async def test_two_that_open_a_new_file_at_once(file: Path) -> None:
     async def use(number: int) -> None:
-        async with open_sqlite_stores(file) as stores:
+        async with open_sqlite_stores(file, PATIENT) as stores:
             await stores.events.append("a", f"x{number}", b"1", last=True)
 
     async with trio.open_nursery() as nursery:

@@ -234,7 +234,7 @@ WRITER = """
 import sys, trio
 from mcptrio.stores.tokens_file import FileTokenStore
 async def main():
-    store = FileTokenStore(sys.argv[1])
+    store = FileTokenStore(sys.argv[1], lock_timeout=60)
     for number in range(40):
         await store.save(f"{sys.argv[2]}{number}", {"n": number})
         await store.load(f"{sys.argv[2]}{number}")
@@ -244,7 +244,7 @@ trio.run(main)
 
 async def test_two_processes_write_at_once(tmp_path: Path) -> None:
     file = tmp_path / "private" / "tokens.json"
-    with trio.fail_after(30):
+    with trio.fail_after(120):
         async with trio.open_nursery() as nursery:
             for name in ("a", "b"):
                 nursery.start_soon(trio.run_process, [sys.executable, "-c", WRITER, str(file), name])
@@ -279,7 +279,7 @@ async def test_a_cancelled_writer_leaves_the_lock(tmp_path: Path) -> None:
         scope.cancel()
         await store.save("a", {})
 
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         await store.save("b", {})
     assert await store.load("b") == {}
 

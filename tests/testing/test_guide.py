@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 def run(folder: Path, *command: str, status: int = 0) -> str:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
     done = subprocess.run(
-        [sys.executable, *command], cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, *command], cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout
@@ -46,29 +46,25 @@ def pytest_in(folder: Path, *options: str, status: int = 0) -> str:
 
 
 def test_its_tests_pass(folder: Path) -> None:
-    output = pytest_in(folder, "--mcp-update-snapshots")
+    # Over stdio in one revision, for a process each costs much; test_plugin.py has a test in all of them.
+    output = pytest_in(folder, "--mcp-update-snapshots", "-k", "not stdio or 2026")
 
-    # 21 of them everywhere, 2 replayed.
-    assert "32 passed" in output
+    # 17 of them everywhere, 2 replayed.
+    assert "28 passed" in output
     assert (folder / "wire" / "price.txt").read_text() in shown("text")
 
 
-def test_without_an_answer_the_test_says_what_the_page_says(folder: Path) -> None:
-    file = folder / "test_order.py"
-    text = file.read_text()
-    file.write_text(re.sub(r"^ *mcp_script\.elicit.*\n", "", text, flags=re.MULTILINE))
-    output = pytest_in(folder, "test_order.py", status=1)
+def test_without_an_answer_and_without_once_they_say_what_the_page_says(folder: Path) -> None:
+    order, bakery = folder / "test_order.py", folder / "bakery.py"
+    unanswered = re.sub(r"^ *mcp_script\.elicit.*\n", "", order.read_text(), flags=re.MULTILINE)
+    assert unanswered != order.read_text()
+    order.write_text(unanswered)
+    bakery.write_text(bakery.read_text().replace("ctx.once(self._next_number)", "self._next_number()"))
+    output = pytest_in(folder, "test_order.py", "test_replay.py", status=1)
 
-    assert file.read_text() != text
+    # Of the two replayed runs one.
+    assert "2 failed, 1 passed" in output
     assert any(each in output for each in shown("text") if each.startswith("the server asked"))
-
-
-def test_without_once_the_replayed_run_says_what_the_page_says(folder: Path) -> None:
-    file = folder / "bakery.py"
-    file.write_text(file.read_text().replace("ctx.once(self._next_number)", "self._next_number()"))
-    output = pytest_in(folder, "test_replay.py", status=1)
-
-    assert "1 failed, 1 passed" in output
     assert "order 4" in output
 
 

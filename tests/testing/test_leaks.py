@@ -55,9 +55,15 @@ def test_orphan():
     subprocess.run(["sh", "-c", '"$0" "$@" >/dev/null 2>&1 & echo', *SLEEP], check=True, stdout=subprocess.DEVNULL)
 
 def test_abandoned_trio_thread():
+    begun = threading.Event()
+    def work():
+        begun.set()
+        time.sleep(60)
     async def main():
-        with trio.move_on_after(0.05):
-            await trio.to_thread.run_sync(time.sleep, 60, abandon_on_cancel=True)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lambda: trio.to_thread.run_sync(work, abandon_on_cancel=True))
+            await trio.to_thread.run_sync(begun.wait)
+            nursery.cancel_scope.cancel()
     trio.run(main)
 """
 
@@ -105,7 +111,7 @@ def adopted() -> Iterator[None]:
         os.kill(id, signal.SIGKILL)
 
 
-def run(directory: Path, tests: str, *, grace: float = 2.0) -> tuple[int, str]:
+def run(directory: Path, tests: str, *, grace: float = 30.0) -> tuple[int, str]:
     """Run a test file in a pytest of its own: its exit status and what it printed."""
     (directory / "conftest.py").write_text(CONFTEST % grace)
     (directory / "test_it.py").write_text(tests)
@@ -117,7 +123,7 @@ def run(directory: Path, tests: str, *, grace: float = 2.0) -> tuple[int, str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
     return done.returncode, done.stdout

@@ -13,13 +13,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mcptrio.protocol.messages import Notification
-from mcptrio.transports.child import ChildChannel
+from mcptrio.transports import child, child_process, child_stderr, line_channel
+from mcptrio.transports.child import ChildChannel, ChildTimeouts
 
-__all__ = ["PATIENCE", "heard", "is_kept", "lives", "reap", "server"]
+__all__ = ["PATIENCE", "PATIENT", "heard", "is_kept", "lives", "patient", "reap", "server"]
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds; only a test that fails waits so long."""
+PATIENT = 30.0
+"""Seconds that the product waits in these tests, where it waits for what comes."""
 
 _BEGIN = """
 import json, os, signal, subprocess, sys, time
@@ -37,6 +42,17 @@ def echo():
         sys.stdout.write(line)
         sys.stdout.flush()
 """
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long a process takes to start and to end is the machine's affair."""
+    monkeypatch.setattr(child, "ChildTimeouts", lambda: ChildTimeouts(exit=PATIENT, terminate=PATIENT))
+    for name in ("EXITING", "SETTLE", "KILLED"):
+        monkeypatch.setattr(child, name, PATIENT)
+    monkeypatch.setattr(child_process, "KILLED", PATIENT)
+    monkeypatch.setattr(child_stderr, "_PATIENCE", PATIENT)
+    monkeypatch.setattr(line_channel, "FINISH", PATIENT)
 
 
 def server(folder: Path, code: str = "echo()") -> list[str]:

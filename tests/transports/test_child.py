@@ -17,11 +17,17 @@ from mcptrio.protocol.jsonrpc import Limits
 from mcptrio.protocol.messages import Incoming, Malformed, Notification, Request, Response
 from mcptrio.transports import child
 from mcptrio.transports.child import SAFE, ChildTimeouts, open_child
-from tests.transports.children import PATIENCE, heard, server
+from tests.transports.children import PATIENCE, heard, patient, server
 
-__all__: list[str] = []
+__all__ = ["patient"]
 
 IMPATIENT = ChildTimeouts(exit=0.2, terminate=0.2, write=0.3)
+
+
+def give_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a server that lives on the exit code is waited for in vain, for every reason that is told."""
+    monkeypatch.setattr(child, "EXITING", 0.2)
+    monkeypatch.setattr(child, "SETTLE", 0.05)
 
 
 # Messages
@@ -146,7 +152,7 @@ async def test_a_server_that_was_killed(tmp_path: Path) -> None:
 
 
 async def test_a_server_that_closes_its_output_and_lives_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child, "EXITING", 0.2)  # in vain, for every reason that is told
+    give_up_soon(monkeypatch)
     code = """
     say(last=True)
     os.close(1)
@@ -165,10 +171,7 @@ async def test_a_server_that_closes_its_output_and_lives_on(tmp_path: Path, monk
     assert channel.returncode == 0
 
 
-async def test_the_exit_code_may_come_a_moment_after_the_end_of_output(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(child, "EXITING", PATIENCE)
+async def test_the_exit_code_may_come_a_moment_after_the_end_of_output(tmp_path: Path) -> None:
     code = """
     os.close(1)
     time.sleep(0.1)
@@ -204,7 +207,7 @@ async def test_a_server_that_ends_while_we_send(tmp_path: Path) -> None:
 
 
 async def test_a_server_that_closes_its_input_and_lives_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child, "EXITING", 0.2)  # in vain, for every reason that is told
+    give_up_soon(monkeypatch)
     code = """
     os.close(0)
     say(closed=True)
@@ -219,7 +222,7 @@ async def test_a_server_that_closes_its_input_and_lives_on(tmp_path: Path, monke
 
 
 async def test_a_server_that_does_not_read_counts_as_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child, "EXITING", 0.2)  # in vain, for every reason that is told
+    give_up_soon(monkeypatch)
     with trio.fail_after(PATIENCE):
         async with open_child(server(tmp_path, "signal.pause()"), timeouts=IMPATIENT) as channel:
             for _ in range(2):
@@ -229,16 +232,21 @@ async def test_a_server_that_does_not_read_counts_as_gone(tmp_path: Path, monkey
 
 async def test_a_slow_reader_gets_a_large_message_whole(tmp_path: Path) -> None:
     """And a send that is cancelled meanwhile finishes its line."""
-    code = """
-    time.sleep(0.2)
+    gate = tmp_path / "gate"
+    code = f"""
+    while not os.path.exists({str(gate)!r}):
+        time.sleep(0.01)
     text = sys.stdin.readline()
     say(length=len(json.loads(text)["params"]["text"]), next=sys.stdin.readline())
     """
     with trio.fail_after(PATIENCE):
         async with open_child(server(tmp_path, code)) as channel:
-            with trio.move_on_after(0.05) as scope:
-                await channel.send([Notification("a", {"text": "x" * 1_000_000})])
-            assert scope.cancelled_caught
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(channel.send, [Notification("a", {"text": "x" * 1_000_000})])
+                await trio.testing.wait_all_tasks_blocked(0.01)
+                nursery.cancel_scope.cancel()
+                gate.touch()
+            assert nursery.cancel_scope.cancelled_caught
             await channel.send([Notification("b")])
             answer = await heard(channel)
 

@@ -181,8 +181,8 @@ def test_chunks_make_no_difference(stream: bytes, cuts: list[int]) -> None:
 
 def test_many_small_chunks_take_linear_time() -> None:
     framer = LineFramer()
-    start = time.perf_counter()
+    start = time.process_time()  # ours alone, on a machine that runs much else
     for _ in range(200_000):
         framer.feed(b"x")
 
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5

@@ -25,7 +25,7 @@ unix_only = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets and
 def connected(address: str | tuple[str, int]) -> Iterator[socket.socket]:
     family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as client:
-        client.settimeout(5)
+        client.settimeout(30)
         client.connect(address)
         yield client
 
@@ -223,7 +223,7 @@ def test_socket_is_never_found_without_a_listener(tmp_path: Path) -> None:
             kept.append(listen(f"unix:{path}"))
             path.unlink()
         kept.append(listen(f"unix:{path}"))
-        assert made.wait(5)
+        assert made.wait(30)
     finally:
         done.set()
         looker.join()
@@ -387,7 +387,7 @@ def test_sockets_passed_by_systemd_are_served() -> None:
             text=True,
         )
         with connected(one.sockets[0].getsockname()), connected(two.sockets[0].getsockname()):
-            printed, _ = child.communicate(timeout=20)
+            printed, _ = child.communicate(timeout=60)
 
     assert (printed.split(), child.returncode) == ([*one.names, *two.names], 0)
 

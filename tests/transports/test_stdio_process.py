@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,8 @@ from mcptrio.protocol.messages import Request, Response
 from mcptrio.transports.lines import to_lines
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+PATIENCE = 60.0
+"""Seconds; only a test that fails waits so long."""
 
 SERVER = """
 import ctypes, os, subprocess, sys, trio
@@ -58,7 +59,7 @@ def talk(
     """What the server writes to standard output and standard error, and its exit code."""
     with start(before=before, body=body, after=after, redirect=redirect) as process:
         try:
-            out, err = process.communicate(data, timeout=20)
+            out, err = process.communicate(data, timeout=PATIENCE)
         finally:
             process.kill()
     return out, err, process.returncode
@@ -72,24 +73,22 @@ def test_echo_until_the_end_of_input() -> None:
     assert talk(REQUESTS) == (ANSWERS, b"", 0)
 
 
-@pytest.mark.parametrize(
-    "stray",
-    [
-        "print('stray')",
-        "print('stray', flush=True)",
-        "sys.stdout.buffer.write(b'stray')",
-        "os.write(1, b'stray')",
-        "subprocess.run(['echo', 'stray'], check=True)",
-        "os.system('echo stray')",
-        "ctypes.CDLL(None).puts(b'stray')",
-        "ctypes.CDLL(None).printf(b'stray')",
-    ],
-)
-def test_stray_output_goes_to_standard_error(stray: str) -> None:
-    out, err, code = talk(REQUESTS, body=stray)
+def test_stray_output_goes_to_standard_error() -> None:
+    ways = (
+        "print('print')",
+        "print('flush', flush=True)",
+        "sys.stdout.buffer.write(b'buffer')",
+        "os.write(1, b'descriptor')",
+        "subprocess.run(['echo', 'child'], check=True)",
+        "os.system('echo shell')",
+        "ctypes.CDLL(None).puts(b'puts')",
+        "ctypes.CDLL(None).printf(b'formatted')",
+    )
+    out, err, code = talk(REQUESTS, body="; ".join(ways))
 
     assert (out, code) == (ANSWERS, 0)
-    assert b"stray" in err
+    for said in (b"print", b"flush", b"buffer", b"descriptor", b"child", b"shell", b"puts", b"formatted"):
+        assert said in err
 
 
 def test_what_was_printed_before_does_not_reach_the_peer_either() -> None:
@@ -115,19 +114,18 @@ def test_in_a_process_that_ends_standard_output_is_not_restored() -> None:
     assert b"late" in err
 
 
-@pytest.mark.parametrize("eater", ["subprocess.run(['cat'])", "sys.stdin.read()", "os.read(0, 1000)"])
-def test_nobody_eats_the_input(eater: str) -> None:
+def test_nobody_eats_the_input() -> None:
     lines = to_lines([Request(n, "echo", {"text": "x" * 1000}) for n in range(500)])
-    out, err, code = talk(lines, body=eater)
+    out, err, code = talk(lines, body="subprocess.run(['cat']); sys.stdin.read(); os.read(0, 1000)")
 
     assert (out.count(b"\n"), err, code) == (500, b"", 0)
 
 
 def test_a_child_that_outlives_us_does_not_hold_the_streams_open(tmp_path: Path) -> None:
     with (tmp_path / "err").open("wb") as err:
-        process = start(body="print(subprocess.Popen(['sleep', '60']).pid, flush=True)", stderr=err.fileno())
+        process = start(body="print(subprocess.Popen(['sleep', '300']).pid, flush=True)", stderr=err.fileno())
     with process:
-        out, _ = process.communicate(REQUESTS[: REQUESTS.index(b"\n") + 1], timeout=20)
+        out, _ = process.communicate(REQUESTS[: REQUESTS.index(b"\n") + 1], timeout=PATIENCE)
     child = next(int(line) for line in (tmp_path / "err").read_text().splitlines() if line.isdigit())
     os.kill(child, signal.SIGKILL)  # and so it was alive
 
@@ -156,7 +154,7 @@ def test_output_and_errors_in_one_pipe() -> None:
     """A thread writes then: others may fill the pipe between a poll and a write."""
     process = start(stderr=subprocess.STDOUT)
     with process:
-        out, _ = process.communicate(REQUESTS, timeout=20)
+        out, _ = process.communicate(REQUESTS, timeout=PATIENCE)
 
     assert (out, process.returncode) == (ANSWERS, 0)
 
@@ -175,9 +173,7 @@ def test_a_thread_that_sits_in_a_read_does_not_hold_up_the_exit() -> None:
         process.stdin.write(REQUESTS)
         process.stdin.flush()
         out = process.stdout.read(len(ANSWERS))
-        begin = time.perf_counter()
-        code = process.wait(timeout=20)
-        took = time.perf_counter() - begin
+        # If it were held up, then until this pipe is closed.
+        code = process.wait(timeout=PATIENCE)
 
         assert (out, code, process.stderr.read()) == (ANSWERS, 0, b"")
-        assert took < 1.5

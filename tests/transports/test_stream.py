@@ -42,7 +42,7 @@ async def streams(kind: str) -> AsyncIterator[tuple[trio.abc.HalfCloseableStream
         async with listener:
             ours = await trio.open_tcp_stream(*listener.socket.getsockname())
             theirs = await listener.accept()
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         async with ours, theirs:
             yield ours, theirs
 
@@ -170,7 +170,8 @@ async def test_deadline_runs_only_while_nothing_is_read(autojump_clock: trio.abc
 
 
 @every_socket
-async def test_cancelled_line_is_finished_on_a_socket(kind: str) -> None:
+async def test_cancelled_line_is_finished_on_a_socket(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcptrio.transports.line_channel.FINISH", 30.0)
     async with streams(kind) as (ours, theirs), trio.open_nursery() as nursery:
         channel = StreamChannel(ours)
         with trio.CancelScope() as scope:

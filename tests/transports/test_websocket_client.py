@@ -39,9 +39,9 @@ from tests.transports.http.raw_websocket import (
     accepting,
 )
 from tests.transports.http.test_dialing import HOST, certificate, environment, proxied, server_tls
-from tests.transports.websocket_channels import Handle, failure, opened
+from tests.transports.websocket_channels import PATIENCE, Handle, failure, opened, patient
 
-__all__ = ["certificate", "environment", "server_tls"]
+__all__ = ["certificate", "environment", "patient", "server_tls"]
 
 PING_REQUEST = Request(1, "ping")
 
@@ -111,7 +111,7 @@ async def test_a_lost_connection_is_opened_again() -> None:
         async with connect(f"ws://127.0.0.1:{port}/ws", revision="2025-11-25", restart=True) as client:
             await client.ping()
             await connections[0].close(1012, "restarting")
-            with trio.fail_after(5):
+            with trio.fail_after(PATIENCE):
                 while len(connections) < 2:  # noqa: ASYNC110 - nothing tells of it
                     await trio.sleep(0.01)
                 await client.ping()

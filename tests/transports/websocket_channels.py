@@ -13,12 +13,23 @@ import pytest
 import trio
 
 from mcptrio import ConnectionClosed, RequestFailed
+from mcptrio.transports import websocket, websocket_line
 from mcptrio.transports.websocket import WebSocketChannel, open_websocket_channel
 from tests.transports.http.raw_websocket import Accepted, Socket, accepting
 
-__all__ = ["Handle", "ending", "failure", "opened"]
+__all__ = ["PATIENCE", "Handle", "ending", "failure", "opened", "patient"]
+
+PATIENCE = 60.0
+"""Seconds; only a test that fails waits so long."""
 
 Handle = Callable[[Accepted], Awaitable[object]]
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is about to come is waited for, however slow the machine is."""
+    monkeypatch.setattr(websocket, "CLOSING", 20.0)
+    monkeypatch.setattr(websocket_line, "_LAST_WORDS", 20.0)
 
 
 @asynccontextmanager
@@ -31,7 +42,7 @@ async def opened(handle: Handle, **options: Any) -> AsyncIterator[WebSocketChann
 
 async def failure(handle: Handle, kind: type[Exception] = RequestFailed, **options: Any) -> Any:
     """Why there is no channel. It comes alone, in no group."""
-    with trio.fail_after(5):
+    with trio.fail_after(PATIENCE):
         async with accepting(handle) as port:
             with pytest.raises(kind) as caught:
                 async with open_websocket_channel(f"ws://127.0.0.1:{port}/ws?x=1", **options):
@@ -45,7 +56,7 @@ async def ending(handle: Callable[[Socket], Awaitable[object]], **options: Any) 
     async def open_and_handle(accepted: Accepted) -> None:
         await handle(await accepted.open())
 
-    with trio.fail_after(5):
+    with trio.fail_after(PATIENCE):
         async with opened(open_and_handle, **options) as channel:
             try:
                 while True:

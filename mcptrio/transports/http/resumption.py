@@ -22,8 +22,8 @@ from mcptrio.transports.http.responses import Answer, AnswerReader, read_refusal
 
 __all__ = ["resume"]
 
-ATTEMPTS: Final = 5
-"""How often in a row a stream is asked for without anything coming of it."""
+ATTEMPTS: Final = 6
+"""How often in a row a stream is asked for without anything coming of it: half a minute, in which a server starts."""
 
 
 async def resume(

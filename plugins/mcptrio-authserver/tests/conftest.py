@@ -253,7 +253,7 @@ async def opened(
         config = Config(**{"issuer": issuer, "folder": folder, "scopes": SCOPES, "clients": CLIENTS, **settings})
         server = AuthorizationServer(config, fetch=fetch, clock=clock)
         current.append(server)
-        async with server.open(), httpx2.AsyncClient(timeout=10, verify=TLS) as http:
+        async with server.open(), httpx2.AsyncClient(timeout=60, verify=TLS) as http:
             yield Site(url=url, issuer=issuer, server=server, http=http, clock=clock)
         nursery.cancel_scope.cancel()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -19,7 +18,9 @@ import mcptrio_authserver
 import pytest
 import trio
 import trio.testing
+from click.testing import CliRunner, Result
 from mcptrio_authserver import AuthorizationServer, ClientSettings, Config, TrustedIssuer, UpstreamSettings
+from mcptrio_authserver.__main__ import main
 from mcptrio_authserver.logins import count_login
 from mcptrio_authserver.rates import Rate, count_attempt, neighbourhood
 from mcptrio_authserver.refusals import Refusal
@@ -33,6 +34,7 @@ from mcptrio.errors import ConfigError, StoreFailed
 from mcptrio.serve.http import serve_http
 from mcptrio.transports.http.fetching import Fetcher
 from mcptrio.transports.http.reach import Reach
+from tests.processes import held_port
 
 from .conftest import PASSWORD, SCOPES, TLS, Clock
 
@@ -65,28 +67,25 @@ def said_by(result: CallToolResult) -> str:
     return content.text
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-    return port
-
-
 @asynccontextmanager
 async def protected(folder: Path, **settings: Any) -> AsyncIterator[str]:
     """A server with tools that want scopes, and the authorization server that gives them, on one port."""
-    origin = f"http://127.0.0.1:{free_port()}"
-    issuer, resource = f"{origin}/auth", f"{origin}/mcp"
-    config = {"issuer": issuer, "folder": str(folder), "scopes": SCOPES, **settings}
-    server = Server(plugins=[mcptrio_authserver, Notes()], config={"mcptrio_authserver": config}, strict=True)
-    keys = IssuerKeys(issuer, Fetcher(Reach.around(issuer)))
-    guard = ResourceServer(
-        resource, tokens=[JWTTokens(keys, audience=[resource])], authorization_servers=[issuer], scopes=["notes:read"]
-    )
-    async with trio.open_nursery() as nursery:
-        port = int(origin.rpartition(":")[2])
-        await nursery.start(partial(serve_http, server, port=port, options=HTTPOptions(auth=guard)))
-        yield resource
-        nursery.cancel_scope.cancel()
+    with held_port() as port:
+        origin = f"http://127.0.0.1:{port}"
+        issuer, resource = f"{origin}/auth", f"{origin}/mcp"
+        config = {"issuer": issuer, "folder": str(folder), "scopes": SCOPES, **settings}
+        server = Server(plugins=[mcptrio_authserver, Notes()], config={"mcptrio_authserver": config}, strict=True)
+        keys = IssuerKeys(issuer, Fetcher(Reach.around(issuer)))
+        guard = ResourceServer(
+            resource,
+            tokens=[JWTTokens(keys, audience=[resource])],
+            authorization_servers=[issuer],
+            scopes=["notes:read"],
+        )
+        async with trio.open_nursery() as nursery:
+            await nursery.start(partial(serve_http, server, port=port, options=HTTPOptions(auth=guard)))
+            yield resource
+            nursery.cancel_scope.cancel()
 
 
 class Person:
@@ -118,7 +117,7 @@ class Person:
 @pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25"])
 async def test_client_finds_its_way_from_a_401_to_a_step_up(folder: Path, revision: str) -> None:
     """Metadata, registration, login, consent, a token that the server takes; and more scopes when they are needed."""
-    async with protected(folder) as url, httpx2.AsyncClient(verify=TLS) as http:
+    async with protected(folder) as url, httpx2.AsyncClient(timeout=60, verify=TLS) as http:
         person = Person(http)
         auth = OAuth(redirects=OwnRedirects(uri=BACK, send=person))
         async with mcptrio.connect(Endpoint(url=url, auth=auth), revision=revision) as client:
@@ -129,7 +128,7 @@ async def test_client_finds_its_way_from_a_401_to_a_step_up(folder: Path, revisi
 
 
 async def test_tokens_are_bound_where_the_client_wants_it(folder: Path) -> None:
-    async with protected(folder, dpop="required") as url, httpx2.AsyncClient(verify=TLS) as http:
+    async with protected(folder, dpop="required") as url, httpx2.AsyncClient(timeout=60, verify=TLS) as http:
         auth = OAuth(redirects=OwnRedirects(uri=BACK, send=Person(http)), dpop="always")
         async with mcptrio.connect(Endpoint(url=url, auth=auth)) as client:
             assert said_by(await client.call_tool("whoami")) == "ada notes:read"
@@ -138,21 +137,20 @@ async def test_tokens_are_bound_where_the_client_wants_it(folder: Path) -> None:
 async def test_first_steps_of_the_readme_lead_to_a_protected_server(folder: Path, tmp_path: Path) -> None:
     """As an operator takes them, in a process of its own."""
     readme = (Path(mcptrio_authserver.__file__).parent.parent / "README.md").read_text("utf-8")
-    port = str(free_port())
-    steps = readme.partition("```toml\n")[2].partition("```")[0].replace("8000", port)
-    settings = steps.replace("[auth]", f'folder = "{folder}"\n\n[auth]')
-    (tmp_path / "mcptrio.toml").write_text(settings)
-    (tmp_path / "notes.py").write_text(NOTES)
-    serve = [sys.executable, "-m", "mcptrio", "serve", "--http", "--port", port]
-    serve += ["--plugin", "authserver", "--plugin", "notes.py"]
-    with trio.fail_after(60):
+    with held_port() as port, trio.fail_after(120):
+        steps = readme.partition("```toml\n")[2].partition("```")[0].replace("8000", str(port))
+        settings = steps.replace("[auth]", f'folder = "{folder}"\n\n[auth]')
+        (tmp_path / "mcptrio.toml").write_text(settings)
+        (tmp_path / "notes.py").write_text(NOTES)
+        serve = [sys.executable, "-m", "mcptrio", "serve", "--http", "--port", str(port)]
+        serve += ["--plugin", "authserver", "--plugin", "notes.py"]
         process = await trio.lowlevel.open_process(serve, cwd=tmp_path, stderr=subprocess.PIPE)
         assert process.stderr is not None
         try:
             said = b""
             while b"serving http://" not in said:
                 said += await process.stderr.receive_some() or pytest.fail(said.decode())
-            async with httpx2.AsyncClient(verify=TLS) as http:
+            async with httpx2.AsyncClient(timeout=60, verify=TLS) as http:
                 auth = OAuth(redirects=OwnRedirects(uri=BACK, send=Person(http)))
                 endpoint = Endpoint(url=f"http://127.0.0.1:{port}/mcp", auth=auth)
                 async with mcptrio.connect(endpoint) as client:
@@ -164,7 +162,7 @@ async def test_first_steps_of_the_readme_lead_to_a_protected_server(folder: Path
 
 
 async def test_pages_need_no_token_and_the_host_is_checked(folder: Path) -> None:
-    async with protected(folder) as url, httpx2.AsyncClient(verify=TLS) as http:
+    async with protected(folder) as url, httpx2.AsyncClient(timeout=60, verify=TLS) as http:
         origin = url.removesuffix("/mcp")
         assert (await http.post(url, json={})).status_code == 401
         metadata = f"{origin}/.well-known/oauth-authorization-server/auth"
@@ -200,7 +198,7 @@ def test_quart_is_not_loaded_with_the_plugin() -> None:
     heavy = ("quart", "argon2", "joserfc", "jinja2", "sqlite3", "click")
     script = f"import sys, mcptrio_authserver; print([m for m in {heavy} if m in sys.modules])"
 
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
 
     assert done.stdout.strip() == "[]"
 
@@ -305,16 +303,17 @@ def test_doctor_says_what_was_forgotten(folder: Path, tmp_path: Path) -> None:
 # Users
 
 
-def command(folder: Path, *args: str, password: str = "") -> subprocess.CompletedProcess[str]:
-    whole = [sys.executable, "-m", "mcptrio_authserver", "user", *args, "--folder", str(folder)]
-    return subprocess.run(whole, input=f"{password}\n", capture_output=True, text=True, timeout=30, check=False)
+def command(folder: Path, *args: str, password: str = "") -> Result:
+    """In this process, where it need not be one of its own."""
+    return CliRunner().invoke(main, ["user", *args, "--folder", str(folder)], input=f"{password}\n")
 
 
 def test_command_adds_lists_and_removes_users(tmp_path: Path) -> None:
     home = tmp_path / "new"
-    added = command(home, "add", "ada", password="a good password")
+    whole = [sys.executable, "-m", "mcptrio_authserver", "user", "add", "ada", "--folder", str(home)]
+    added = subprocess.run(whole, input="a good password\n", capture_output=True, text=True, timeout=60, check=False)
     assert (added.returncode, added.stdout) == (0, f"added ada @ {home / 'users'}\n")
-    assert command(home, "add", "bob", "--scope", "notes:read", password="another password").returncode == 0
+    assert command(home, "add", "bob", "--scope", "notes:read", password="another password").exit_code == 0
 
     assert command(home, "list").stdout == "ada: all scopes\nbob: notes:read\n"
 
@@ -323,13 +322,13 @@ def test_command_adds_lists_and_removes_users(tmp_path: Path) -> None:
     assert not check_password(users["ada"], "another password")
     assert "a good password" not in (home / "users").read_text()
     assert (home / "users").stat().st_mode & 0o777 == 0o600
-    assert command(home, "remove", "ada").returncode == 0
+    assert command(home, "remove", "ada").exit_code == 0
     assert [*read_users(home / "users")] == ["bob"]
 
 
 def test_command_says_what_is_wrong(tmp_path: Path) -> None:
     short = command(tmp_path, "add", "ada", password="short")
-    assert (short.returncode, short.stderr) == (1, "Error: expected a password of 8 to 1024 characters, got 5\n")
+    assert (short.exit_code, short.stderr) == (1, "Error: expected a password of 8 to 1024 characters, got 5\n")
     assert "expected a name" in command(tmp_path, "add", "Ada Lovelace", password="long enough").stderr
     assert "there is no user" in command(tmp_path, "remove", "ada").stderr
     assert not (tmp_path / "users").exists()

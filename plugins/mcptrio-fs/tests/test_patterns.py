@@ -74,10 +74,10 @@ def test_matches_as_minimatch_does(pattern: str, path: str, expected: bool) -> N
     ],
 )
 def test_no_pattern_explodes(pattern: str, names: list[str]) -> None:
-    started = time.perf_counter()
+    started = time.thread_time()  # what it costs, however many others are at work
 
     assert not Pattern.parse(pattern).matches(names)
-    assert time.perf_counter() - started < 1
+    assert time.thread_time() - started < 10
 
 
 @pytest.mark.parametrize(

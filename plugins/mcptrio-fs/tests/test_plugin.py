@@ -60,7 +60,7 @@ def parts(**config: Any) -> ServerParts:
 @asynccontextmanager
 async def connected(handlers: Handlers | None = None, **config: Any) -> AsyncIterator[Client]:
     """A client of such a server."""
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with open_served(parts(**config), CASE) as served, served.connect(handlers=handlers) as client:
             yield client
 
@@ -207,7 +207,7 @@ async def test_a_search_is_cancelled_in_the_middle(inside: Path) -> None:
         for other in range(300):
             os.close(os.open(inside / f"{number:02}/{other:03}", os.O_CREAT))
     async with open_served(parts(folders=[str(inside)]), CASE) as served, served.connect() as client:
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             async with client.start_tool("search_files", {"path": ".", "pattern": "**/none"}) as call:
                 async for _ in call:
                     break

@@ -34,7 +34,7 @@ class Repo:
             capture_output=True,
             text=True,
             env={**os.environ, **self.environ},
-            timeout=20,
+            timeout=60,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout.rstrip("\n")
@@ -158,7 +158,7 @@ def remote(repo: Repo, template: Path, tmp_path: Path) -> Repo:
 async def _serve(*repositories: Path, revision: str | None = None, **settings: Any) -> AsyncIterator[Caller]:
     table = {"repositories": [str(path) for path in repositories], **settings}
     options: dict[str, Any] = {} if revision is None else {"revision": revision}
-    with trio.fail_after(20):
+    with trio.fail_after(120):
         server = Server(plugins=[mcptrio_git], config={"mcptrio_git": table})
         assert server.plugins.plugins["mcptrio_git"].fault is None, server.plugins.plugins["mcptrio_git"].fault
         async with connect(server, **options) as client:

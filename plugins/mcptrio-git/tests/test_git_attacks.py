@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 Repo: Any = Any
 Caller: Any = Any
@@ -370,7 +371,9 @@ async def test_a_flood_is_cut_and_ended(repo: Repo, serve: Any) -> None:
         assert (len(status["items"]), status["next_cursor"]) == (7, "7")
 
 
-async def test_a_slow_command_is_ended_in_time_and_when_cancelled(repo: Repo, serve: Any, tmp_path: Path) -> None:
+async def test_a_slow_command_is_ended_in_time_and_when_cancelled(
+    repo: Repo, serve: Any, tmp_path: Path, mock_clock: trio.testing.MockClock
+) -> None:
     """A command in the place of git that starts a child and hangs."""
     started = tmp_path / "started"
     slow = repo.path.parent / "slow-git"
@@ -378,25 +381,39 @@ async def test_a_slow_command_is_ended_in_time_and_when_cancelled(repo: Repo, se
         f"#!/bin/sh\n[ \"$1\" = version ] && exec git version\n(sleep 1000) & touch '{started}'; sleep 1000\n"
     )
     slow.chmod(0o755)
-    async with serve(repo.path, git=str(slow), read_timeout=0.2) as call:
-        assert "did not finish within 0.2 seconds" in await call.refused("git_status")
+    mock_clock.rate = 1.0
+
+    async def until_started() -> None:
+        while not started.exists():  # noqa: ASYNC110
+            await trio.sleep(0.01)
+
+    async def late() -> None:
+        await until_started()
+        mock_clock.jump(30)
+
+    async with serve(repo.path, git=str(slow), read_timeout=30) as call, trio.open_nursery() as nursery:
+        nursery.start_soon(late)
+        assert "did not finish within 30 seconds" in await call.refused("git_status")
     started.unlink()
     async with serve(repo.path, git=str(slow)) as call, trio.open_nursery() as nursery:
         nursery.start_soon(call.client.call_tool, "git_status", {})
-        while not started.exists():  # noqa: ASYNC110
-            await trio.sleep(0.01)
+        await until_started()
         nursery.cancel_scope.cancel()
 
 
-async def test_a_call_that_takes_long_tells_how_long(repo: Repo, call: Caller) -> None:
-    hook = repo.path / ".git/hooks/pre-commit"
-    hook.write_text("#!/bin/sh\nsleep 1.3\n")
+async def test_a_call_that_takes_long_tells_how_long(repo: Repo, call: Caller, tmp_path: Path) -> None:
+    hook, told = repo.path / ".git/hooks/pre-commit", tmp_path / "told"
+    hook.write_text(f"#!/bin/sh\nuntil [ -e '{told}' ]; do sleep 0.05; done\n")
     hook.chmod(0o755)
     repo.write("a.txt", "1\n")
     await call.ok("git_add", files=["a.txt"])
     heard: list[Any] = []
-    await call.client.call_tool("git_commit", {"message": "Slow"}, progress=heard.append)
-    assert heard
+
+    def hear(progress: Any) -> None:
+        heard.append(progress)
+        told.touch()
+
+    await call.client.call_tool("git_commit", {"message": "Slow"}, progress=hear)
     assert heard[0].progress >= 1
     assert "git commit" in heard[0].message
 

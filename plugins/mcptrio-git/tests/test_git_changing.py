@@ -90,7 +90,7 @@ async def test_a_hook_that_leaves_a_child_behind_does_not_hold_the_call(repo: Re
     hook.chmod(0o755)
     repo.write("a.txt", "1\n")
     await call.ok("git_add", files=["a.txt"])
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         await call.ok("git_commit", message="Made")
 
 

@@ -32,7 +32,7 @@ async def clients(
     async def talk(channel: Any, principal: Principal | None) -> None:
         await server.serve(channel, principal=principal)
 
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with server.open(), trio.open_nursery() as nursery, AsyncExitStack() as stack:
             made = []
             for principal in principals:

@@ -88,7 +88,7 @@ async def test_every_change_is_told_in_every_revision(open_memory, call, revisio
         "delete_entities": {"entityNames": ["Bob"]},
     }
     graph, node = "memory://knowledge-graph", "memory://node?name=Bob&namespace=default"
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with open_memory(revision, watch_interval=3600) as client:
             async with client.subscribe([graph, node, "memory://node/Nobody"]) as told:
                 for tool, arguments in changes.items():
@@ -99,7 +99,7 @@ async def test_every_change_is_told_in_every_revision(open_memory, call, revisio
 
 async def test_what_changes_nothing_is_not_told(open_memory, call) -> None:
     graph = "memory://knowledge-graph"
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with open_memory(watch_interval=3600) as client, client.subscribe([graph]) as told:
             await call(client, "delete_entities", entityNames=["nobody"])
             with trio.move_on_after(0.2) as scope:

@@ -170,7 +170,7 @@ async def _connected(*apis: Api, revision: str | None = None, config: Config | N
     config = evolve(config or Config(), apis=dict(zip(names, apis, strict=True)))
     server = Server(plugins=[OpenAPI(config)], strict=True)
     options: dict[str, Any] = {} if revision is None else {"revision": revision}
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with connect(server, **options) as client:
             yield client
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import ssl
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -14,6 +15,7 @@ from typing import Any
 import mcptrio_openapi
 import pytest
 import trio
+import trio.testing
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -47,7 +49,7 @@ async def test_the_configuration_is_read_by_the_loader(site: Any, document: Make
                 "base_url": site.url,
                 "auth": {"key": {"token": {"$env": "OWN_SECRET"}}},
                 "headers": {"X-More": "more"},
-                "timeout": 5,
+                "timeout": 60,
             }
         }
     }
@@ -246,11 +248,11 @@ async def test_a_call_that_is_cancelled_closes_its_connection(connected: Any, si
     async with connected(Api(file=document(IT), base_url=site.url)) as client:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.call_tool, f"{PREFIX}it")
-            with trio.fail_after(5):
+            with trio.fail_after(30):
                 while not site.open:
                     await trio.lowlevel.checkpoint()
             nursery.cancel_scope.cancel()
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             await site.closed.wait()
 
 
@@ -270,21 +272,29 @@ async def test_a_download_that_is_cancelled_is_closed_and_the_next_call_goes_on(
     async with connected(api) as client:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.call_tool, f"{PREFIX}it")
-            with trio.fail_after(5):
+            with trio.fail_after(30):
                 await begun.wait()
             nursery.cancel_scope.cancel()
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             await site.closed.wait()
         site.always = reply({"fine": True})
         assert (await client.call_tool(f"{PREFIX}it")).structured_content == {"fine": True}
 
 
-async def test_a_call_has_so_many_seconds(connected: Any, site: Any, document: Make) -> None:
-    site.always = site.hang
-    async with connected(Api(file=document(IT), base_url=site.url, timeout=1)) as client:
+async def test_a_call_has_so_many_seconds(
+    connected: Any, site: Any, document: Make, mock_clock: trio.testing.MockClock
+) -> None:
+    mock_clock.rate = 1.0
+
+    async def hang(arrived: Any, stream: trio.abc.Stream) -> bytes | None:
+        mock_clock.jump(30)  # only now, so that the request has arrived
+        return await site.hang(arrived, stream)  # type: ignore[no-any-return]
+
+    site.always = hang
+    async with connected(Api(file=document(IT), base_url=site.url, timeout=30)) as client:
         result = await client.call_tool(f"{PREFIX}it")
-        assert result.content[0].text == "GET /a of one: no whole answer within 1 s (timeout)"
-        with trio.fail_after(5):
+        assert result.content[0].text == "GET /a of one: no whole answer within 30 s (timeout)"
+        with trio.fail_after(20):
             await site.closed.wait()
 
 
@@ -345,7 +355,7 @@ async def test_retries_are_for_what_may_be_sent_twice(
 
     site.answers[1] = gone
     file = document({"/a": {method: {"operationId": "it"}}})
-    async with connected(Api(file=file, base_url=site.url, methods=ALL, retries=2, timeout=8)) as client:
+    async with connected(Api(file=file, base_url=site.url, methods=ALL, retries=2, timeout=30)) as client:
         result = await client.call_tool(f"{PREFIX}it")
 
     assert len(site.arrived) == sent
@@ -440,11 +450,11 @@ async def test_large_documents(connected: Any, document: Make) -> None:
     body = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/S"}}}}
     paths = {f"/{number}": {"get": {}, "post": {"requestBody": body}} for number in range(5000)}
     file = document(paths, components={"schemas": {"S": schema}})
-    began = trio.current_time()
+    began = time.process_time()  # what it costs, however many others are at work
     async with connected(Api(file=file, base_url="http://127.0.0.1:1", paths=("/1?",), methods=("POST",))) as client:
         assert len([tool async for tool in client.tools()]) == 10
 
-    assert trio.current_time() - began < 10
+    assert time.process_time() - began < 10
 
 
 async def test_a_private_authority(connected: Any, site: Any, document: Make, tmp_path: Path) -> None:

@@ -57,8 +57,9 @@ def entry(tmp_path: Path) -> dict[str, Any]:
 
 @asynccontextmanager
 async def proxied(**config: Any) -> AsyncIterator[Client]:
-    server = Server(plugins=[mcptrio_proxy], config={"mcptrio_proxy": config}, strict=True)
-    with trio.fail_after(20):
+    settings = {"wait": 60, "defaults": {"patience": 60}, **config}
+    server = Server(plugins=[mcptrio_proxy], config={"mcptrio_proxy": settings}, strict=True)
+    with trio.fail_after(120):
         async with server.open(), connect(server) as client:
             yield client
 
@@ -118,7 +119,7 @@ async def test_restart(entry: dict[str, Any]) -> None:
 
 
 async def test_lazy_one_sleeps_until_it_is_called(entry: dict[str, Any]) -> None:
-    async with proxied(servers={"notes": entry}, defaults={"lazy": True, "prefix": ""}) as client:
+    async with proxied(servers={"notes": entry}, defaults={"lazy": True, "prefix": "", "patience": 60}) as client:
         while (await listed(client))["notes"]["state"] != "asleep":  # noqa: ASYNC110 - nothing tells of it
             await trio.sleep(0.02)
         assert await text(client, "read_note", name="list") == "anna's list"

@@ -36,9 +36,9 @@ __all__ = ["KILLED", "Process", "Status"]
 Status = Literal["running", "exited", "timed_out", "stopped", "too_much_output", "too_many_processes", "lost"]
 """How it is, or how it ended: by itself, or for what reason it was ended. Lost is one whose warden was killed."""
 
-KILLED = 3.0
+KILLED = 10.0
 """Seconds for what was killed to be gone."""
-_START = 10.0
+_START = 30.0
 """Seconds for the warden to start the command: an interpreter takes 20 to 40 ms on an idle machine."""
 _SETTLE = 0.5
 """Seconds in which the last output may still come once nothing of the command is left."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from mcptrio_shell import Config, Rule, Shell
 
 from mcptrio import Client, Server, connect
@@ -34,13 +35,20 @@ def outside(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def timed(mock_clock: trio.testing.MockClock) -> trio.testing.MockClock:
+    """A clock that goes as usual, and that a test sets on to where the time of a command is up."""
+    mock_clock.rate = 1.0
+    return mock_clock
+
+
+@pytest.fixture
 def connected(inside: Path) -> Connect:
     """Opens a client of a server with the plugin, so configured."""
 
     @asynccontextmanager
     async def connected(revision: str | None = None, **settings: Any) -> AsyncIterator[Client]:
         config = Config(**{"folders": (inside,), "allow": (SCRIPTS,), **settings})
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             async with connect(Server(plugins=[Shell(config)]), revision=revision) as client:
                 yield client
 

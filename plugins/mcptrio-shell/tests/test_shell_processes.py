@@ -17,6 +17,7 @@ from mcptrio_shell import Config, Rule, Shell
 from mcptrio_shell.policy import Command
 from mcptrio_shell.process import Process
 from mcptrio_shell.processes import open_processes
+from trio.testing import MockClock
 
 from mcptrio import ANYONE, Change, Client, MCPError, Principal, Server, ToolError, connect, memory_channel_pair
 
@@ -47,20 +48,20 @@ async def failure(client: Client, tool: str, /, **arguments: Any) -> str:
 async def test_a_conversation(connected: Connect, revision: str) -> None:
     async with connected(revision=revision) as client:
         id = await start(client, 'while read line; do echo "you said $line"; done; echo bye >&2', stdin="first\n")
-        page = await call(client, "read_output", id=id, start=0, wait=10)
+        page = await call(client, "read_output", id=id, start=0, wait=30)
         assert page["text"] == "you said first\n"
 
         sent = await call(client, "send_input", id=id, text="hello\n")
         assert (sent["bytes_taken"], sent["bytes_given"]) == (6, 6)
-        page = await call(client, "read_output", id=id, start=page["next_start"], wait=10)
+        page = await call(client, "read_output", id=id, start=page["next_start"], wait=30)
         assert page["text"] == "you said hello\n"
         assert page["process"]["status"] == "running"
         assert page["process"]["takes_input"]
 
         await call(client, "send_input", id=id, close=True)
-        page = await call(client, "read_output", id=id, stream="stderr", start=0, wait=10)
+        page = await call(client, "read_output", id=id, stream="stderr", start=0, wait=30)
         assert page["text"] == "bye\n"
-        page = await call(client, "read_output", id=id, start=page["total"] * 100, wait=10)
+        page = await call(client, "read_output", id=id, start=page["total"] * 100, wait=30)
         assert page["process"]["status"] == "exited"
         assert page["process"]["exit_code"] == 0
         assert "takes no more input" in await failure(client, "send_input", id=id, text="more")
@@ -69,7 +70,7 @@ async def test_a_conversation(connected: Connect, revision: str) -> None:
 async def test_stopping_returns_when_nothing_is_left_and_may_be_repeated(connected: Connect) -> None:
     async with connected(grace=0.2) as client:
         id = await start(client, "trap '' TERM; echo ready; setsid sleep 60; sleep 60")
-        await call(client, "read_output", id=id, start=0, wait=10)
+        await call(client, "read_output", id=id, start=0, wait=30)
 
         for _ in range(2):
             stopped = await call(client, "stop_process", id=id)
@@ -87,10 +88,11 @@ async def test_a_process_that_does_not_read_takes_what_fits(connected: Connect) 
         assert "at most" in await failure(client, "send_input", id=id, text="x" * 1_100_000)
 
 
-async def test_age_is_bounded(connected: Connect) -> None:
-    async with connected(max_age=0.2, grace=0) as client:
+async def test_age_is_bounded(connected: Connect, timed: MockClock) -> None:
+    async with connected(max_age=20, grace=0) as client:
         id = await start(client, "sleep 60", timeout=1000)
-        page = await call(client, "read_output", id=id, start=0, wait=10)
+        timed.jump(20)
+        page = await call(client, "read_output", id=id, start=0, wait=30)
 
     assert page["process"]["status"] == "timed_out"
 
@@ -115,7 +117,7 @@ async def test_number_of_those_that_run_is_bounded_of_each_caller(inside: Path, 
     rules = Rule(argv=("sh", "-c"), rest=("*",), shell=True)
     config = Config(folders=(inside,), allow=(rules,), max_running=3, max_running_per_caller=2, grace=0)
     server = Server(plugins=[Shell(config)])
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with server.open(), trio.open_nursery() as nursery, AsyncExitStack() as stack:
             clients: dict[str, Client] = {}
             for name, subject in (("ann", "ann"), ("ann again", "ann"), ("bob", "bob"), ("cyd", None)):
@@ -156,7 +158,7 @@ async def test_nothing_outlives_the_server(connected: Connect, inside: Path) -> 
         for _ in range(3):
             id = await start(client, "trap '' TERM; (setsid sleep 60 &); echo $$ >> pids; sleep 60; sleep 60")
             await call(client, "read_output", id=id, wait=0.1)
-        with trio.fail_after(10):
+        with trio.fail_after(30):
             while len(pids := (inside / "pids").read_text().split()) < 3:  # noqa: ASYNC110 - others write it
                 await trio.sleep(0.01)
 
@@ -195,7 +197,7 @@ async def test_output_is_a_resource_that_can_be_subscribed_to(connected: Connect
         async with client.subscribe([uri]) as changes:
             await call(client, "send_input", id=id, text="go\n")
             assert await anext(changes) == Change("resource", uri)
-        await call(client, "read_output", id=id, stream="stderr", start=0, wait=10)
+        await call(client, "read_output", id=id, stream="stderr", start=0, wait=30)
 
         [both] = (await client.read_resource(uri)).contents
         [one] = (await client.read_resource(f"{uri}?stream=stdout&start=1")).contents
@@ -227,7 +229,7 @@ async def test_a_start_that_is_cancelled_leaves_nothing(inside: Path) -> None:
     config = Config(grace=0)
     for moment in (0, 0.002, 0.01, 0.02, 0.03, 0.04, 0.06):
         process = Process(id="x", command=command, config=config, owner=ANYONE, changed=lambda process: None)
-        with trio.fail_after(10), trio.move_on_after(moment):
+        with trio.fail_after(30), trio.move_on_after(moment):
             await process.run(seconds=60)
 
         assert process.finished.is_set()
@@ -283,7 +285,7 @@ async def test_a_process_belongs_to_a_user_and_not_to_a_token(inside: Path) -> N
     ada = Principal(subject="ada", issuer="https://a", scopes=frozenset({"run"}), client_id="one")
     same = (evolve(ada, scopes=frozenset({"run", "more"})), evolve(ada, client_id="two"))
     others = (None, evolve(ada, subject="bob"), evolve(ada, issuer="https://b"))
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with server.open(), trio.open_nursery() as nursery, AsyncExitStack() as stack:
             clients: list[Client] = []
             for principal in (ada, *same, *others):

@@ -40,7 +40,7 @@ async def test_suite_has_no_complaint(suite: tuple[Node, Path], tmp_path: Path) 
     parts = ServerParts(plugins=[Skills(Config(folders=(folder,), page_size=2))])
     complaints: list[str] = []
     succeeded: dict[str, int] = {}
-    with trio.fail_after(60):
+    with trio.fail_after(180):
         async with open_served(parts, Case(revision="2026-07-28", transport="http")) as served:
             for name in CHECKS:
                 out = tmp_path / name

@@ -45,7 +45,7 @@ def test_scalars_are_what_the_core_schema_makes_of_them() -> None:
     script = "console.log(JSON.stringify(require('yaml').parse(require('fs').readFileSync(0, 'utf8'))))"
     text = SCALARS.replace("true: key\n", "")
     theirs = subprocess.run(
-        [node.binary, "-e", script], cwd=modules, input=text, capture_output=True, text=True, check=True, timeout=30
+        [node.binary, "-e", script], cwd=modules, input=text, capture_output=True, text=True, check=True, timeout=60
     )
 
     ours = read_frontmatter(matter(text.rstrip("\n")))

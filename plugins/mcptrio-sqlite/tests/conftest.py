@@ -57,7 +57,7 @@ def sqlite_client(shop: Path) -> Connect:
     @asynccontextmanager
     async def open_client(*, revision: str | None = None, **settings: Any) -> AsyncIterator[Client]:
         config = Config(**{"databases": {"shop": shop}, **settings})
-        with trio.fail_after(20):
+        with trio.fail_after(120):
             async with connect(Server(plugins=objects(config)), revision=revision) as client:
                 yield client
 

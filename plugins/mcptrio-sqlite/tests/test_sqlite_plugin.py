@@ -14,7 +14,7 @@ from mcptrio.testing import Case, ServerParts, open_served
 @pytest.mark.parametrize("transport", ["memory", "stdio", "http"])
 async def test_the_plugin_is_found_and_configured(shop: Path, transport: str) -> None:
     parts = ServerParts(plugins=["sqlite"], config={"sqlite": {"databases": {"shop": str(shop)}, "max_rows": 2}})
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with open_served(parts, Case(transport=transport)) as served, served.connect() as client:
             [tool] = [tool.name async for tool in client.tools() if tool.name.endswith("read_query")]
             result = await client.call_tool(tool, {"query": "SELECT name FROM customers ORDER BY id"})

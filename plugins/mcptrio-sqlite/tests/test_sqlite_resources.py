@@ -94,7 +94,7 @@ async def test_each_conversation_has_its_own_memo(shop: Path, call: Any, revisio
 
 async def test_who_has_signed_in_has_one_memo(shop: Path, call: Any) -> None:
     server = Server(plugins=objects(Config(databases={"shop": shop})))
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with server.open(), trio.open_nursery() as nursery, AsyncExitStack() as stack:
             memos = []
             for subject in ("ann", "ann", "bob"):

@@ -13,7 +13,7 @@ from mcptrio.testing import Case, ServerParts, open_served
 async def test_the_plugin_is_found_and_configured(transport: str) -> None:
     parts = ServerParts(plugins=["thinking"], config={"thinking": {"max_thoughts": 1}})
     thought = {"thought": "x", "nextThoughtNeeded": False, "thoughtNumber": 1, "totalThoughts": 1, "sequence_id": "s"}
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with open_served(parts, Case(transport=transport)) as served, served.connect() as client:
             [tool] = [tool.name async for tool in client.tools() if tool.name.endswith("sequentialthinking")]
             first = await client.call_tool(tool, thought)

@@ -24,7 +24,7 @@ SECOND = {"thought": "See.", "nextThoughtNeeded": True, "thoughtNumber": 2, "tot
 
 @asynccontextmanager
 async def connected(revision: str = HANDSHAKE, **settings: Any) -> AsyncIterator[Client]:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with connect(Server(plugins=[Thinking(Config(**settings))]), revision=revision) as client:
             yield client
 
@@ -165,7 +165,7 @@ async def test_where_callers_cannot_be_told_apart_the_id_is_needed() -> None:
 async def test_who_has_signed_in_finds_their_sequences_everywhere() -> None:
     server = Server(plugins=[Thinking(Config())])
     ann, also_ann = Principal(subject="ann", client_id="a"), Principal(subject="ann", client_id="b")
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with server.open(), trio.open_nursery() as nursery:
             clients: list[Client] = []
             async with AsyncExitStack() as stack:

@@ -6,7 +6,13 @@
 
 import { randomUUID } from 'node:crypto';
 
-const PATIENCE = 20_000; // milliseconds for one behaviour
+const PATIENCE = 60_000; // milliseconds for one behaviour
+
+// It is the end of its input that ends a server, not the signal that the SDKs send two seconds later: a busy machine
+// needs more.
+const after = globalThis.setTimeout;
+globalThis.setTimeout = (work, milliseconds, ...rest) =>
+    after(work, milliseconds === 2000 ? PATIENCE : milliseconds, ...rest);
 
 const CAPABILITIES = {
     elicitation: { form: {}, url: {} },

@@ -22,7 +22,7 @@ from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, PROTOCOL_VERSION, Env
 from mcptrio.protocol.messages import Batch, ErrorResponse, Incoming, Malformed, Notification, Request, Response
 from mcptrio.protocol.revisions.registry import MODERN_VERSIONS, REVISIONS, negotiate
 from mcptrio.stores.memory import MemoryEventStore, MemorySessionStore
-from mcptrio.transports.http import hypercorn
+from mcptrio.transports.http import hypercorn, link
 from mcptrio.transports.http.app import HTTPApp
 from mcptrio.transports.http1 import server as http1
 from mcptrio.transports.http1.limits import ConnectionLimits
@@ -332,7 +332,7 @@ class Client:
         connection = h11.Connection(h11.CLIENT)
         request = h11.Request(method=method, target="/mcp", headers=list(all_headers.items()))
         data = b"".join(connection.send(e) or b"" for e in (request, h11.Data(data=body), h11.EndOfMessage()))
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             async with await trio.open_tcp_stream("127.0.0.1", self.port) as socket:
                 await socket.send_all(data)
                 events = Events(socket, connection)
@@ -387,6 +387,12 @@ class Events:
         return event
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link that is left ends its session, however slow the machine is."""
+    monkeypatch.setattr(link, "GOODBYE", 20.0)
+
+
 @define
 class Server:
     engine: EchoEngine
@@ -422,7 +428,7 @@ class Starter:
         urls = await self.nursery.start(
             partial(self.serve, app, bind="127.0.0.1:0", shutdown=shutdown, shutdown_timeout=0.5, limits=connection)
         )
-        http = await self.stack.enter_async_context(httpx2.AsyncClient(base_url=urls[0], timeout=5))
+        http = await self.stack.enter_async_context(httpx2.AsyncClient(base_url=urls[0], timeout=60))
         port = int(urls[0].rpartition(":")[2])
         server = Server(engine, app, port, Client(http, port), sessions, events, shutdown)
         self.servers.append(server)

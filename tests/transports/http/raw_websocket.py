@@ -38,6 +38,9 @@ __all__ = [
 
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 
+PATIENCE = 30.0
+"""Seconds; only a test that fails waits so long."""
+
 
 @frozen
 class Refused(Exception):
@@ -99,7 +102,7 @@ class Socket:
     pings: list[bytes] = field(factory=list)
     masked: bool = True
     answers_pings: bool = True
-    patience: float = 5.0
+    patience: float = PATIENCE
     """Seconds for anything to come."""
     _text: str = ""
 
@@ -111,7 +114,7 @@ class Socket:
         """
         stream = await trio.open_tcp_stream("127.0.0.1", port)
         try:
-            with trio.fail_after(5):
+            with trio.fail_after(PATIENCE):
                 return await cls._shake_hands(stream, request or upgrade(port))
         except BaseException:
             stream.socket.close()

@@ -121,7 +121,7 @@ def test_what_is_no_network_is_told(wrong: str, tmp_path: Path) -> None:
     (tmp_path / "mcptrio.toml").write_text(f"[http]\nport = 0\nforwarded = ['10.0.0.0/8', {wrong!r}]\n")
     if wrong == "*":
         args = [sys.executable, "-m", "mcptrio", "serve", "--http"]
-        ended = subprocess.run(args, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
+        ended = subprocess.run(args, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
         assert ended.returncode == 2
         assert "mcptrio.toml:3: http.forwarded: expected an address" in ended.stderr
 
@@ -154,10 +154,10 @@ async def test_addresses_that_are_remembered_are_bounded(autojump_clock: trio.te
 
 
 async def test_too_many_from_one_address_are_refused(start: Starter) -> None:
-    server = await start(limits=HTTPLimits(address_rate=0.1, address_burst=3))
+    server = await start(limits=HTTPLimits(address_rate=0.01, address_burst=3))
     answers = [await server.client.modern("echo") for _ in range(5)]
     assert [each.status_code for each in answers] == [200, 200, 200, 429, 429]
-    assert 8 <= int(answers[-1].headers["retry-after"]) <= 10
+    assert 50 <= int(answers[-1].headers["retry-after"]) <= 100
     assert answers[-1].json()["error"]["message"] == "too many requests from this address"
     # Whatever it is that is asked for.
     assert (await server.client.http.get("/nothing")).status_code == 429
@@ -171,7 +171,7 @@ async def test_too_many_from_one_address_are_refused(start: Starter) -> None:
 async def test_rate_counts_by_the_client_behind_a_proxy(start: Starter) -> None:
     guard = FunctionGuard(lambda headers: Principal(subject="someone"))
     proxies = Proxies.of(["127.0.0.1"])
-    server = await start(limits=HTTPLimits(address_rate=0.1, address_burst=1), proxies=proxies, guard=guard)
+    server = await start(limits=HTTPLimits(address_rate=0.01, address_burst=1), proxies=proxies, guard=guard)
 
     async def ask(*forwarded: str) -> int:
         message = call("echo", version="2026-07-28")
@@ -197,7 +197,7 @@ async def test_scheme_behind_a_proxy_reaches_the_guard(start: Starter) -> None:
 
 
 async def test_stranger_cannot_choose_an_address(start: Starter) -> None:
-    server = await start(limits=HTTPLimits(address_rate=0.1, address_burst=1))
+    server = await start(limits=HTTPLimits(address_rate=0.01, address_burst=1))
     assert (await server.client.modern("echo", x_forwarded_for="203.0.113.1")).status_code == 200
     assert (await server.client.modern("echo", x_forwarded_for="203.0.113.2")).status_code == 429
 
@@ -212,7 +212,7 @@ async def test_proxy_on_a_unix_socket(tmp_path: Path) -> None:
 
     guard = FunctionGuard(judge)
     path = tmp_path / "mcp.sock"
-    limits = HTTPLimits(address_rate=0.1, address_burst=1)
+    limits = HTTPLimits(address_rate=0.01, address_burst=1)
     options = HTTPOptions(auth=guard, limits=limits, forwarded=["unix"])
     shutdown = trio.Event()
     async with trio.open_nursery() as nursery:
@@ -220,7 +220,7 @@ async def test_proxy_on_a_unix_socket(tmp_path: Path) -> None:
         serve = partial(serve_http, Server(), options=options, sockets=sockets, shutdown=shutdown)
         await nursery.start(serve)
         transport = httpx2.AsyncHTTPTransport(uds=str(path))
-        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost", timeout=5) as http:
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as http:
             message = {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {}}
 
             async def ask(**headers: str) -> int:

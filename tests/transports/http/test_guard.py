@@ -97,7 +97,7 @@ class Here:
         """One request on a connection of its own."""
         named = {"host": "localhost", "connection": "close", "content-length": str(len(body)), **headers}
         lines = [f"{method} {path} HTTP/1.1", *(f"{name.replace('_', '-')}: {value}" for name, value in named.items())]
-        with trio.fail_after(10):
+        with trio.fail_after(30):
             stream = await trio.open_tcp_stream("127.0.0.1", self.port)
             async with stream:
                 await stream.send_all("\r\n".join([*lines, "", ""]).encode() + body)

@@ -105,7 +105,7 @@ async def site(
     work = Work()
     server = Server("tested", version="7", plugins=[work], **server_options)
     shutdown = trio.Event()
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with server.open(), trio.open_nursery() as nursery:
             app: Any = make_http_app(server, options or HTTPOptions())
             await nursery.start(app.run)
@@ -204,7 +204,7 @@ async def test_leaving_ends_the_session_and_what_is_in_flight() -> None:
             await peer.start_call("hold")
             await here.work.begun.wait()
 
-        with trio.fail_after(3):
+        with trio.fail_after(30):
             await here.work.ended.wait()
         assert here.work.notes == ["cancelled"]
         await eventually(lambda: not here.server.snapshot()["sessions"])
@@ -224,13 +224,13 @@ async def test_leaving_in_the_middle_of_a_flood_ends_the_session() -> None:
                     await wire.post(PING)
             assert full.cancelled_caught
 
-        with trio.fail_after(3):
+        with trio.fail_after(30):
             await here.work.ended.wait()
         assert here.work.notes == ["cancelled"]
 
 
 async def test_drain_lets_calls_finish_and_ends_the_stream() -> None:
-    async with site(timeouts=Timeouts(shutdown=5)) as here, here.peer() as peer:
+    async with site(timeouts=Timeouts(shutdown=60)) as here, here.peer() as peer:
         held = await peer.start_call("hold")
         await here.work.begun.wait()
         async with trio.open_nursery() as draining:
@@ -241,12 +241,12 @@ async def test_drain_lets_calls_finish_and_ends_the_stream() -> None:
 
             assert (late, headers["retry-after"]) == (503, "1")
             assert (await held.result())["content"][0]["text"] == "released"
-        with trio.fail_after(2):
+        with trio.fail_after(30):
             await peer.ended.wait()  # the end of the response, in order: else h11 would say
 
 
 async def test_stream_on_which_nothing_is_said_ends() -> None:
-    async with site(HTTPOptions(limits=HTTPLimits(body_timeout=0.2))) as here, here.peer() as peer:
+    async with site(HTTPOptions(limits=HTTPLimits(body_timeout=1.0))) as here, here.peer() as peer:
         async with here.wire() as silent:
             assert len(here.server.snapshot()["sessions"]) == 2
 
@@ -270,7 +270,7 @@ async def test_client_that_does_not_read_is_cut() -> None:
         await unread.send(call("hold"))
         await unread.send(call("talk"))
 
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             await here.work.ended.wait()
         assert here.work.notes == ["cancelled"]
         await eventually(lambda: not here.server.snapshot()["sessions"])
@@ -279,7 +279,7 @@ async def test_client_that_does_not_read_is_cut() -> None:
 
 async def test_post_waits_for_a_session_that_is_behind() -> None:
     """For a bounded time; and when the client reads again, all is well."""
-    options = HTTPOptions(limits=HTTPLimits(body_timeout=0.3))
+    options = HTTPOptions(limits=HTTPLimits(body_timeout=1.0))
     async with site(options, limits=Limits(outbox=2)) as here, here.wire() as wire:
         await greet(wire)
         await wire.send(call("talk"))

@@ -90,7 +90,7 @@ async def serving(*functions: Callable[..., Any], **options: Any) -> AsyncIterat
     plugin = SimpleNamespace(**{function.__name__: function for function in functions})
     server = Server("tested", plugins=[plugin])
     shutdown = trio.Event()
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             serve = partial(serve_http, server, port=0, shutdown=shutdown, options=HTTPOptions(**options))
             (url,) = await nursery.start(serve)

@@ -16,9 +16,12 @@ import h2.events
 import pytest
 import trio
 
-from mcptrio.transports.http import hypercorn
+from mcptrio.transports.http import hypercorn, hypercorn_connection
+from mcptrio.transports.http1 import connection
 from mcptrio.transports.http1 import server as http1
 from mcptrio.transports.http1.limits import ConnectionLimits
+
+from .web import eventually
 
 Send = Callable[[Any], Awaitable[None]]
 Receive = Callable[[], Awaitable[Any]]
@@ -107,11 +110,11 @@ async def _serving(
 
 
 async def ask(port: int, request: bytes = GET) -> bytes:
-    """What comes until the response is complete, the peer closes, or nothing comes for a second."""
+    """What comes until the response is complete, or the peer closes."""
     stream = await trio.open_tcp_stream("127.0.0.1", port)
     async with stream:
         got = b""
-        with trio.move_on_after(1):
+        with trio.fail_after(30):
             try:
                 await stream.send_all(request)
                 async for chunk in stream:
@@ -134,27 +137,27 @@ def h2_connect() -> bytes:
 
 def h2_early() -> bytes:
     """DATA that arrives when the application has answered already."""
-    connection = h2_connection()
+    conversation = h2_connection()
     head = [(":method", "POST"), (":scheme", "http"), (":authority", "a"), (":path", "/")]
-    connection.send_headers(1, head)
+    conversation.send_headers(1, head)
     for _ in range(3):
-        connection.send_data(1, b"x" * 1000)
-    return bytes(connection.data_to_send())
+        conversation.send_data(1, b"x" * 1000)
+    return bytes(conversation.data_to_send())
 
 
 def h2_head(headers: list[tuple[str, str]]) -> bytes:
-    connection = h2_connection()
-    connection.send_headers(1, headers, end_stream=True)
-    return bytes(connection.data_to_send())
+    conversation = h2_connection()
+    conversation.send_headers(1, headers, end_stream=True)
+    return bytes(conversation.data_to_send())
 
 
 def h2_connection() -> h2.connection.H2Connection:
     config = h2.config.H2Configuration(
         validate_outbound_headers=False, normalize_outbound_headers=False, header_encoding="utf-8"
     )
-    connection = h2.connection.H2Connection(config)
-    connection.initiate_connection()
-    return connection
+    conversation = h2.connection.H2Connection(config)
+    conversation.initiate_connection()
+    return conversation
 
 
 UPGRADE = (
@@ -219,7 +222,7 @@ async def test_hostile_input_ends_one_connection_only(
                                 pass
                     except trio.BrokenResourceError:
                         pass
-                with trio.fail_after(2):
+                with trio.fail_after(30):
                     await neighbour.send_all(GET)
                     got = b""
                     while not got.endswith(b"\r\n\r\nok"):
@@ -244,23 +247,24 @@ async def test_head_over_the_limit_is_refused_even_in_one_packet(serving: Servin
 
 
 async def test_slow_head_and_idle_connection_are_closed(serving: Serving) -> None:
-    limits = ConnectionLimits(header_timeout=0.1, keep_alive=0.3)
-    async with serving(App(), limits=limits) as port:
-        for first, expected in ((b"GET / HT", 0.1), (b"", 0.3)):
+    for first, expected, keep_alive in ((b"GET / HT", 0.1, 60), (b"", 0.3, 0.3)):
+        async with serving(App(), limits=ConnectionLimits(header_timeout=0.1, keep_alive=keep_alive)) as port:
+            start = trio.current_time()
             stream = await trio.open_tcp_stream("127.0.0.1", port)
             async with stream:
-                start = trio.current_time()
                 if first:
                     await stream.send_all(first)
-                with trio.fail_after(2):
+                with trio.fail_after(30):
                     said = b"".join([chunk async for chunk in stream])
                 # One of the servers says why.
                 assert said == b"" or said.startswith(b"HTTP/1.1 408 ")
-                assert expected <= trio.current_time() - start + 0.01 < expected + 0.2
+                assert expected <= trio.current_time() - start + 0.01
 
 
-async def test_refused_upload_still_reads_why(serving: Serving) -> None:
+async def test_refused_upload_still_reads_why(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     """Closing a socket with unread data resets it, and with it the response on its way."""
+    for module in (connection, hypercorn_connection):
+        monkeypatch.setattr(module, "_LINGER", 30.0)
     async with serving(App()) as port:
         request = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3000000\r\n\r\n"
         stream = await trio.open_tcp_stream("127.0.0.1", port)
@@ -280,8 +284,7 @@ async def test_peer_that_stops_reading_is_cut_off(serving: Serving) -> None:
         stream = await trio.open_tcp_stream("127.0.0.1", port)
         async with stream:
             await stream.send_all(b"GET /flood HTTP/1.1\r\nhost: a\r\n\r\n")
-            await trio.sleep(0.1)
-            assert app.running == 1
+            await eventually(lambda: app.running == 1)
             assert (await ask(port)).endswith(b"ok")
             await trio.sleep(0.3)
             # The writes of an ASGI application never fail; what shows is that they go nowhere, at once.
@@ -291,37 +294,39 @@ async def test_peer_that_stops_reading_is_cut_off(serving: Serving) -> None:
 async def test_stalled_reader_does_not_hold_up_the_shutdown(serving: Serving) -> None:
     shutdown = trio.Event()
     app = App()
-    with trio.fail_after(2):
+    with trio.fail_after(30):
         async with serving(app, shutdown=shutdown, timeout=0.2) as port:
             stream = await trio.open_tcp_stream("127.0.0.1", port)
             await stream.send_all(b"GET /flood HTTP/1.1\r\nhost: a\r\n\r\n")
-            await trio.sleep(0.1)
+            await eventually(lambda: app.running == 1)
             shutdown.set()
             start = trio.current_time()
     took = trio.current_time() - start
     await stream.aclose()
 
-    assert 0.15 < took < 0.7
+    assert took > 0.15
     assert app.running == 0
 
 
 async def test_stalled_reader_does_not_hold_up_a_cancellation(serve: Serve) -> None:
     start = 0.0
+    app = App()
     async with trio.open_nursery() as nursery:
-        urls = await nursery.start(partial(serve, App(), bind="127.0.0.1:0"))
+        urls = await nursery.start(partial(serve, app, bind="127.0.0.1:0", shutdown_timeout=60))
         stream = await trio.open_tcp_stream("127.0.0.1", int(urls[0].rpartition(":")[2]))
         await stream.send_all(b"GET /flood HTTP/1.1\r\nhost: a\r\n\r\n")
+        await eventually(lambda: app.running == 1)
         await trio.sleep(0.1)
         start = trio.current_time()
         nursery.cancel_scope.cancel()
     await stream.aclose()
 
-    assert trio.current_time() - start < 0.3
+    assert trio.current_time() - start < 20
 
 
 async def test_idle_connections_do_not_hold_up_the_shutdown(serving: Serving) -> None:
     shutdown = trio.Event()
-    async with serving(App(), shutdown=shutdown, timeout=5) as port:
+    async with serving(App(), shutdown=shutdown, timeout=60) as port:
         stream = await trio.open_tcp_stream("127.0.0.1", port)
         await stream.send_all(GET)
         assert (await stream.receive_some()).endswith(b"ok")
@@ -330,15 +335,16 @@ async def test_idle_connections_do_not_hold_up_the_shutdown(serving: Serving) ->
         assert await stream.receive_some() == b""
     await stream.aclose()
 
-    assert trio.current_time() - start < 0.3
+    assert trio.current_time() - start < 20
 
 
 async def test_request_in_flight_finishes_during_the_shutdown(serving: Serving) -> None:
     shutdown = trio.Event()
-    async with serving(App(), shutdown=shutdown, timeout=5) as port:
+    app = App()
+    async with serving(app, shutdown=shutdown, timeout=60) as port:
         stream = await trio.open_tcp_stream("127.0.0.1", port)
         await stream.send_all(b"POST /body HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n")
-        await trio.sleep(0.05)
+        await eventually(lambda: app.running == 1)
         shutdown.set()
         await trio.sleep(0.05)
         await stream.send_all(b"ab")
@@ -353,9 +359,10 @@ async def test_disconnect_is_told_at_once(serving: Serving) -> None:
     async with serving(app) as port:
         stream = await trio.open_tcp_stream("127.0.0.1", port)
         await stream.send_all(b"GET /wait HTTP/1.1\r\nhost: a\r\n\r\n")
-        await trio.sleep(0.05)
+        await eventually(lambda: app.running == 1)
         await stream.aclose()
-        with trio.fail_after(0.25):
+        # Long before any deadline of an idle connection.
+        with trio.fail_after(10):
             await app.disconnected.wait()
 
 
@@ -366,8 +373,9 @@ async def test_connections_past_the_limit_are_turned_away(serving: Serving) -> N
             await stream.send_all(GET)
             assert (await stream.receive_some()).endswith(b"ok")
             assert (await ask(port, b"")).startswith(b"HTTP/1.1 503 ")
-        await trio.sleep(0.05)
-        assert (await ask(port)).endswith(b"ok")
+        with trio.fail_after(30):
+            while not (await ask(port)).endswith(b"ok"):  # noqa: ASYNC110 - it tells nobody when it has noticed
+                await trio.sleep(0.01)
 
 
 async def test_unix_socket_is_removed_at_the_end(serve: Serve, tmp_path: Path) -> None:

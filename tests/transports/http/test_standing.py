@@ -53,7 +53,7 @@ async def served(
         (url,) = await nursery.start(
             partial(serve, asgi, bind="127.0.0.1:0", shutdown=shutdown, shutdown_timeout=0.5, limits=connection)
         )
-        http = await stack.enter_async_context(httpx2.AsyncClient(base_url=url, timeout=5))
+        http = await stack.enter_async_context(httpx2.AsyncClient(base_url=url, timeout=60))
         yield Served(engine, app, Client(http, int(url.rpartition(":")[2])), shutdown)
         await until(lambda: engine.supervisor.in_flight == 0)
         assert app._open == 0
@@ -68,7 +68,7 @@ async def memo(name: str) -> str:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         while not true():  # noqa: ASYNC110 - what is waited for is told to nobody
             await trio.sleep(0.01)
 
@@ -148,10 +148,10 @@ async def test_streams_count_as_exchanges_as_long_as_they_are_open() -> None:
 async def test_silence_is_broken_by_comments_again_and_again() -> None:
     async with served(HTTPLimits(keep_alive=0.05)) as server, listening(server, "memo://a") as events:
         for turn in range(1, 3):
-            await trio.sleep(0.2)
-            server.engine.notify_resource_updated("memo://a")
-            assert await events.next() is not None
-            assert events.comments >= turn
+            while events.comments < turn:  # they are counted as they are read, which is before what follows them
+                await trio.sleep(0.1)
+                server.engine.notify_resource_updated("memo://a")
+                assert await events.next() is not None
 
 
 async def test_a_client_that_does_not_read_holds_up_nobody_and_is_cut_off() -> None:

@@ -16,6 +16,7 @@ from mcptrio.transports.http.exchange import HTTPLimits
 from tests.guards import FunctionGuard
 
 from .conftest import Starter, call
+from .web import eventually
 
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
@@ -122,8 +123,10 @@ async def test_delete_ends_open_streams_and_cancels(start: Starter) -> None:
         nursery.start_soon(post)
         nursery.start_soon(get)
         await server.engine.started.wait()
+        (session,) = server.engine.sessions
+        await session.attached.wait()
         await trio.sleep(0.1)
-        with trio.fail_after(1):
+        with trio.fail_after(30):
             assert (await server.client.http.delete("/mcp", headers=headers)).status_code == 204
 
     assert ends == [[], []]
@@ -176,14 +179,15 @@ async def test_changed_record_is_stored(start: Starter) -> None:
 async def test_disconnect_is_not_cancellation(start: Starter) -> None:
     server = await start()
     await server.client.initialize()
-    with trio.move_on_after(0.1):
-        await server.client.post(call("slow"))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(server.client.post, call("slow"))
+        await server.engine.started.wait()
+        nursery.cancel_scope.cancel()
     await trio.sleep(0.1)
     assert server.engine.in_flight == 1
     server.engine.go.set()
-    await trio.sleep(0.05)
+    await eventually(lambda: server.engine.in_flight == 0)
 
-    assert server.engine.in_flight == 0
     assert server.engine.cancelled == []
 
 
@@ -245,12 +249,13 @@ async def test_each_message_goes_to_the_newest_get_stream(start: Starter) -> Non
         (session,) = server.engine.sessions
         await session.attached.wait()
         async with server.client.stream("GET") as new:
-            await trio.sleep(0.05)
+            stream: Any = session.outlets[0]
+            await eventually(lambda: len(stream.readers) == 2)
             await session.outlets[0].send(Notification("notifications/one"))
             event = await new.next()
             assert event is not None
             assert event["data"]["method"] == "notifications/one"
-        await trio.sleep(0.1)
+        await eventually(lambda: len(stream.readers) == 1)
         await session.outlets[0].send(Notification("notifications/two"))
         event = await old.next()
         assert event is not None

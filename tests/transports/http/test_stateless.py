@@ -13,6 +13,7 @@ from mcptrio.transports.http.exchange import HTTPLimits
 from mcptrio.transports.http.hypercorn import ConnectionLimits
 
 from .conftest import ACCEPT, MODERN, Starter, call, modern_headers
+from .web import eventually
 
 
 def raw(message: dict[str, Any], **headers: str) -> bytes:
@@ -74,13 +75,19 @@ async def test_silence_becomes_a_stream_with_comments(start: Starter) -> None:
     message = call("slow", version=MODERN)
     async with server.client.stream("POST", message, **modern_headers(message)) as events:
         assert events.headers["content-type"] == "text/event-stream"
-        await trio.sleep(0.12)
-        server.engine.go.set()
-        event = await events.next()
+        found: list[Any] = []
+
+        async def read() -> None:
+            found.append(await events.next())
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            await eventually(lambda: events.comments >= 2)
+            server.engine.go.set()
+        (event,) = found
         assert event is not None
         assert event["data"]["result"] == {"slow": True}
         assert await events.next() is None
-        assert events.comments >= 2
 
 
 async def test_listen_stays_open_until_the_engine_ends_it(start: Starter) -> None:
@@ -96,19 +103,14 @@ async def test_listen_stays_open_until_the_engine_ends_it(start: Starter) -> Non
 
 @pytest.mark.parametrize("tool", ["slow", "progress", "flood"])
 async def test_disconnect_cancels_the_handler(start: Starter, tool: str) -> None:
-    """Within 10 ms as a rule; the bound is generous because the machine is shared."""
+    """Within 10 ms as a rule. A server that notices it by what it writes would need the 15 s of a keep-alive."""
     server = await start()
     stream = await trio.open_tcp_stream("127.0.0.1", server.port)
     await stream.send_all(raw(call(tool, {"wait": True}, version=MODERN)))
     await server.engine.started.wait()
-    left = trio.current_time()
     await stream.aclose()
-    with trio.fail_after(0.25):
+    with trio.fail_after(10):
         await server.engine.was_cancelled.wait()
-
-    took = server.engine.cancelled[0] - left
-    print(f"cancelled {took * 1000:.2f} ms after the socket was closed")
-    assert took < 0.25
 
 
 @pytest.mark.parametrize(
@@ -174,14 +176,14 @@ async def test_reader_that_stops_reading_harms_only_itself(start: Starter) -> No
         await server.engine.started.wait()
         await trio.sleep(0.1)
         assert (await server.client.modern("echo")).status_code == 200
-        with trio.fail_after(2):
+        with trio.fail_after(30):
             await server.engine.was_cancelled.wait()
     assert server.engine.sent * 10_000 < 50_000_000
 
 
 async def test_many_at_once(start: Starter) -> None:
     server = await start()
-    server.client.http = httpx2.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", timeout=5)
+    server.client.http = httpx2.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", timeout=60)
     got: set[int] = set()
 
     async def one(n: int) -> None:

@@ -37,7 +37,7 @@ async def serving(app: App, *, access_log: bool = False, limits: ConnectionLimit
         await app(scope, receive, send)
 
     shutdown = trio.Event()
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             serving = partial(
                 serve, requests, bind="127.0.0.1:0", shutdown=shutdown, access_log=access_log, limits=limits
