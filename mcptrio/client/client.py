@@ -17,28 +17,23 @@ from typing import Any, Literal
 import trio
 
 from mcptrio.abc import LinkOpener
+from mcptrio.client.asking import Asking
 from mcptrio.client.cache import Cache
 from mcptrio.client.calls import OnProgress, Progress
 from mcptrio.client.handlers import Handlers
 from mcptrio.client.known_tools import KnownTools
 from mcptrio.client.listings import Listing
-from mcptrio.client.round_trips import drive
 from mcptrio.client.session import ClientSession
 from mcptrio.client.subscriber import Subscriber
 from mcptrio.client.subscriptions import Changes
-from mcptrio.client.supervisor import CONSENTS, ClientSupervisor
+from mcptrio.client.supervisor import ClientSupervisor
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.client.tool_calls import ToolCall
-from mcptrio.client.url_elicitation import send_after_pages
 from mcptrio.errors import (
     Code,
     ConnectionClosed,
-    ConsentNeeded,
     MCPError,
     MCPTrioError,
-    RequestFailed,
-    SessionLost,
-    URLElicitationRequired,
 )
 from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.protocol.envelope import SUBSCRIPTION_ID
@@ -55,7 +50,7 @@ from mcptrio.protocol.model.completion import (
     ResourceTemplateReference,
 )
 from mcptrio.protocol.model.fields import ABSENT
-from mcptrio.protocol.model.input_required import InputRequest, InputRequiredResult
+from mcptrio.protocol.model.input_required import InputRequiredResult
 from mcptrio.protocol.model.lifecycle import DiscoverParams, Implementation, PingParams, ServerCapabilities
 from mcptrio.protocol.model.logging import LoggingLevel, SetLevelParams
 from mcptrio.protocol.model.methods import Side
@@ -71,32 +66,12 @@ from mcptrio.protocol.model.resources import (
 )
 from mcptrio.protocol.model.subscriptions import SubscriptionFilter
 from mcptrio.protocol.model.tools import CallToolParams, CallToolResult, ListToolsParams, Tool
-from mcptrio.protocol.revisions.revision import Inputs, LogLevel
+from mcptrio.protocol.revisions.revision import LogLevel
 from mcptrio.runtime.dispatch import Failure, contain_sync
 
 __all__ = ["Client", "open_client"]
 
 _log = logging.getLogger("mcptrio.client")
-
-_REPEATABLE = frozenset(
-    {
-        "server/discover",
-        "ping",
-        "tools/list",
-        "prompts/list",
-        "prompts/get",
-        "resources/list",
-        "resources/templates/list",
-        "resources/read",
-        "completion/complete",
-    }
-)
-"""Requests that change nothing: sent again where the connection broke before the answer came."""
-_REPEATS = 2
-_PAUSE = 0.1
-"""Seconds before the first of them, doubled each time."""
-_PASSING = frozenset({None, 502, 503, 504})
-"""Statuses, or none, after which the same request may well succeed."""
 
 
 class Client:
@@ -137,7 +112,8 @@ class Client:
             pinned=revision,
             known=known,
         )
-        self._subscriber = Subscriber(self._supervisor, self._send, name=name, patience=timeouts.request)
+        self._asking = Asking(self._supervisor, opens_pages=handlers.open_page is not None, patience=timeouts.input)
+        self._subscriber = Subscriber(self._supervisor, self._asking.send, name=name, patience=timeouts.request)
 
     # Who is there
 
@@ -180,9 +156,9 @@ class Client:
         started = trio.current_time()
         session = await self._supervisor.current()
         if session.revision.method("ping", Side.SERVER) is not None:
-            await self._send("ping", PingParams())
+            await self._asking.send("ping", PingParams())
         else:
-            await self._send("server/discover", DiscoverParams())
+            await self._asking.send("server/discover", DiscoverParams())
         return trio.current_time() - started
 
     # Tools
@@ -219,15 +195,16 @@ class Client:
         mirrors = session.link.mirrors(session.revision)
         if mirrors and self._tools.get(name) is None:
             await self._learn_tools()
+        ask = partial(self._asking.ask, "tools/call", params, timeout=timeout, progress=progress)
         try:
-            result: CallToolResult = await self._ask("tools/call", params, timeout=timeout, progress=progress)
+            result: CallToolResult = await ask(mirrored=self._tools.mirrored(name))
         except MCPError as error:
             if not mirrors or error.code != Code.HEADER_MISMATCH:
                 raise
             # The tool's schema has changed: "SHOULD fetch the tools again and retry" (streamable-http).
             self._forget_tools()
             await self._learn_tools()
-            result = await self._ask("tools/call", params, timeout=timeout, progress=progress)
+            result = await ask(mirrored=self._tools.mirrored(name))
         if result.structured_content is not ABSENT and self._tools.get(name) is None:
             await self._learn_tools()
         self._tools.check(name, result)
@@ -284,10 +261,11 @@ class Client:
         if kept is not None:
             return kept  # type: ignore[return-value]
         changes = self._cache.changes
-        result = await self._ask_once("resources/read", params, timeout=timeout, progress=progress)
+        send = partial(self._asking.ask_once, "resources/read", timeout=timeout, progress=progress)
+        result = await send(params)
         if isinstance(result, InputRequiredResult):
             # What was answered in between is part of it, and of nobody else's.
-            result = await self._go_on(result, "resources/read", params, timeout=timeout, progress=progress)
+            result = await self._asking.go_on(result, params, send)
         else:
             self._cache.put("resources/read", {"uri": uri}, result, asked=changes)
         return result  # type: ignore[no-any-return]
@@ -313,7 +291,7 @@ class Client:
             MCPError: there is none, or an argument is missing.
         """
         params = GetPromptParams(name=name, arguments=dict(arguments or {}))
-        result: GetPromptResult = await self._ask("prompts/get", params, timeout=timeout, progress=progress)
+        result: GetPromptResult = await self._asking.ask("prompts/get", params, timeout=timeout, progress=progress)
         return result
 
     async def complete(
@@ -338,7 +316,7 @@ class Client:
             argument=CompletionArgument(name=argument, value=value),
             context=CompletionContext(arguments=dict(context)) if context else None,
         )
-        result: CompleteResult = await self._send("completion/complete", params)
+        result: CompleteResult = await self._asking.send("completion/complete", params)
         return result.completion
 
     # Logging and roots
@@ -351,7 +329,7 @@ class Client:
         """
         session = await self._supervisor.current()
         if session.revision.log_level is LogLevel.SESSION:
-            await self._send("logging/setLevel", SetLevelParams(level=level))
+            await self._asking.send("logging/setLevel", SetLevelParams(level=level))
         self._log_level = level
         session.set_log_level(level)
 
@@ -401,7 +379,9 @@ class Client:
             outside the specification the result in wire form.
         """
         mirrored = self._tools.mirrored(str((params or {}).get("name"))) if method == "tools/call" else None
-        return await self._send(method, dict(params or {}), timeout=timeout, progress=progress, mirrored=mirrored)
+        return await self._asking.send(
+            method, dict(params or {}), timeout=timeout, progress=progress, mirrored=mirrored
+        )
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification."""
@@ -439,83 +419,6 @@ class Client:
         self._forget_tools()
         await self._subscriber.ask_again(session)
 
-    async def _send(
-        self,
-        method: str,
-        params: Any,
-        *,
-        timeout: float | None = None,
-        progress: OnProgress | None = None,
-        mirrored: Mapping[str, tuple[str, ...]] | None = None,
-    ) -> Any:
-        """One request and its result, over a session that may have to be made anew."""
-        pause, repeats, consents, is_renewed = _PAUSE, 0, 0, False
-        while True:
-            session = await self._supervisor.current()
-            generation = session.generation
-            try:
-                return await session.request(
-                    method, params, timeout=timeout, on_progress=progress, mirrored=mirrored or {}
-                )
-            except SessionLost:
-                if is_renewed:
-                    raise
-                is_renewed = True
-                await self._supervisor.renew(session, generation)
-            except ConsentNeeded as needed:
-                # Here, where no deadline of the request runs while they think.
-                if consents == CONSENTS:
-                    raise
-                consents += 1
-                await needed.ask()
-            except (RequestFailed, ConnectionClosed) as failed:
-                passing = failed.status in _PASSING if isinstance(failed, RequestFailed) else self._supervisor.restarts
-                if method not in _REPEATABLE or not passing or repeats == _REPEATS:
-                    raise
-                repeats += 1
-                await trio.sleep(pause)
-                pause *= 2
-
-    async def _ask(self, method: str, params: Any, *, timeout: float | None, progress: OnProgress | None) -> Any:
-        """A request during which the server may ask."""
-        result = await self._ask_once(method, params, timeout=timeout, progress=progress)
-        if isinstance(result, InputRequiredResult):
-            return await self._go_on(result, method, params, timeout=timeout, progress=progress)
-        return result
-
-    async def _ask_once(self, method: str, params: Any, *, timeout: float | None, progress: OnProgress | None) -> Any:
-        """As :meth:`_ask`; what the server asks in its result is left to the caller."""
-        mirrored = self._tools.mirrored(params.name) if isinstance(params, CallToolParams) else None
-        try:
-            return await self._send(method, params, timeout=timeout, progress=progress, mirrored=mirrored)
-        except URLElicitationRequired as refusal:
-            if self._handlers.open_page is None or self._session.revision.inputs is Inputs.ROUND_TRIPS:
-                raise
-            required = refusal
-        session = await self._supervisor.current()
-        send = partial(self._send, method, params, timeout=timeout, progress=progress, mirrored=mirrored)
-        return await send_after_pages(session, required, send, self._timeouts.input)
-
-    async def _go_on(
-        self,
-        result: InputRequiredResult,
-        method: str,
-        params: Any,
-        *,
-        timeout: float | None,
-        progress: OnProgress | None,
-    ) -> Any:
-        """Answer what the server asks in its result, and send the request again, until that is complete."""
-
-        async def send(params: Any) -> Any:
-            return await self._ask_once(method, params, timeout=timeout, progress=progress)
-
-        session = await self._supervisor.current()
-        return await drive(result, params, send, partial(self._answer, session), session.revision)
-
-    async def _answer(self, session: ClientSession, question: InputRequest) -> Any:
-        return await session.answer(question.method, question.params)
-
     # Lists
 
     async def _list(self, method: str, cls: Callable[..., Any], cursor: str | None) -> Any:
@@ -525,7 +428,7 @@ class Client:
         if kept is not None:
             return kept
         changes = self._cache.changes
-        result: CacheableResult = await self._send(method, cls(cursor=cursor))
+        result: CacheableResult = await self._asking.send(method, cls(cursor=cursor))
         self._cache.put(method, params, result, asked=changes)
         return result
 

@@ -1,0 +1,148 @@
+"""One request of a client, to its result: sent again where that is safe, and what the server asks meanwhile answered.
+
+Called by the client for each of its methods.
+The one rule: a request that may have changed something is never sent twice.
+
+Source: MCP 2026-07-28, basic/patterns/mrtr; MCP 2025-11-25, basic/transports, "Session Management", and
+client/elicitation, "URL Elicitation Required Error".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any
+
+import trio
+
+from mcptrio.client.calls import OnProgress
+from mcptrio.client.round_trips import drive
+from mcptrio.client.session import ClientSession
+from mcptrio.client.supervisor import CONSENTS, ClientSupervisor
+from mcptrio.client.url_elicitation import send_after_pages
+from mcptrio.errors import ConnectionClosed, ConsentNeeded, RequestFailed, SessionLost, URLElicitationRequired
+from mcptrio.protocol.model.input_required import InputRequest, InputRequiredResult
+from mcptrio.protocol.revisions.revision import Inputs
+
+__all__ = ["Asking"]
+
+_REPEATABLE = frozenset(
+    {
+        "server/discover",
+        "ping",
+        "tools/list",
+        "prompts/list",
+        "prompts/get",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+        "completion/complete",
+    }
+)
+"""Requests that change nothing: sent again where the connection broke before the answer came."""
+_REPEATS = 2
+_PAUSE = 0.1
+"""Seconds before the first of them, doubled each time."""
+_PASSING = frozenset({None, 502, 503, 504})
+"""Statuses, or none, after which the same request may well succeed."""
+
+
+class Asking:
+    """
+    Args:
+        opens_pages: whether a handler of ours opens pages that a server wants visited.
+        patience: seconds for the user to be done with one.
+    """
+
+    def __init__(self, supervisor: ClientSupervisor, *, opens_pages: bool, patience: float) -> None:
+        self._supervisor = supervisor
+        self._opens_pages = opens_pages
+        self._patience = patience
+
+    async def send(
+        self,
+        method: str,
+        params: Any,
+        *,
+        timeout: float | None = None,
+        progress: OnProgress | None = None,
+        mirrored: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> Any:
+        """One request and its result, over a session that may have to be made anew.
+
+        Args:
+            mirrored: the arguments that headers repeat.
+        """
+        pause, repeats, consents, is_renewed = _PAUSE, 0, 0, False
+        while True:
+            session = await self._supervisor.current()
+            generation = session.generation
+            try:
+                return await session.request(
+                    method, params, timeout=timeout, on_progress=progress, mirrored=mirrored or {}
+                )
+            except SessionLost:
+                if is_renewed:
+                    raise
+                is_renewed = True
+                await self._supervisor.renew(session, generation)
+            except ConsentNeeded as needed:
+                # Here, where no deadline of the request runs while they think.
+                if consents == CONSENTS:
+                    raise
+                consents += 1
+                await needed.ask()
+            except (RequestFailed, ConnectionClosed) as failed:
+                passing = failed.status in _PASSING if isinstance(failed, RequestFailed) else self._supervisor.restarts
+                if method not in _REPEATABLE or not passing or repeats == _REPEATS:
+                    raise
+                repeats += 1
+                await trio.sleep(pause)
+                pause *= 2
+
+    async def ask(
+        self,
+        method: str,
+        params: Any,
+        *,
+        timeout: float | None = None,
+        progress: OnProgress | None = None,
+        mirrored: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> Any:
+        """A request during which the server may ask; what it asks goes to the handlers."""
+        result = await self.ask_once(method, params, timeout=timeout, progress=progress, mirrored=mirrored)
+        if not isinstance(result, InputRequiredResult):
+            return result
+        send = partial(self.ask_once, method, timeout=timeout, progress=progress, mirrored=mirrored)
+        return await self.go_on(result, params, send)
+
+    async def ask_once(
+        self,
+        method: str,
+        params: Any,
+        *,
+        timeout: float | None = None,
+        progress: OnProgress | None = None,
+        mirrored: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> Any:
+        """As :meth:`ask`; what the server asks in its result is left to the caller."""
+        try:
+            return await self.send(method, params, timeout=timeout, progress=progress, mirrored=mirrored)
+        except URLElicitationRequired as refusal:
+            if not self._opens_pages:
+                raise
+            required = refusal
+        session = await self._supervisor.current()
+        if session.revision.inputs is Inputs.ROUND_TRIPS:
+            raise required
+        send = partial(self.send, method, params, timeout=timeout, progress=progress, mirrored=mirrored)
+        return await send_after_pages(session, required, send, self._patience)
+
+    async def go_on(self, result: InputRequiredResult, params: Any, send: Callable[[Any], Awaitable[Any]]) -> Any:
+        """Answer what the server asks in its result, and send the request again, until that is complete."""
+        session = await self._supervisor.current()
+        return await drive(result, params, send, partial(_answer, session), session.revision)
+
+
+async def _answer(session: ClientSession, question: InputRequest) -> Any:
+    return await session.answer(question.method, question.params)
