@@ -39,18 +39,18 @@ def encode(data: bytes, *, event: str | None = None, id: str | None = None, retr
     Raises:
         LocalProtocolError: ``event`` or ``id`` holds a line end, ``id`` a NUL, or ``retry`` is negative.
     """
-    fields = []
+    fields = b""
     if event is not None:
-        fields.append(b"event: %b\n" % _field_value("event", event, "\r\n"))
+        fields = b"event: %b\n" % _field_value("event", event)
     if id is not None:
-        fields.append(b"id: %b\n" % _field_value("id", id, "\r\n\0"))
+        fields += b"id: %b\n" % _field_value("id", id)
     if retry is not None:
         if retry < 0:
             raise LocalProtocolError(f"retry: expected milliseconds, at least 0, got {retry}")
-        fields.append(b"retry: %d\n" % retry)
-    fields.extend([b"data: %b\n" % line for line in _LINE_END.split(data)])
-    fields.append(b"\n")
-    return b"".join(fields)
+        fields += b"retry: %d\n" % retry
+    if b"\n" not in data and b"\r" not in data:  # as in all that we encode
+        return b"%bdata: %b\n\n" % (fields, data)
+    return fields + b"".join([b"data: %b\n" % line for line in _LINE_END.split(data)]) + b"\n"
 
 
 def comment(text: str = "") -> bytes:
@@ -154,7 +154,7 @@ class Decoder:
             )
 
 
-def _field_value(name: str, value: str, forbidden: str) -> bytes:
-    if any(character in value for character in forbidden):
-        raise LocalProtocolError(f"{name}: expected none of {forbidden!r} in it, got {value!r}")
+def _field_value(name: str, value: str) -> bytes:
+    if "\n" in value or "\r" in value or (name == "id" and "\0" in value):
+        raise LocalProtocolError(f"{name}: expected no line end and no NUL in it, got {value!r}")
     return value.encode("utf-8", "replace")
