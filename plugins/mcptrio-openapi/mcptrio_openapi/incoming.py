@@ -28,6 +28,10 @@ ACCEPTED_CODINGS = "gzip"
 """What is asked for. ``deflate`` is read too, but servers do not agree on what it is."""
 _PIECE = 256 * 1024
 _GOODBYE = 1.0
+_GZIP_NAMES = ("gzip", "x-gzip")
+_GZIP = 16 + zlib.MAX_WBITS
+_MEMBER = b"\x1f"
+"""The first byte of each part of what gzip has packed."""
 
 
 class Incoming:
@@ -44,7 +48,9 @@ class Incoming:
         self._pieces = response.aiter_raw()
         self._is_begun = False
         self._is_over = False
-        self._unpacking = _unpacking(self.header("content-encoding") or "")
+        coding = (self.header("content-encoding") or "").strip().lower()
+        self._unpacking = _unpacking(coding)
+        self._is_gzip = coding in _GZIP_NAMES
         self._waiting = b""
         """What has come and is not unpacked yet."""
         self._is_full = False
@@ -69,8 +75,9 @@ class Incoming:
             httpx2.TransportError: it broke off.
         """
         while True:
-            if self._unpacking is not None and (self._waiting or self._is_full) and (piece := self._unpack()):
-                return piece
+            while self._unpacking is not None and (self._waiting or self._is_full):
+                if piece := self._unpack():
+                    return piece
             is_whole = self._unpacking is not None and self._unpacking.eof
             arrived = await self._next()
             if arrived is None:
@@ -79,7 +86,7 @@ class Incoming:
                 return None
             if self._unpacking is None:
                 return arrived
-            if is_whole:
+            if is_whole and not self._begins_member(arrived):
                 return None  # what comes after the end of the packed data is nothing we know
             self._has_come = True
             self._waiting += arrived
@@ -116,17 +123,25 @@ class Incoming:
             piece = self._unpacking.decompress(self._waiting, _PIECE)
         except zlib.error as error:
             raise ToolError("the answer cannot be unpacked: it is not as its Content-Encoding says") from error
-        self._waiting = self._unpacking.unconsumed_tail
+        self._waiting, rest = self._unpacking.unconsumed_tail, self._unpacking.unused_data
         self._is_full = len(piece) == _PIECE
+        if rest and self._begins_member(rest):
+            self._waiting = rest
         return piece
+
+    def _begins_member(self, rest: bytes) -> bool:
+        """Whether what comes behind packed data is more of it; if so, it can be unpacked now (RFC 1952 section 2.2)."""
+        if self._unpacking is None or not self._is_gzip or rest[:1] != _MEMBER:
+            return False
+        self._unpacking = zlib.decompressobj(_GZIP)
+        return True
 
 
 def _unpacking(coding: str) -> zlib._Decompress | None:
-    coding = coding.strip().lower()
     if coding in ("", "identity"):
         return None
-    if coding in ("gzip", "x-gzip"):
-        return zlib.decompressobj(16 + zlib.MAX_WBITS)
+    if coding in _GZIP_NAMES:
+        return zlib.decompressobj(_GZIP)
     if coding == "deflate":
         return zlib.decompressobj()
     raise ToolError(f"expected gzip, deflate or nothing as Content-Encoding, got {coding[:60]!r}")

@@ -169,6 +169,36 @@ async def test_a_long_text_is_cut(call: Call, reply: Any) -> None:
     assert "more than 1024 bytes" in picture.content[0].text
 
 
+@pytest.mark.parametrize("between", [b"", gzip.compress(b"")])
+@pytest.mark.parametrize("first", [b"a" * 3, b"a" * 262_144, b"a" * 600_000])
+async def test_what_was_packed_in_several_parts_is_whole(call: Call, reply: Any, first: bytes, between: bytes) -> None:
+    packed = gzip.compress(first) + between + gzip.compress(b"b") + gzip.compress(b"c" * 5)
+    headers = {"Content-Encoding": "gzip"}
+    answered = {"kind": "text/plain", "headers": headers}
+    result = await call(reply(packed, **answered), max_response_bytes=1_000_000)
+    padded = await call(reply(packed + b"\0\0", **answered), max_response_bytes=1_000_000)
+
+    assert result.content[0].text == first.decode() + "bccccc"
+    assert padded.content[0].text == result.content[0].text
+
+
+async def test_parts_that_come_one_by_one_are_whole(call: Call) -> None:
+    parts = [gzip.compress(b"first "), gzip.compress(b"second")]
+    pieces = [parts[0], parts[1][:1], parts[1][1:]]
+
+    async def slowly(_: Any, stream: trio.abc.Stream) -> None:
+        length = sum(map(len, pieces))
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Encoding: gzip\r\nContent-Length: {length}\r\n"
+        await stream.send_all(head.encode() + b"\r\n")
+        for piece in pieces:
+            await stream.send_all(piece)
+            await trio.sleep(0.05)
+
+    result = await call(slowly)
+
+    assert result.content[0].text == "first second"
+
+
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
 async def test_a_small_answer_that_is_large_when_unpacked_is_cut(call: Call, reply: Any, coding: str) -> None:
     data = b"x" * 50_000_000
