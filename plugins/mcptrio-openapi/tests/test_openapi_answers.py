@@ -169,16 +169,16 @@ async def test_a_long_text_is_cut(call: Call, reply: Any) -> None:
     assert "more than 1024 bytes" in picture.content[0].text
 
 
-@pytest.mark.parametrize("between", [b"", gzip.compress(b"")])
-@pytest.mark.parametrize("first", [b"a" * 3, b"a" * 262_144, b"a" * 600_000])
-async def test_what_was_packed_in_several_parts_is_whole(call: Call, reply: Any, first: bytes, between: bytes) -> None:
-    packed = gzip.compress(first) + between + gzip.compress(b"b") + gzip.compress(b"c" * 5)
+@pytest.mark.parametrize("empty", [0, 1, 3])
+@pytest.mark.parametrize("size", [3, 262_144, 600_000])
+async def test_what_was_packed_in_several_parts_is_whole(call: Call, reply: Any, size: int, empty: int) -> None:
+    packed = gzip.compress(b"a" * size) + empty * gzip.compress(b"") + gzip.compress(b"b") + gzip.compress(b"c" * 5)
     headers = {"Content-Encoding": "gzip"}
     answered = {"kind": "text/plain", "headers": headers}
     result = await call(reply(packed, **answered), max_response_bytes=1_000_000)
     padded = await call(reply(packed + b"\0\0", **answered), max_response_bytes=1_000_000)
 
-    assert result.content[0].text == first.decode() + "bccccc"
+    assert result.content[0].text == "a" * size + "bccccc"
     assert padded.content[0].text == result.content[0].text
 
 
