@@ -20,7 +20,7 @@ from tests.processes import HELLO, PATIENCE, Served, run, serving
 
 __all__: list[str] = []
 
-SHUTDOWN = 5
+SHUTDOWN = 6
 """Seconds that requests get where some take longer than that."""
 PREFIX = "io.modelcontextprotocol/"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -117,26 +116,29 @@ def served(folder: Path) -> Iterator[Served]:
 
 
 def test_initialize_is_answered_soon(folder: Path) -> None:
-    """In the time of the processor: who else has it is none of ours."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    with serving("--stdio", "--plugin=own.py", cwd=folder) as served:
-        assert served.greet()["protocolVersion"] == "2025-11-25"
-        served.close_input()
-        served.end()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    """A busy machine gives it several chances; a server that waits for something needs too long each time."""
+    took: list[float] = []
+    while not took or (took[-1] >= 3 and len(took) < 20):
+        began = time.monotonic()
+        with serving("--stdio", "--plugin=own.py", cwd=folder) as served:
+            assert served.greet()["protocolVersion"] == "2025-11-25"
+            took.append(time.monotonic() - began)
 
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 5
+    assert took[-1] < 3, took
 
 
 # The end of the input
 
 
-def test_it_ends_with_the_input(served: Served) -> None:
-    served.close_input()
+def test_it_ends_with_the_input(folder: Path) -> None:
+    """At once: nothing is in flight that the time of the shutdown would be for."""
+    with serving("--stdio", "--plugin=own.py", "--shutdown-timeout=600", cwd=folder) as served:
+        served.greet()
+        served.close_input()
 
-    assert served.rest() == []
-    assert served.end()[0] == 0
-    assert "leaving\nleft\n" in served.stderr
+        assert served.rest() == []
+        assert served.end()[0] == 0
+        assert "leaving\nleft\n" in served.stderr
 
 
 def test_what_is_in_flight_at_the_end_of_the_input_is_answered_if_it_finishes_in_time(

@@ -25,7 +25,7 @@ from mcptrio.auth.metadata import ServerMetadata
 from mcptrio.auth.redirects import Redirect
 from mcptrio.auth.refusals import Refusal
 from mcptrio.auth.registration import ClientMetadata, Registered, register
-from mcptrio.auth.scope_choice import first_scopes, union, with_offline
+from mcptrio.auth.scope_choice import first_scopes, with_offline
 from mcptrio.auth.token_requests import ClientIdentity, TokenRefused, Tokens, refresh_tokens
 from mcptrio.auth.urls import check_url, shown
 from mcptrio.errors import AuthorizationError, MCPTrioError
@@ -250,9 +250,9 @@ class PersonGrant:
             return known.identity
         # With all that a later step up may ask for: another registration would make us somebody else.
         offered = place.metadata.scopes_supported if place.metadata is not None else None
-        ever = None if scopes is None else union(scopes, offered or ())
         registered = await drive(
-            register(server, self._metadata, [redirect.uri], scopes=ever, bound_tokens=bound), self._fetch
+            register(server, self._metadata, [redirect.uri], scopes=scopes, also=offered or (), bound_tokens=bound),
+            self._fetch,
         )
         if registered.redirect_uris:
             await self._credentials.keep_client(server.issuer, registered)

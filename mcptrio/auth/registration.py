@@ -21,7 +21,7 @@ from mcptrio.abc import FetchRequest
 from mcptrio.auth.flows import Flow
 from mcptrio.auth.jose import Key
 from mcptrio.auth.metadata import ServerMetadata, read_object
-from mcptrio.auth.scope_choice import read_scope
+from mcptrio.auth.scope_choice import read_scope, union
 from mcptrio.auth.token_requests import AuthenticationMethod, ClientIdentity, choose_method, one_line
 from mcptrio.auth.urls import check_url, shown
 from mcptrio.errors import AuthorizationError, ConfigError
@@ -161,12 +161,15 @@ def register(
     redirect_uris: Sequence[str],
     *,
     scopes: tuple[str, ...] | None = None,
+    also: Sequence[str] = (),
     bound_tokens: bool = False,
 ) -> Flow[Registered]:
     """Become known: by the URL of our metadata document where the server takes it, otherwise by registering.
 
     Args:
-        scopes: that may ever be asked for; tried without them where the server does not take them.
+        scopes: that are asked for now; ``None`` where nobody says.
+        also: that may be asked for later. Where the server does not take these, it is asked for the others alone, and
+            then without any.
         bound_tokens: whether every token is to be bound to a key (DPoP).
 
     Raises:
@@ -181,6 +184,8 @@ def register(
             f"the authorization server {shown(server.issuer)} does not register clients by itself: "
             "register one there by hand, and give its client_id"
         )
+    known = [] if scopes is None else [each for each in (union(scopes, also), scopes) if each]
+    wanted: list[tuple[str, ...] | None] = [*dict.fromkeys(known), None]
     wish: dict[str, Any] = {
         "client_name": client.name,
         "redirect_uris": list(redirect_uris),
@@ -191,27 +196,25 @@ def register(
     }
     if client.uri is not None:
         wish["client_uri"] = client.uri
-    if scopes:
-        wish["scope"] = " ".join(scopes)
     if bound_tokens:
         wish["dpop_bound_access_tokens"] = True
-    response = yield _registration(where, wish)
-    if response.status == 400 and scopes and _error_in(response.body, where) in _OF_SCOPES:
-        # Some know scopes by resource only, and no resource here (RFC 7591, section 2: it is for them to choose then).
-        del wish["scope"]
-        scopes = None
-        response = yield _registration(where, wish)
+    response = yield _registration(where, wish, wanted[0])
+    # Some let clients have a part of what they offer; some know scopes by resource only, and no resource here (RFC 7591
+    # section 2: it is for them to choose then).
+    while response.status == 400 and len(wanted) > 1 and _error_in(response.body, where) in _OF_SCOPES:
+        del wanted[0]
+        response = yield _registration(where, wish, wanted[0])
     if response.status not in _CREATED:
         raise AuthorizationError(_refusal(response.status, response.body, where))
-    return _read(read_object(response.body, where), tuple(redirect_uris), scopes, where)
+    return _read(read_object(response.body, where), tuple(redirect_uris), wanted[0], where)
 
 
-def _registration(where: str, wish: Mapping[str, Any]) -> FetchRequest:
+def _registration(where: str, wish: Mapping[str, Any], scopes: tuple[str, ...] | None) -> FetchRequest:
     return FetchRequest(
         url=check_url(where, "registration_endpoint"),
         method="POST",
         headers={"content-type": "application/json", "accept": "application/json"},
-        body=orjson.dumps(wish),
+        body=orjson.dumps({**wish, "scope": " ".join(scopes)} if scopes else wish),
     )
 
 

@@ -108,26 +108,30 @@ class Asking:
         timeout: float | None = None,
         progress: OnProgress | None = None,
         mirrored: Mapping[str, tuple[str, ...]] | None = None,
+        unasked: Callable[[Any], None] | None = None,
     ) -> Any:
-        """A request during which the server may ask; what it asks goes to the handlers."""
-        result = await self.ask_once(method, params, timeout=timeout, progress=progress, mirrored=mirrored)
-        if not isinstance(result, InputRequiredResult):
-            return result
-        send = partial(self.ask_once, method, timeout=timeout, progress=progress, mirrored=mirrored)
-        return await self.go_on(result, params, send)
+        """A request during which the server may ask; what it asks goes to the handlers.
 
-    async def ask_once(
-        self,
-        method: str,
-        params: Any,
-        *,
-        timeout: float | None = None,
-        progress: OnProgress | None = None,
-        mirrored: Mapping[str, tuple[str, ...]] | None = None,
-    ) -> Any:
-        """As :meth:`ask`; what the server asks in its result is left to the caller."""
+        Args:
+            unasked: is given a result that came without a question; nothing in it depends on what was answered.
+        """
+
+        async def send(params: Any) -> Any:
+            work = partial(self.send, method, params, timeout=timeout, progress=progress, mirrored=mirrored)
+            return await self._with_pages(work)
+
+        result = await send(params)
+        if isinstance(result, InputRequiredResult):
+            session = await self._supervisor.current()
+            return await drive(result, params, send, partial(_answer, session), session.revision)
+        if unasked is not None:
+            unasked(result)
+        return result
+
+    async def _with_pages(self, send: Callable[[], Awaitable[Any]]) -> Any:
+        """Send it, and again once the user has visited the pages without which it is refused."""
         try:
-            return await self.send(method, params, timeout=timeout, progress=progress, mirrored=mirrored)
+            return await send()
         except URLElicitationRequired as refusal:
             if not self._opens_pages:
                 raise
@@ -135,13 +139,7 @@ class Asking:
         session = await self._supervisor.current()
         if session.revision.inputs is Inputs.ROUND_TRIPS:
             raise required
-        send = partial(self.send, method, params, timeout=timeout, progress=progress, mirrored=mirrored)
         return await send_after_pages(session, required, send, self._patience)
-
-    async def go_on(self, result: InputRequiredResult, params: Any, send: Callable[[Any], Awaitable[Any]]) -> Any:
-        """Answer what the server asks in its result, and send the request again, until that is complete."""
-        session = await self._supervisor.current()
-        return await drive(result, params, send, partial(_answer, session), session.revision)
 
 
 async def _answer(session: ClientSession, question: InputRequest) -> Any:

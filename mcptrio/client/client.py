@@ -50,7 +50,6 @@ from mcptrio.protocol.model.completion import (
     ResourceTemplateReference,
 )
 from mcptrio.protocol.model.fields import ABSENT
-from mcptrio.protocol.model.input_required import InputRequiredResult
 from mcptrio.protocol.model.lifecycle import DiscoverParams, Implementation, PingParams, ServerCapabilities
 from mcptrio.protocol.model.logging import LoggingLevel, SetLevelParams
 from mcptrio.protocol.model.methods import Side
@@ -260,15 +259,12 @@ class Client:
         kept = self._cache.get("resources/read", {"uri": uri})
         if kept is not None:
             return kept  # type: ignore[return-value]
-        changes = self._cache.changes
-        send = partial(self._asking.ask_once, "resources/read", timeout=timeout, progress=progress)
-        result = await send(params)
-        if isinstance(result, InputRequiredResult):
-            # What was answered in between is part of it, and of nobody else's.
-            result = await self._asking.go_on(result, params, send)
-        else:
-            self._cache.put("resources/read", {"uri": uri}, result, asked=changes)
-        return result  # type: ignore[no-any-return]
+        # What was answered in between would be part of it, and of nobody else's.
+        keep = partial(self._cache.put, "resources/read", {"uri": uri}, asked=self._cache.changes)
+        result: ReadResourceResult = await self._asking.ask(
+            "resources/read", params, timeout=timeout, progress=progress, unasked=keep
+        )
+        return result
 
     # Prompts and completion
 

@@ -156,5 +156,6 @@ class Decoder:
 
 def _field_value(name: str, value: str) -> bytes:
     if "\n" in value or "\r" in value or (name == "id" and "\0" in value):
-        raise LocalProtocolError(f"{name}: expected no line end and no NUL in it, got {value!r}")
+        unwanted = "no line end and no NUL" if name == "id" else "no line end"
+        raise LocalProtocolError(f"{name}: expected {unwanted} in it, got {value!r}")
     return value.encode("utf-8", "replace")

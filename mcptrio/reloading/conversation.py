@@ -82,6 +82,10 @@ class Conversation(Generic[_W]):
             self._settled(request, answer.result)
         return True
 
+    def not_asked(self, request: Request) -> None:
+        """The worker has not taken it: :meth:`asked` has not happened."""
+        self.waiting.pop(request.id, None)
+
     def is_repeated(self, notification: Notification) -> bool:
         """Whether the client has heard this before: that somebody listens for it."""
         if notification.method != _ACKNOWLEDGED:

@@ -82,6 +82,8 @@ class Relay:
         """Held while a message finds its worker, and while that is replaced."""
         self._giving = trio.CancelScope()
         """Of the one who holds it until a worker takes a message."""
+        self._switching = False
+        """Somebody waits for it who replaces the worker: no other waits for that one then."""
         self._answered = trio.Event()
         self._died = trio.Event()
         self._gone = trio.Event()
@@ -177,9 +179,11 @@ class Relay:
         return changed
 
     async def _switch(self, new: Worker, why: str) -> None:
-        # A worker that reads nothing must not keep its place by that. What it is asked is answered when it is retired.
+        # A worker that reads nothing must not keep its place by that.
+        self._switching = True
         self._giving.cancel()
         async with self._routing:
+            self._switching = False
             old, self._current = self._current, new
             for message in self._talk.replay(new):
                 await _give(new, message)
@@ -262,26 +266,37 @@ class Relay:
                 # One by one, and so are the answers: JSON-RPC has a client take them in any order.
                 await self._from_client(each)
         else:
-            async with self._routing:
-                if isinstance(incoming, Request):
-                    await self._ask(incoming)
-                elif isinstance(incoming, Notification):
-                    await self._notify(incoming)
-                else:
-                    await self._answer(incoming)
+            # A request that the old worker has not taken is the new one's.
+            while not await self._routed(incoming):
+                pass
 
-    async def _ask(self, request: Request) -> None:
+    async def _routed(self, message: Message) -> bool:
+        """Whether whom it is for has it, or there is nobody."""
+        async with self._routing:
+            if isinstance(message, Request):
+                return await self._ask(message)
+            if isinstance(message, Notification):
+                await self._notify(message)
+            else:
+                await self._answer(message)
+            return True
+
+    async def _ask(self, request: Request) -> bool:
+        """Whether the worker has been asked, or the client answered; not where that worker is about to be replaced."""
         if request.id in self._talk.waiting:
             text = f"expected a new id, got {request.id!r}: a request with this id is in flight"
             await self._say(ErrorResponse(request.id, int(Code.INVALID_REQUEST), text))
         elif self._current is not None:
             self._talk.asked(request, self._current)
-            await self._pass(self._current, request)
+            if not await self._pass(self._current, request):
+                self._talk.not_asked(request)
+                return False
         elif request.method == "ping":
             await self._say(Response(request.id, {}))
         else:
             text = f"the server could not be started, and will be tried again when a file changes: {self._fault}"
             await self._say(ErrorResponse(request.id, int(Code.INTERNAL_ERROR), text))
+        return True
 
     async def _notify(self, notification: Notification) -> None:
         self._talk.notified(notification)
@@ -301,10 +316,14 @@ class Relay:
             worker, answer.id = self._asked.pop(answer.id)
             await self._pass(worker, answer)
 
-    async def _pass(self, worker: Worker, message: Message) -> None:
-        """Give it to a worker, unless that is replaced before it takes it."""
-        with trio.CancelScope() as self._giving:
+    async def _pass(self, worker: Worker, message: Message) -> bool:
+        """Give it to a worker, unless that is replaced before it takes it. Whether it has it."""
+        with trio.CancelScope() as giving:
+            self._giving = giving
+            if self._switching:
+                giving.cancel()
             await _give(worker, message)
+        return not giving.cancelled_caught
 
     # From the workers
 

@@ -26,7 +26,7 @@ from attrs import frozen
 
 from mcptrio.errors import StoreFailed
 
-__all__ = ["FileBounds", "open_file", "store_failed"]
+__all__ = ["FileBounds", "in_turn", "open_file", "store_failed"]
 
 _APPLICATION: Final = 0x6D637074
 """The application id in the header of our files: ``mcpt``."""
@@ -125,6 +125,18 @@ def open_file(path: Path, bounds: FileBounds) -> sqlite3.Connection:
     return connection
 
 
+def in_turn(connection: sqlite3.Connection, statement: str, seconds: float) -> object:
+    """The statement's value. Two that change the journal mode at the same time are refused without waiting."""
+    patience = time.monotonic() + seconds
+    while True:
+        try:
+            return connection.execute(statement).fetchone()[0]
+        except sqlite3.OperationalError as error:
+            if not getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY") or time.monotonic() > patience:
+                raise
+        time.sleep(0.02)
+
+
 def store_failed(path: Path, error: Exception) -> StoreFailed:
     """What went wrong with the file, in plain words."""
     if isinstance(error, StoreFailed):
@@ -172,7 +184,7 @@ def _set_up(connection: sqlite3.Connection, path: Path, bounds: FileBounds) -> N
     connection.execute("BEGIN")
     _check(connection, path)
     connection.execute("ROLLBACK")
-    mode = _in_turn(connection, "PRAGMA journal_mode=WAL", bounds.busy)
+    mode = in_turn(connection, "PRAGMA journal_mode=WAL", bounds.busy)
     if mode != "wal":
         raise StoreFailed(f"{path}: expected a file system that can share memory (wal), got journal mode {mode!r}")
     connection.execute("PRAGMA synchronous=NORMAL")
@@ -204,15 +216,3 @@ def _check(connection: sqlite3.Connection, path: Path) -> int:
     if schema > _SCHEMA:
         raise StoreFailed(f"{path}: expected schema {_SCHEMA}, got {schema}: a newer mcptrio has made it")
     return schema
-
-
-def _in_turn(connection: sqlite3.Connection, statement: str, seconds: float) -> object:
-    """The statement's value. Two that change the journal mode at the same time are refused without waiting."""
-    patience = time.monotonic() + seconds
-    while True:
-        try:
-            return connection.execute(statement).fetchone()[0]
-        except sqlite3.OperationalError as error:
-            if not getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY") or time.monotonic() > patience:
-                raise
-        time.sleep(0.02)

@@ -26,7 +26,7 @@ from attrs import frozen
 
 __all__ = ["Holdings", "adopt_orphans", "nothing_left"]
 
-GRACE: Final = 10.0
+GRACE: Final = 2.0
 """Seconds for a process that was killed, or a thread that was told to stop, to be gone."""
 
 _IDLE_THREADS: Final = ("Trio thread ",)
@@ -81,17 +81,18 @@ def nothing_left(*, grace: float = GRACE) -> Iterator[None]:
     """
     before = Holdings.now()
     yield
-    left = Holdings.now().since(before)
-    if not left:
+    if not Holdings.now().since(before):
         return
     deadline = time.monotonic() + grace
-    while left and time.monotonic() < deadline:
-        time.sleep(0.01)
+    while True:
         # Garbage in a cycle is no leak to report here; if it held a socket, its ResourceWarning tells.
         gc.collect()
         left = Holdings.now().since(before)
-    if left:
-        raise AssertionError("left behind: " + "; ".join(left))
+        if not left:
+            return
+        if time.monotonic() >= deadline:
+            raise AssertionError("left behind: " + "; ".join(left))
+        time.sleep(0.01)
 
 
 def adopt_orphans() -> None:

@@ -66,6 +66,18 @@ def test_registration_without_scopes_where_the_server_knows_them_by_resource_onl
     assert (done.value.value.identity.client_id, done.value.value.scopes) == ("abc", None)
 
 
+def test_a_scope_that_is_not_for_us_does_not_cost_the_others() -> None:
+    flow = register(server(), ClientMetadata(name="Notes"), [BACK], scopes=("a", "b"), also=("b", "admin"))
+    first = next(flow)
+    second = flow.send(answer({"error": "invalid_scope"}, 400))
+    with pytest.raises(StopIteration) as done:
+        flow.send(answer({"client_id": "abc"}, 201))
+
+    assert json.loads(first.body)["scope"] == "a b admin"
+    assert json.loads(second.body)["scope"] == "a b"
+    assert done.value.value.scopes == ("a", "b")
+
+
 def test_registration_is_tried_without_scopes_once() -> None:
     flow = register(server(), ClientMetadata(name="Notes"), [BACK], scopes=("a",))
     next(flow)

@@ -161,4 +161,4 @@ async def test_a_program_acts_for_itself(tmp_path: Path, method: Any) -> None:
     async with own_authorization(tmp_path, settings={"clients": clients}) as (here, own):
         auth = ClientCredentialsOAuthProvider(here.url, Storage(), "robot", secret, method, issuer=own.config.issuer)
         async with connected(here, auth, "2026-07-28") as client:
-            assert await call(client, "who") == "robot robot read"
+            assert await call(client, "who") == "client:robot robot read"

@@ -44,8 +44,7 @@ BATCHES: Final = ("2025-03-26",)
 CARRIED: Final = ("sse", "websocket", "stream")
 """Channels of messages like memory and stdio, served by the same lines: what is tried over those two is tried over
 each of these, in the newest revision with a handshake that applies: what carries a channel cannot tell one revision
-from another, and one more transport must not cost as much time as a whole one. Over stdio it is tried in that one and
-in those without a handshake."""
+from another, and one more transport must not cost as much time as a whole one."""
 BYTES: Final = ("stdio", "http")
 """Transports on which a client can write what is no message."""
 
@@ -110,9 +109,8 @@ def combinations(function: object) -> Iterator[tuple[str, str]]:
     def allows(revision: str, transport: str) -> bool:
         return all(rule.allows(revision, transport) for rule in rules)
 
-    newest = next((revision for revision in reversed(HANDSHAKE) if allows(revision, "stdio")), "")
     for transport in TRANSPORTS:
-        for revision in REVISIONS if transport != "stdio" else (newest, *MODERN):
+        for revision in REVISIONS:
             if allows(revision, transport):
                 yield revision, transport
     for revision in reversed(HANDSHAKE):

@@ -60,7 +60,7 @@ async def ask(ctx: Context) -> str:
 async def _process(tmp_path: Path, revision: str, **options: Any) -> AsyncIterator[tuple[Peer, trio.Process]]:
     plugin = tmp_path / "plugin.py"
     plugin.write_text(PLUGIN)
-    command = [sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin", str(plugin), "--shutdown-timeout=100"]
+    command = [sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin", str(plugin), "--shutdown-timeout=600"]
     async with trio.open_nursery() as nursery:
         process = await trio.lowlevel.open_process(
             command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE

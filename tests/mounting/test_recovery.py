@@ -10,6 +10,7 @@ import trio
 from attrs import evolve
 
 from mcptrio import (
+    ClientTimeouts,
     Command,
     ConfigError,
     ConnectionClosed,
@@ -102,7 +103,8 @@ async def test_slow_one_holds_nothing_up(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     until_open = f"until [ -e {shlex.quote(str(gate))} ]; do sleep 0.05; done"
     slow = Command(args=["sh", "-c", f"{until_open}; exec {shlex.join(command().args)}"])
-    options = evolve(WAITING, wait=0.1)
+    # Whoever waits for the connection all the same waits for longer than the test.
+    options = evolve(WAITING, wait=0.1, timeouts=ClientTimeouts(connect=10 * PATIENCE, probe=10 * PATIENCE))
     with trio.fail_after(PATIENCE):
         async with Server(plugins=[Mount(slow, name="up", options=options)]).open() as server:
             async with connect(server) as client, client.subscribe(tools=True) as changes:

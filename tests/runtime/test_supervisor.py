@@ -50,6 +50,19 @@ async def test_requests_of_the_whole_server_are_bounded(autojump_clock: Any) -> 
         await other.send(Notification("notifications/cancelled", {"requestId": 1}))
 
 
+@pytest.mark.parametrize("seconds", [0.5, 50])
+async def test_the_end_takes_as_long_as_was_given(autojump_clock: Any, seconds: float) -> None:
+    server = Server(timeouts=Timeouts(shutdown=seconds))
+    server.add_tool(endless)
+    async with connected(server) as client:
+        await client.send(tool(1, "endless"))
+        await trio.testing.wait_all_tasks_blocked()
+        began = trio.current_time()
+        await server.supervisor.drain()
+
+        assert trio.current_time() - began == pytest.approx(seconds)
+
+
 async def test_sessions_are_bounded(autojump_clock: Any) -> None:
     server = Server(limits=Limits(sessions=1))
     async with connected(server):

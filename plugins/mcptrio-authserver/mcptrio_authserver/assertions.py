@@ -98,13 +98,16 @@ def accept_assertion(
         raise _bad(f"sub: expected 1 to {_SUBJECT} printable characters")
     if is_jag:
         return _of_user(ledger, config, client, trusted, name, claims, form)
+    if client is not None and client.is_public:
+        # Anybody can name it: its name would say nothing of who asks.
+        raise Refusal("invalid_client", "expected a client that authenticates, or none", status=401)
     if not any(_fits(subject, pattern) for pattern in trusted.subjects):
         raise _bad("sub: expected a workload that is let in")
     return Accepted(
         subject=f"{name}:{subject}",
         client_id=client.id if client is not None else f"{name}:{subject}",
         resource=resource_of(config, form.get("resource")),
-        scopes=granted_scopes(config, form.get("scope"), trusted.scopes),
+        scopes=granted_scopes(config, form.get("scope"), trusted.scopes, client.scopes if client is not None else None),
     )
 
 

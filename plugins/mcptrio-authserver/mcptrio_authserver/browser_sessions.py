@@ -4,7 +4,8 @@ The one rule: a form counts only in the browser that it was shown in, and for th
 token of a form is made of the cookie, which no other site knows, and of the request's query; so nothing is kept of
 browsers where nobody is logged in, and no flood of them fills anything.
 
-A browser gets another cookie when somebody logs in, so that nobody can have given it one before.
+A browser gets another cookie when somebody logs in, so that nobody can have given it one before. Who gets another
+password, or is removed and added anew, is logged out everywhere: a session belongs to the password it began with.
 
 Source: OWASP, "Cross-Site Request Forgery Prevention Cheat Sheet" (signed double submit, bound to the session); RFC
 6265bis section 4.1.3.2 (``__Host-``); MCP security best practices, "Confused Deputy Problem".
@@ -13,6 +14,7 @@ Source: OWASP, "Cross-Site Request Forgery Prevention Cheat Sheet" (signed doubl
 from __future__ import annotations
 
 import hmac
+from collections.abc import Mapping
 from typing import Final
 
 from attrs import frozen
@@ -20,6 +22,7 @@ from attrs import frozen
 from .config import Config
 from .ledger import Ledger
 from .opaque import digest_of, new_opaque
+from .users import User
 
 __all__ = [
     "BrowserSession",
@@ -48,18 +51,26 @@ def cookie_name(config: Config) -> str:
     return "__Host-mcptrio-authserver" if config.addresses.is_https else "mcptrio-authserver"
 
 
-def begin_session(ledger: Ledger, config: Config, user: str, now: float) -> str:
+def begin_session(ledger: Ledger, config: Config, user: User, now: float) -> str:
     """Somebody has logged in. The browser's new cookie."""
     cookie = new_opaque()
-    value = {"user": user, "auth_time": now}
-    ledger.put("session", digest_of(cookie), value, until=now + config.session_lifetime, group=user, most=_MOST)
+    value = {"user": user.name, "auth_time": now, "password": digest_of(user.hash)}
+    ledger.put("session", digest_of(cookie), value, until=now + config.session_lifetime, group=user.name, most=_MOST)
     return cookie
 
 
-def find_session(ledger: Ledger, cookie: str) -> BrowserSession | None:
-    """Who is logged in there."""
+def find_session(ledger: Ledger, cookie: str, users: Mapping[str, User]) -> BrowserSession | None:
+    """Who is logged in there.
+
+    Args:
+        users: as they are now.
+    """
     record = ledger.get("session", digest_of(cookie))
-    return BrowserSession(**record) if record is not None else None
+    user = users.get(record["user"]) if record is not None else None
+    # A record without a password was made by an older version.
+    if record is None or user is None or not hmac.compare_digest(record.get("password", ""), digest_of(user.hash)):
+        return None
+    return BrowserSession(user=user.name, auth_time=record["auth_time"])
 
 
 def end_session(ledger: Ledger, cookie: str) -> None:

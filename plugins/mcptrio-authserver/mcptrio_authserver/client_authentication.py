@@ -26,7 +26,7 @@ from .config import Config
 from .ledger import Ledger
 from .opaque import LONGEST, digest_of, is_same
 from .published_keys import kept_keys
-from .rates import Rate, count_attempt, neighbourhood
+from .rates import Rate, count_attempt, forget_attempts, neighbourhood
 from .refusals import Refusal, too_often
 
 __all__ = ["ASSERTION", "Credentials", "authenticate_client", "read_credentials"]
@@ -111,7 +111,7 @@ def authenticate_client(
         _check_secret(client, credentials)
     if client is None:
         raise _unknown("the client is not known, or did not authenticate")
-    ledger.delete(f"rate:{rate.kind}", key)
+    forget_attempts(ledger, rate, key)
     return client
 
 

@@ -32,6 +32,9 @@ _DAY = 86_400
 _SECRET = 16
 """Characters that a client's secret has at least."""
 _DOCUMENT = 64 * 1024
+_ISSUER = re.compile(r"[A-Za-z0-9_.-]+")
+_TAKEN = frozenset({"upstream", "client"})
+"""What subjects begin with that are of no trusted issuer."""
 
 
 def default_folder() -> Path:
@@ -128,7 +131,10 @@ class ClientSettings:
 
 @frozen(kw_only=True)
 class TrustedIssuer:
-    """Whose assertions are exchanged for tokens: a table in ``[plugins.authserver.trusted_issuers]``, by any name."""
+    """Whose assertions are exchanged for tokens: a table in ``[plugins.authserver.trusted_issuers]``, by a name.
+
+    The subjects of its tokens begin with that name and a colon.
+    """
 
     issuer: str = ""
     """``iss`` of the assertions, and where its metadata is."""
@@ -280,6 +286,13 @@ class Config:
         for id in self.clients:
             if not 0 < len(id) <= 200 or not id.isascii() or not id.isprintable():
                 raise ValueError(f"clients: expected ids of 1 to 200 visible characters, got {id[:200]!r}")
+        for name in self.trusted_issuers:
+            # Subjects are ``name:subject``: one text may not be two people.
+            if name in _TAKEN or not _ISSUER.fullmatch(name):
+                raise ValueError(
+                    "trusted_issuers: expected names of A to Z, a to z, digits, and _ . -, but neither upstream nor"
+                    f" client, got {name[:200]!r}"
+                )
 
 
 def _check_name(name: str) -> None:

@@ -16,13 +16,21 @@ import orjson
 
 from .refusals import Refusal
 
-__all__ = ["MOST_BYTES", "read_form", "read_json", "read_query"]
+__all__ = ["MOST_BYTES", "body_of_request", "read_form", "read_json", "read_query"]
 
 MOST_BYTES: Final = 64 * 1024
 """Of a body."""
 _QUERY: Final = 16 * 1024
 _FIELDS: Final = 50
 _FORM: Final = "application/x-www-form-urlencoded"
+
+
+async def body_of_request() -> bytes:
+    """All of it. Where it is too large, or too slow, Quart answers."""
+    from quart import request
+
+    body = await request.get_data()
+    return body.encode() if isinstance(body, str) else body
 
 
 def read_query(query: bytes) -> Mapping[str, str]:

@@ -16,7 +16,7 @@ from typing import Final
 from .config import Config
 from .ledger import Ledger
 from .opaque import digest_of
-from .rates import Rate, count_attempt, forget_attempts, neighbourhood
+from .rates import Rate, count_attempt, forget_attempts, neighbourhood, take_back_attempt
 
 __all__ = ["count_login", "forgive_login"]
 
@@ -36,9 +36,11 @@ def count_login(ledger: Ledger, config: Config, name: str, address: str | None, 
 
 
 def forgive_login(ledger: Ledger, config: Config, name: str, address: str | None) -> None:
-    """It was the user."""
-    rate, key = _counters(config, name, address)[1]
-    forget_attempts(ledger, rate, key)
+    """It was the user: no failure of theirs from there counts, and this attempt does not count for others."""
+    wide_address, narrow, wide_user = _counters(config, name, address)
+    forget_attempts(ledger, *narrow)
+    take_back_attempt(ledger, *wide_address)
+    take_back_attempt(ledger, *wide_user)
 
 
 def _counters(config: Config, name: str, address: str | None) -> list[tuple[Rate, str]]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .authorization_requests import ReturnedRefusal
 from .browser_sessions import cookie_name, form_token, is_form_token
-from .forms import read_form
+from .forms import body_of_request, read_form
 from .opaque import new_opaque
 from .pages import consent_forms, consent_values, policy, problem_sentence
 from .redirect_uris import host_of
@@ -25,7 +25,7 @@ from .service import Asked, Service
 if TYPE_CHECKING:
     from quart import Response
 
-__all__ = ["PageHandlers", "body_of_request"]
+__all__ = ["PageHandlers"]
 
 
 class PageHandlers:
@@ -232,14 +232,6 @@ class PageHandlers:
         response = Response(b"", status=303)
         response.headers["Location"] = location
         return response
-
-
-async def body_of_request() -> bytes:
-    """All of it. Where it is too large, or too slow, Quart answers."""
-    from quart import request
-
-    body = await request.get_data()
-    return body.encode() if isinstance(body, str) else body
 
 
 def _consent_form(asked: Asked) -> str:

@@ -16,7 +16,7 @@ from attrs import frozen
 
 from .ledger import Ledger
 
-__all__ = ["Rate", "count_attempt", "forget_attempts", "neighbourhood"]
+__all__ = ["Rate", "count_attempt", "forget_attempts", "neighbourhood", "take_back_attempt"]
 
 _MOST: Final = 20_000
 
@@ -51,6 +51,14 @@ def count_attempt(ledger: Ledger, rate: Rate, key: str, now: float) -> float:
 def forget_attempts(ledger: Ledger, rate: Rate, key: str) -> None:
     """They were somebody's who may."""
     ledger.delete(f"rate:{rate.kind}", key)
+
+
+def take_back_attempt(ledger: Ledger, rate: Rate, key: str) -> None:
+    """One of them was somebody's who may; the others count on, for as long as before."""
+    record = ledger.get(f"rate:{rate.kind}", key)
+    if record is not None:
+        count, end = max(0, record["count"] - 1), record["end"]
+        ledger.put(f"rate:{rate.kind}", key, {"count": count, "end": end}, until=end, most=_MOST)
 
 
 def neighbourhood(address: str | None) -> str:

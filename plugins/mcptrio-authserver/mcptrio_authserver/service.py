@@ -98,12 +98,11 @@ class Service:
         request = read_authorization_request(self.config, client, read, query.decode("ascii", "replace"))
         if cookie is None or self.config.upstream is not None:
             return Asked(request=request, session=None, scopes=request.scopes)
-        session = await self._store.transact(partial(find_session, cookie=cookie))
         users = await self._users()
-        user = users.get(session.user) if session is not None else None
-        if user is None:
+        session = await self._store.transact(partial(find_session, cookie=cookie, users=users))
+        if session is None:
             return Asked(request=request, session=None, scopes=request.scopes)
-        scopes = _of_user(request.scopes, user)
+        scopes = _of_user(request.scopes, users[session.user])
         if request.scopes and not scopes:
             raise request.refusal("access_denied", "the user may grant none of these scopes")
         return Asked(request=request, session=session, scopes=scopes)
@@ -121,12 +120,13 @@ class Service:
             raise too_often(5)
         users = await self._users()
         user = users.get(name)
-        if not await trio.to_thread.run_sync(check_password, user, password, limiter=self._guessing):
+        good = await trio.to_thread.run_sync(check_password, user, password, limiter=self._guessing)
+        if user is None or not good:
             return LoggedIn()
 
         def begin(ledger: Ledger) -> str:
             forgive_login(ledger, self.config, name, address)
-            return begin_session(ledger, self.config, name, now)
+            return begin_session(ledger, self.config, user, now)
 
         return LoggedIn(cookie=await self._store.transact(begin))
 

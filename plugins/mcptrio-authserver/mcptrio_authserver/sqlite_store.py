@@ -25,6 +25,7 @@ import orjson
 import trio
 
 from mcptrio.errors import StoreFailed
+from mcptrio.stores.sqlite_file import in_turn, store_failed
 
 from .ledger import Ledger
 from .refusals import Refusal
@@ -106,7 +107,7 @@ class SQLiteStore:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
         except sqlite3.Error as error:
-            raise _failed(self._path, error) from error
+            raise store_failed(self._path, error) from error
 
     def _sweep(self) -> int:
         try:
@@ -115,7 +116,7 @@ class SQLiteStore:
                 (self._clock(), _SWEPT),
             ).rowcount
         except sqlite3.Error as error:
-            raise _failed(self._path, error) from error
+            raise store_failed(self._path, error) from error
 
 
 @asynccontextmanager
@@ -202,11 +203,17 @@ def _open(path: Path) -> sqlite3.Connection:
         _make(path)
         connection = sqlite3.connect(path, timeout=_BUSY, isolation_level=None, check_same_thread=False)
     except (OSError, sqlite3.Error) as error:
-        raise _failed(path, error) from error
+        raise store_failed(path, error) from error
     opened = False
     try:
         connection.execute("PRAGMA trusted_schema=OFF")
-        connection.execute("PRAGMA journal_mode=WAL")
+        # Before anything that changes it, in a transaction, since another process may be making it.
+        connection.execute("BEGIN")
+        _is_ours(connection, path)
+        connection.execute("ROLLBACK")
+        mode = in_turn(connection, "PRAGMA journal_mode=WAL", _BUSY)
+        if mode != "wal":
+            raise StoreFailed(f"{path}: expected a file system that can share memory (wal), got journal mode {mode!r}")
         # A code that was used must not be good again after a power cut.
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA secure_delete=ON")
@@ -220,7 +227,7 @@ def _open(path: Path) -> sqlite3.Connection:
         connection.execute("COMMIT")
         opened = True
     except sqlite3.Error as error:
-        raise _failed(path, error) from error
+        raise store_failed(path, error) from error
     finally:
         if not opened:
             connection.close()
@@ -259,11 +266,3 @@ def _is_ours(connection: sqlite3.Connection, path: Path) -> bool:
     if schema > _SCHEMA:
         raise StoreFailed(f"{path}: expected schema {_SCHEMA}, got {schema}: a newer mcptrio-authserver has made it")
     return True
-
-
-def _failed(path: Path, error: Exception) -> StoreFailed:
-    if isinstance(error, StoreFailed):
-        return error
-    if isinstance(error, OSError):
-        return StoreFailed(f"{path}: cannot be opened: {error.strerror or error}")
-    return StoreFailed(f"{path}: {error}")

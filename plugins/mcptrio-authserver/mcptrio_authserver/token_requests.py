@@ -129,7 +129,8 @@ def give(
         raise Refusal("invalid_client", "expected a client", status=401)
     elif kind == "client_credentials":
         token = AccessToken(
-            subject=client.id,
+            # No user is called that: their names have no colon (RFC 9068, section 5).
+            subject=f"client:{client.id}",
             client_id=client.id,
             resource=resource_of(config, form.get("resource")),
             scopes=granted_scopes(config, form.get("scope"), client.scopes),

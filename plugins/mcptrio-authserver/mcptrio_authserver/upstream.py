@@ -212,14 +212,15 @@ def renew(config: Config, provider: Provider, tokens: UpstreamTokens, *, now: fl
         Refusal: it cannot be asked.
     """
     if tokens.refresh is not None:
+        # First: once it has answered it takes its old refresh token no more, and nothing may fail before the new one is
+        # kept.
+        keys = yield from fetch_keys(provider.jwks_uri)
         form = {"grant_type": "refresh_token", "refresh_token": tokens.refresh}
         document = yield from _token(config, provider, form)
         if document is None:
             raise UpstreamEnded
-        if "id_token" in document:
-            keys = yield from fetch_keys(provider.jwks_uri)
-            if _subject(config, provider, document, keys, nonce=None, now=now) != tokens.subject:
-                raise UpstreamEnded
+        if "id_token" in document and _subject(config, provider, document, keys, nonce=None, now=now) != tokens.subject:
+            raise UpstreamEnded
         return _tokens(document, tokens.subject, tokens.refresh, now)
     if now >= tokens.ends:
         raise UpstreamEnded
@@ -257,9 +258,12 @@ def _token(config: Config, provider: Provider, form: dict[str, str]) -> Flow[Map
         raise _away("it does not answer") from None
     if response.status in (400, 401, 403):
         error = _error(response.body)
+        if error == "invalid_grant":
+            return None
         if error in ("invalid_client", "unauthorized_client"):
             raise _away("it does not know this server any more")
-        return None
+        # Such as what stands between says for it: it says nothing of the grant.
+        raise _away(f"it answers with status {response.status} and not with invalid_grant")
     try:
         document = read_object(response.body, provider.token_endpoint)
     except AuthorizationError:

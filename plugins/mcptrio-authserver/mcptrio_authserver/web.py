@@ -1,8 +1,9 @@
-"""The HTTP of the authorization server: its routes, what clients ask of it, and the headers of its answers.
+"""The HTTP of the authorization server: its routes, and the errors and headers of its answers.
 
 Made by :mod:`.authorization_server` when it opens; Quart is loaded then, and not before.
-The one rule: what is decided is decided in :mod:`.service`; here requests become values, and values responses. Every
-answer that is not public is told not to be kept, every page not to be framed.
+The one rule: what is decided is decided in :mod:`.service`; in :mod:`.client_handlers` and :mod:`.page_handlers`
+requests become values, and values responses. Every answer that is not public is told not to be kept, every page not to
+be framed.
 
 What other sites may read, in a browser, is what any client may ask without a cookie: metadata, keys, tokens,
 registrations. Pages and their forms belong to this origin alone.
@@ -14,18 +15,17 @@ Source: OAuth 2.1 sections 3.2.3 and 7.9 (clickjacking); RFC 6749 section 5; RFC
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
-
-import orjson
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from mcptrio.errors import ConfigError, StoreFailed
 
-from .forms import MOST_BYTES, read_form, read_json
-from .page_handlers import PageHandlers, body_of_request
+from .client_handlers import ClientHandlers, json_response
+from .forms import MOST_BYTES
+from .page_handlers import PageHandlers
 from .pages import STYLE, policy
 from .refusals import Refusal
-from .server_metadata import server_metadata
 from .service import Service
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _log = logging.getLogger("mcptrio.authserver")
 
 def make_app(service: Service) -> QuartTrio:
     """The ASGI application."""
-    from quart import Response, request
+    from quart import request
     from quart_trio import QuartTrio
     from werkzeug.exceptions import HTTPException
 
@@ -54,61 +54,24 @@ def make_app(service: Service) -> QuartTrio:
         MAX_CONTENT_LENGTH=MOST_BYTES, BODY_TIMEOUT=_SECONDS, RESPONSE_TIMEOUT=_SECONDS, PROPAGATE_EXCEPTIONS=False
     )
     app.jinja_env.globals.update(server=service.config.name, style=STYLE)
-    pages = PageHandlers(service)
+    clients, pages = ClientHandlers(service), PageHandlers(service)
 
     def route(endpoint: str, handler: Callable[[], Awaitable[Response]], method: str) -> None:
         app.add_url_rule(addresses.path(endpoint), endpoint, handler, methods=[method], provide_automatic_options=False)
 
-    # Documents
-
-    def document(openid: bool) -> Callable[[], Awaitable[Response]]:
-        async def answer() -> Response:
-            return _json(server_metadata(service.config, openid=openid), public=True)
-
-        return answer
+    # Documents, and what clients ask
 
     for path in addresses.documents:
-        openid = "openid" in path
-        app.add_url_rule(path, path, document(openid), methods=["GET"], provide_automatic_options=False)
-
-    async def jwks() -> Response:
-        return _json(await service.keys(), public=True)
-
-    # What clients ask
-
-    async def token() -> Response:
-        form = read_form(await body_of_request(), request.content_type)
-        proofs = request.headers.getlist("DPoP")
-        authorization = request.headers.get("Authorization")
-        body, headers = await service.token(form, authorization, proofs, request.remote_addr)
-        return _json(body, headers=headers)
-
-    async def register() -> Response:
-        document = read_json(await body_of_request(), request.content_type)
-        return _json(await service.register(document, request.remote_addr), status=201)
-
-    async def introspect() -> Response:
-        form = read_form(await body_of_request(), request.content_type)
-        return _json(await service.introspect(form, request.headers.get("Authorization"), request.remote_addr))
-
-    async def revoke() -> Response:
-        form = read_form(await body_of_request(), request.content_type)
-        await service.revoke(form, request.headers.get("Authorization"), request.remote_addr)
-        return _json({})
-
-    async def preflight() -> Response:
-        headers = {
-            "Access-Control-Allow-Methods": "GET, POST",
-            "Access-Control-Allow-Headers": "Authorization, Content-Type, DPoP, MCP-Protocol-Version",
-            "Access-Control-Max-Age": "3600",
-        }
-        return Response(b"", status=204, headers=headers)
-
-    route("jwks", jwks, "GET")
-    for endpoint, handler in (("token", token), ("register", register), ("introspect", introspect), ("revoke", revoke)):
-        route(endpoint, handler, "POST")
+        answer = partial(clients.metadata, openid="openid" in path)
+        app.add_url_rule(path, path, answer, methods=["GET"], provide_automatic_options=False)
+    route("jwks", clients.jwks, "GET")
+    route("token", clients.token, "POST")
+    route("register", clients.register, "POST")
+    route("introspect", clients.introspect, "POST")
+    route("revoke", clients.revoke, "POST")
     for path in (*addresses.documents, *map(addresses.path, _OPEN)):
-        app.add_url_rule(path, f"preflight {path}", preflight, methods=["OPTIONS"], provide_automatic_options=False)
+        methods = ["OPTIONS"]
+        app.add_url_rule(path, f"preflight {path}", clients.preflight, methods=methods, provide_automatic_options=False)
 
     # What people see
 
@@ -127,7 +90,9 @@ def make_app(service: Service) -> QuartTrio:
             _log.warning("%s (asked by %s)", error.description, request.remote_addr)
         if request.path in is_page:
             return await pages.problem(error)
-        return _json({"error": error.error, "error_description": error.description}, error.status, error.headers)
+        return json_response(
+            {"error": error.error, "error_description": error.description}, error.status, error.headers
+        )
 
     async def failed(error: StoreFailed | ConfigError) -> Response:
         _log.error("%s", error)
@@ -162,17 +127,3 @@ def make_app(service: Service) -> QuartTrio:
     app.register_error_handler(500, broken)
     app.after_request(finish)
     return app
-
-
-def _json(
-    body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None, *, public: bool = False
-) -> Response:
-    from quart import Response
-
-    response = Response(orjson.dumps(dict(body)), status=status, content_type="application/json")
-    response.headers.update(dict(headers or {}))
-    if public:
-        response.headers["Cache-Control"] = "public, max-age=300"
-    else:
-        response.headers["Pragma"] = "no-cache"
-    return response

@@ -8,11 +8,13 @@ from typing import Any
 
 import httpx2
 import pytest
-from mcptrio_authserver import TrustedIssuer
+from attrs import evolve
+from mcptrio_authserver import ClientSettings, TrustedIssuer
 
+from mcptrio import Secret
 from mcptrio.auth.jose import Key, KeySet, sign
 
-from .conftest import SECRET, Site, Web, error_of, opened
+from .conftest import CLIENTS, SECRET, Site, Web, error_of, opened
 
 GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 IDP, PLATFORM = "https://idp.example", "https://platform.example/cluster"
@@ -131,6 +133,24 @@ async def test_workload_needs_no_client(trusting: Site, key: Key) -> None:
     token = await trusting.claims(response.json()["access_token"])
     assert (token["sub"], token["scope"]) == (f"cluster:{WORKLOAD}", "notes:read")
     assert (await trusting.post("token", form)).status_code == 200, "a workload's token is good as long as it lives"
+
+
+async def test_workload_gets_no_more_than_the_client_it_names(folder: Path, key: Key, web: Web) -> None:
+    clients = CLIENTS | {
+        "writer": ClientSettings(secret=Secret(SECRET), grant_types=(GRANT,), scopes=("notes:write",)),
+    }
+    trusted = {"cluster": evolve(TRUSTED["cluster"], scopes=None)}
+    async with opened(folder, fetch=web, trusted_issuers=trusted, clients=clients) as site:
+        claims = {"iss": PLATFORM, "sub": WORKLOAD, "aud": [site.issuer], "exp": site.clock.now + 300}
+        form = {"grant_type": GRANT, "assertion": sign(claims, key)}
+
+        response = await site.post("token", form, auth=("writer", SECRET))
+
+        assert response.json()["scope"] == "notes:write"
+        more = await site.post("token", {**form, "scope": "notes:read"}, auth=("writer", SECRET))
+        assert error_of(more) == "invalid_scope"
+        public = await site.post("token", {**form, "client_id": "app"})
+        assert (public.status_code, error_of(public)) == (401, "invalid_client")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ from urllib.parse import urlencode
 
 import pytest
 import trio
+from argon2 import PasswordHasher
+from mcptrio_authserver.users import User, read_users, write_users
 
 from .conftest import PASSWORD, SECRET, Site, answer_of, challenge_of, error_of, form_of, opened
 
@@ -443,6 +445,22 @@ async def test_consent_is_to_what_was_shown(site: Site, folder: Path) -> None:
     users.write_text(users.read_text().replace(":notes:read", ""))
 
     assert (await site.submit(consent, decision="allow")).status_code == 403
+
+
+async def test_another_password_logs_the_user_out_everywhere(site: Site, folder: Path) -> None:
+    """Who got in with the old one; and whoever had the name before."""
+    consent = await site.log_in(await site.authorize())
+    assert 'name="password"' not in (await site.authorize()).text
+    users, hasher = dict(read_users(folder / "users")), PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
+    users["ada"] = User(name="ada", hash=hasher.hash("another password"))
+
+    write_users(folder / "users", users)
+
+    assert (await site.submit(consent, decision="allow")).status_code == 403
+    page = await site.authorize()
+    assert 'name="password"' in page.text
+    await site.log_in(page, password="another password")
+    assert 'name="password"' not in (await site.authorize()).text
 
 
 async def test_browser_gets_another_cookie_with_the_login(site: Site) -> None:

@@ -87,7 +87,7 @@ async def test_secret_with_signs_in_it_is_encoded_before_basic(folder: Path) -> 
 
         response = await site.post("token", {"grant_type": "client_credentials"}, headers=headers)
 
-        assert payload(response.json()["access_token"])["sub"] == "ro:bot +"
+        assert payload(response.json()["access_token"])["sub"] == "client:ro:bot +"
 
 
 async def test_registration_can_be_turned_off(folder: Path) -> None:
@@ -316,7 +316,7 @@ async def test_client_authenticates_with_a_key_once(keyed: Site, key: Key, clien
 
     response = await keyed.post("token", signed(proof))
 
-    assert payload(response.json()["access_token"])["sub"] == client
+    assert payload(response.json()["access_token"])["sub"] == f"client:{client}"
     assert error_of(await keyed.post("token", signed(proof))) == "invalid_client"
     endpoint = assertion(key, client, keyed, aud=f"{keyed.issuer}/token")
     assert (await keyed.post("token", signed(endpoint))).status_code == 200

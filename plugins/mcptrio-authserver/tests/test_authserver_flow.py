@@ -6,7 +6,11 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from mcptrio_authserver import ClientSettings
 from mcptrio_authserver.redirect_uris import is_registered
+from mcptrio_authserver.users import check_name
+
+from mcptrio import Secret
 
 from .conftest import REDIRECT, SECRET, Site, answer_of, content_of, error_of, opened, payload
 
@@ -228,8 +232,18 @@ async def test_client_is_let_in_for_itself(site: Site, method: str) -> None:
         response = await site.post("token", {**form, "client_id": "robot", "client_secret": SECRET})
 
     claims = await site.claims(response.json()["access_token"])
-    assert (claims["sub"], claims["client_id"], claims["scope"]) == ("robot", "robot", "notes:read")
+    assert (claims["sub"], claims["client_id"], claims["scope"]) == ("client:robot", "robot", "notes:read")
     assert "refresh_token" not in response.json()
+
+
+async def test_client_that_is_called_as_a_user_is_somebody_else(folder: Path) -> None:
+    clients = {"ada": ClientSettings(secret=Secret(SECRET), grant_types=("client_credentials",))}
+    async with opened(folder, clients=clients) as site:
+        response = await site.post("token", {"grant_type": "client_credentials"}, auth=("ada", SECRET))
+
+        assert (await site.claims(response.json()["access_token"]))["sub"] == "client:ada"
+        with pytest.raises(ValueError, match="expected a name"):
+            check_name("client:ada")
 
 
 async def test_keys_are_published_before_and_after_they_sign(folder: Path) -> None:

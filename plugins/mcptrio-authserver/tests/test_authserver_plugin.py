@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,8 @@ import trio.testing
 from click.testing import CliRunner, Result
 from mcptrio_authserver import AuthorizationServer, ClientSettings, Config, TrustedIssuer, UpstreamSettings
 from mcptrio_authserver.__main__ import main
-from mcptrio_authserver.logins import count_login
-from mcptrio_authserver.rates import Rate, count_attempt, neighbourhood
+from mcptrio_authserver.logins import count_login, forgive_login
+from mcptrio_authserver.rates import Rate, count_attempt, neighbourhood, take_back_attempt
 from mcptrio_authserver.refusals import Refusal
 from mcptrio_authserver.sqlite_store import open_sqlite_store
 from mcptrio_authserver.users import User, check_password, hash_password, read_users, write_users
@@ -217,6 +217,10 @@ def test_quart_is_not_loaded_with_the_plugin() -> None:
         ({"resources": ("ftp://x",)}, "resources: expected"),
         ({"name": ""}, "name: expected"),
         ({"clients": {"x y\n": ClientSettings()}}, "clients: expected"),
+        *(
+            ({"trusted_issuers": {name: TrustedIssuer(issuer="https://idp.example")}}, f"client, got {name!r}")
+            for name in ("upstream", "client", "a:b", "a b", "a\n", "é", "")
+        ),
     ],
 )
 def test_settings_that_cannot_be(settings: dict[str, Any], problem: str) -> None:
@@ -458,6 +462,48 @@ async def test_user_is_not_locked_out_from_one_address(tmp_path: Path) -> None:
         assert await store.transact(attempt) == (0, 900, 900)
 
 
+async def test_good_logins_lock_nobody_out(tmp_path: Path) -> None:
+    """Those of an office, and those of one user; what failed beside them still counts."""
+    clock, config = Clock(), Config(folder=tmp_path)
+    async with open_sqlite_store(tmp_path / "state.db", clock=clock) as store:
+
+        def attempt(ledger: Any) -> None:
+            for number in range(200):
+                office, anywhere = ("203.0.113.7", f"192.0.2.{number}")
+                for name, address in ((f"user {number}", office), ("ada", anywhere)):
+                    assert count_login(ledger, config, name, address, clock.now) == 0
+                    forgive_login(ledger, config, name, address)
+            clock.now += 100
+            for number in range(50):
+                for name, address in ((f"guess {number}", "203.0.113.7"), ("ada", f"198.51.100.{number}")):
+                    assert count_login(ledger, config, name, address, clock.now) == 0
+            assert count_login(ledger, config, "bob", "203.0.113.7", clock.now) == 800, "what it was, not anew"
+            assert count_login(ledger, config, "ada", "198.51.100.99", clock.now) == 800
+
+        await store.transact(attempt)
+
+
+async def test_good_login_takes_back_one_attempt_and_no_more(tmp_path: Path) -> None:
+    clock, config = Clock(), Config(folder=tmp_path)
+    rate = Rate(kind="x", most=1, seconds=60)
+    async with open_sqlite_store(tmp_path / "state.db", clock=clock) as store:
+
+        def attempt(ledger: Any) -> None:
+            for number in range(49):
+                assert count_login(ledger, config, f"guess {number}", "203.0.113.7", clock.now) == 0
+            assert count_login(ledger, config, "bob", "203.0.113.7", clock.now) == 0
+            forgive_login(ledger, config, "bob", "203.0.113.7")
+            assert count_login(ledger, config, "ada", "203.0.113.7", clock.now) == 0
+            assert count_login(ledger, config, "bob", "203.0.113.7", clock.now) == 900
+            take_back_attempt(ledger, rate, "key")
+            assert count_attempt(ledger, rate, "key", clock.now) == 0, "there was none"
+            take_back_attempt(ledger, rate, "key")
+            take_back_attempt(ledger, rate, "key")
+            assert [count_attempt(ledger, rate, "key", clock.now) for _ in range(2)] == [0, 60], "never below 0"
+
+        await store.transact(attempt)
+
+
 async def test_file_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     connection = sqlite3.connect(path)
@@ -471,14 +517,41 @@ async def test_file_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
         async with open_sqlite_store(path):
             pass
 
+    assert path.read_bytes() == before
     connection = sqlite3.connect(path)
     assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
     connection.close()
-    assert before
     path.write_bytes(b"")
     path.chmod(0o640)
     with pytest.raises(StoreFailed, match="mode 600"):
         async with open_sqlite_store(path):
+            pass
+
+
+async def test_new_file_that_another_process_is_opening_is_waited_for(tmp_path: Path) -> None:
+    """SQLite itself refuses a change of the journal mode at once where another is about to write."""
+    path = tmp_path / "state.db"
+    path.touch(0o600)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    async def let_go() -> None:
+        await trio.sleep(0.2)
+        other.execute("ROLLBACK")
+
+    with closing(other):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(let_go)
+            async with open_sqlite_store(path) as store:
+                assert await store.transact(lambda ledger: ledger.count("a")) == 0
+
+
+async def test_file_system_without_shared_memory_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcptrio_authserver.sqlite_store.in_turn", lambda *_: "delete")
+
+    with pytest.raises(StoreFailed, match=r"expected a file system .*\(wal\), got journal mode 'delete'"):
+        async with open_sqlite_store(tmp_path / "state.db"):
             pass
 
 

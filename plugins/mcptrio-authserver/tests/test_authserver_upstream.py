@@ -35,6 +35,8 @@ class Provider:
     claims: dict[str, Any] = field(factory=dict)
     """That differ in the id_token."""
     refreshes: bool = True
+    identifies: bool = False
+    """Whether it gives an id_token with a refresh as well."""
     ended: bool = False
     number: int = 0
 
@@ -77,7 +79,7 @@ class Provider:
             **self.claims,
         }
         answer = {"access_token": f"provider's access {self.number}", "expires_in": 300}
-        if form["grant_type"] == "authorization_code":
+        if form["grant_type"] == "authorization_code" or self.identifies:
             answer["id_token"] = sign(claims, self.key)
         if self.refreshes:
             answer["refresh_token"] = f"provider's refresh {self.number}"
@@ -163,6 +165,18 @@ async def test_refusal_loses_nothing_of_the_providers(delegating: Site, provider
     assert (await delegating.refresh(tokens["refresh_token"])).status_code == 200
 
 
+async def test_keys_that_cannot_be_had_lose_nothing_of_the_providers(delegating: Site, provider: Provider) -> None:
+    provider.identifies = True
+    tokens = await granted(delegating, provider)
+    keys = provider.web.pages.pop(f"{PROVIDER}/keys")
+
+    assert error_of(await delegating.refresh(tokens["refresh_token"])) == "temporarily_unavailable"
+
+    assert provider.number == 1, "its refresh token is not spent"
+    provider.web.pages[f"{PROVIDER}/keys"] = keys
+    assert (await delegating.refresh(tokens["refresh_token"])).status_code == 200
+
+
 @pytest.mark.parametrize("refreshes", [True, False])
 async def test_what_the_provider_ends_ends_here(delegating: Site, provider: Provider, refreshes: bool) -> None:
     provider.refreshes = refreshes
@@ -195,7 +209,17 @@ async def test_grant_ends_with_the_providers_token_where_that_is_not_refreshed(
 async def test_provider_that_is_away_ends_nothing(delegating: Site, provider: Provider) -> None:
     tokens = await granted(delegating, provider)
     there = provider.web.pages[f"{PROVIDER}/token"]
-    for away in (RequestFailed("no answer"), FetchResponse(status=500), FetchResponse(status=200, body=b"<html>")):
+    for away in (
+        RequestFailed("no answer"),
+        FetchResponse(status=500),
+        FetchResponse(status=200, body=b"<html>"),
+        FetchResponse(status=403, body=b"<html>a proxy's"),
+        FetchResponse(status=401),
+        FetchResponse(status=400, body=b'{"error":"invalid_request"}'),
+        FetchResponse(status=400, body=b'{"error":"temporarily_unavailable"}'),
+        FetchResponse(status=400, body=b'{"error":["invalid_grant"]}'),
+        FetchResponse(status=401, body=b'{"error":"invalid_client"}'),
+    ):
         provider.web.pages[f"{PROVIDER}/token"] = away
         response = await delegating.refresh(tokens["refresh_token"])
         assert response.status_code == 503

@@ -125,7 +125,7 @@ def test_large_files_and_hostile_edits_take_little_time() -> None:
         edit(" a\n" * 200_000, ("a \n" * 1000 + "b", "x"))
     edit("a\n" * 5000, ("a\n" * 5000, "b\n" * 5000))
 
-    assert time.thread_time() - started < 30
+    assert time.thread_time() - started < 10
 
 
 LINES = st.lists(st.sampled_from(["a", "b", "  a", "", "c"]), max_size=12)

@@ -77,7 +77,7 @@ def test_no_pattern_explodes(pattern: str, names: list[str]) -> None:
     started = time.thread_time()  # what it costs, however many others are at work
 
     assert not Pattern.parse(pattern).matches(names)
-    assert time.thread_time() - started < 10
+    assert time.thread_time() - started < 1
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ class ProcessInfo:
     seconds: Annotated[float, "How long it has run."]
     cpu_seconds: Annotated[float | None, "Processor time of it and of what it has waited for."]
     left_behind: Annotated[int, "Processes it had left running at its end; they were ended."]
-    takes_input: Annotated[bool, "Whether send_input works."]
+    takes_input: Annotated[bool, "Whether {tool:send_input} works."]
     log: Annotated[str, "The resource with its output."]
 
 

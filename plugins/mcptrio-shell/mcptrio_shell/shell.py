@@ -197,7 +197,7 @@ class Shell:
         close: Annotated[bool, "Close its standard input afterwards: the end of what it reads."] = False,
         timeout: Annotated[float, Meta(ge=0, le=_LONGEST_WAIT, description="Seconds it has to take it.")] = 10,
     ) -> InputResult:
-        """Write to the standard input of a process that was started with start_process."""
+        """Write to the standard input of a process that was started with {tool:start_process}."""
         process = _processes(ctx).get(id, ctx.caller)
         data = self._input(text) or b""
         taken = await process.send(data, seconds=timeout, close=close)

@@ -74,6 +74,8 @@ def transact(opened: Opened, work: Callable[[Opened], _T], *, keep: bool) -> _T:
     connection.set_authorizer(policy)
     result = work(opened)
     connection.set_authorizer(None)
+    # The end of a statement may come before SQLite has looked whether it is to stop.
+    opened.watch.check()
     opened.watch.turn()
     if keep:
         opened.patiently(lambda: connection.execute("COMMIT"))

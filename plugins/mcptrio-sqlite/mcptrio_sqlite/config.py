@@ -49,7 +49,7 @@ class Config:
     """Enforce foreign keys when writing, which SQLite does not by itself."""
 
     query_timeout: float = field(default=30.0, validator=and_(ge(0.1), le(3600.0)))
-    """Seconds for one query, with its wait for locks and for a thread; 0.1 to 3600."""
+    """Seconds for one query, with its wait for locks and for a process; 0.1 to 3600."""
 
     max_rows: int = field(default=500, validator=and_(ge(1), le(10_000)))
     """The most rows in one answer; 1 to 10000."""
@@ -69,7 +69,8 @@ class Config:
 
     max_temp_bytes: int = field(default=1024 * _MIB, validator=and_(ge(64 * 1024), le(2**46)))
     """How large a temporary file of a query may grow, into which it sorts and groups what does not fit into memory;
-    64 KiB to 64 TiB. One that writes may use as much as the database."""
+    64 KiB to 64 TiB. One that writes may use twice ``max_database_bytes``, or
+    twice the database where that is larger."""
 
     max_query_bytes: int = field(default=100_000, validator=and_(ge(100), le(1_000_000)))
     """The longest SQL; 100 to 10^6."""

@@ -26,7 +26,7 @@ from .config import Config
 from .databases import Database
 from .errors import explain, is_busy, is_interrupted
 from .policy import Policy
-from .values import Parameters, bound, decoded_text
+from .values import Parameters, bound, decoded_text, readable
 from .watching import STEPS, Watch
 
 __all__ = ["Opened", "open_database"]
@@ -80,9 +80,9 @@ class Opened:
             raise ToolError(f"the statement or a parameter is none that SQLite could take: {error}") from error
 
     def ask(self, sql: str, *values: object) -> list[Any]:
-        """Run a statement of this plugin's own."""
+        """Run a statement of this plugin's own. A text that is not UTF-8 comes with escapes."""
         self.statement = ""
-        return self._run(sql, values).fetchall()
+        return [tuple(map(readable, row)) for row in self._run(sql, values).fetchall()]
 
     def patiently(self, work: Callable[[], _T]) -> _T:
         """Do it again as long as another connection holds the lock, until the call is to stop."""

@@ -68,8 +68,6 @@ def explain(
         return ToolError(f"the file of {database.name} is not an SQLite database, or it is encrypted")
     if code & 0xFF == sqlite3.SQLITE_READONLY:
         return ToolError(f"{message}: {database.name} may be read but not written here")
-    if code & 0xFF == sqlite3.SQLITE_NOMEM:
-        return ToolError(f"{message}: more than max_memory_bytes of the configuration")
     if code == sqlite3.SQLITE_IOERR_WRITE:  # what the system says of a file that may not grow further
         limit = "max_temp_bytes or max_database_bytes" if policy.access.writes else "max_temp_bytes"
         return ToolError(f"{message}: a file has reached {limit} of the configuration; sort and group fewer rows")

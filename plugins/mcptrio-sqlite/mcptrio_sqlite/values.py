@@ -16,7 +16,18 @@ from typing import Annotated, Final, TypeAlias, TypedDict
 
 from mcptrio import ToolError
 
-__all__ = ["BrokenText", "Cell", "Parameter", "Parameters", "Special", "Value", "bound", "decoded_text", "shown"]
+__all__ = [
+    "BrokenText",
+    "Cell",
+    "Parameter",
+    "Parameters",
+    "Special",
+    "Value",
+    "bound",
+    "decoded_text",
+    "readable",
+    "shown",
+]
 
 _SAFE: Final = 2**53 - 1
 """The largest integer that every JSON reader keeps."""
@@ -56,6 +67,11 @@ def decoded_text(data: bytes) -> str | BrokenText:
         return data.decode()
     except UnicodeDecodeError:
         return BrokenText(data)
+
+
+def readable(value: Value) -> Value:
+    """A value to be read by people: a text that is not UTF-8 with escapes for what is not."""
+    return value.decode(errors="backslashreplace") if isinstance(value, BrokenText) else value
 
 
 def shown(value: Value, limit: int) -> Cell:

@@ -10,6 +10,12 @@ from typing import Any
 
 import pytest
 import trio
+from mcptrio_sqlite import Config
+from mcptrio_sqlite.changes import transact
+from mcptrio_sqlite.connections import Opened, open_database
+from mcptrio_sqlite.databases import Database
+from mcptrio_sqlite.policy import Access, Policy
+from mcptrio_sqlite.watching import Stopped, Watch
 
 
 async def test_rows_are_changed_and_told(sqlite_client: Any, call: Any, rows_in: Any) -> None:
@@ -31,6 +37,21 @@ async def test_rows_are_changed_and_told(sqlite_client: Any, call: Any, rows_in:
     assert updated["affected_rows"] == 2
     assert (deleted["affected_rows"], deleted["total_changes"]) == (1, 3)  # the foreign key's cascade
     assert rows_in("SELECT number FROM orders") == [(3,), (4,), (5,)]
+
+
+def test_what_is_stopped_in_its_last_step_changes_nothing(shop: Path, rows_in: Any) -> None:
+    """A statement without a loop has ended before SQLite looks whether it is to stop."""
+    database = Database(name="shop", path=shop, is_writable=True, is_configured=True)
+    watch = Watch(lambda message: None)
+
+    def insert(opened: Opened) -> None:
+        opened.execute("INSERT INTO texts(body) VALUES ('late')").close()
+        watch.stop()
+
+    with pytest.raises(Stopped), open_database(database, Policy(Access.CHANGE), Config(), watch) as opened:
+        transact(opened, insert, keep=True)
+
+    assert rows_in("SELECT count(*) FROM texts") == [(1,)]
 
 
 async def test_a_dry_run_changes_nothing(sqlite_client: Any, call: Any, rows_in: Any) -> None:

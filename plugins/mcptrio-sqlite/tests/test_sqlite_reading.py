@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -326,3 +328,18 @@ async def test_what_is_no_database_is_told(sqlite_client: Any, refusal: Any, tmp
     assert not (tmp_path / "none.db").exists()
     async with sqlite_client(databases={}) as client:
         assert "mcptrio.toml" in await refusal(client, "list_tables")
+
+
+async def test_a_schema_that_is_not_utf_8_is_shown_with_escapes(sqlite_client: Any, call: Any, shop: Path) -> None:
+    with closing(sqlite3.connect(shop, isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE odd(x DEFAULT 'replaced')")
+        connection.execute("PRAGMA writable_schema=ON")
+        connection.execute(
+            "UPDATE sqlite_master SET sql = CAST(replace(CAST(sql AS BLOB), 'replaced', x'ff') AS TEXT) "
+            "WHERE name = 'odd'"
+        )
+    async with sqlite_client() as client:
+        table = await call(client, "describe_table", table_name="odd")
+
+    assert table["sql"] == r"CREATE TABLE odd(x DEFAULT '\xff')"
+    assert [column["default"] for column in table["items"]] == [r"'\xff'"]

@@ -147,11 +147,12 @@ async def test_streams_count_as_exchanges_as_long_as_they_are_open() -> None:
 
 async def test_silence_is_broken_by_comments_again_and_again() -> None:
     async with served(HTTPLimits(keep_alive=0.05)) as server, listening(server, "memo://a") as events:
-        for turn in range(1, 3):
-            while events.comments < turn:  # they are counted as they are read, which is before what follows them
-                await trio.sleep(0.1)
-                server.engine.notify_resource_updated("memo://a")
-                assert await events.next() is not None
+        with trio.fail_after(30):
+            for turn in range(1, 3):
+                while events.comments < turn:  # they are counted as they are read, which is before what follows them
+                    await trio.sleep(0.1)
+                    server.engine.notify_resource_updated("memo://a")
+                    assert await events.next() is not None
 
 
 async def test_a_client_that_does_not_read_holds_up_nobody_and_is_cut_off() -> None:
