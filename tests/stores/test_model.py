@@ -197,5 +197,5 @@ def test_store_does_what_the_model_does(kind: str, steps: list[Step]) -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         # An hour a step, so that nothing is touched in the moment of something else.
-        clock = WallClock(wall=lambda: 0.0, steady=lambda: model.now * 3600.0)
+        clock = WallClock(wall=lambda: model.now * 3600.0, steady=lambda: model.now * 3600.0)
         trio.run(play, lambda: open_sqlite_stores(Path(folder) / "kept.db", BOUNDS, clock=clock))
