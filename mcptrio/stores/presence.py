@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +28,8 @@ __all__ = ["Presence"]
 
 _NAME: Final = re.compile(r"[0-9a-f]{16}")
 _ATTEMPTS: Final = 10
-"""Names to try; each fails only where somebody takes the new file for one that was left behind."""
+"""Names to try; each fails only if another process takes the new file for one that was left behind."""
+_UNLINKS_OPEN_FILES: Final = sys.platform != "win32"
 
 
 class Presence:
@@ -53,14 +55,22 @@ class Presence:
         path = self._lock_file(id)
         try:
             descriptor = os.open(path, os.O_RDWR)
-        except OSError:
+        except FileNotFoundError:
             return False
+        except OSError:
+            # Too many open files, for example, says nothing about the other process.
+            return True
         try:
             gone = _lock(descriptor)
+            if gone and _UNLINKS_OPEN_FILES:
+                # Under the lock: its maker, which comes for the lock next, then sees that the file has no name.
+                path.unlink(missing_ok=True)
         finally:
             os.close(descriptor)
-        if gone:
-            path.unlink(missing_ok=True)
+        if gone and not _UNLINKS_OPEN_FILES:
+            # Windows keeps a file that its maker has open.
+            with suppress(PermissionError):
+                path.unlink(missing_ok=True)
         return not gone
 
     def sweep(self) -> None:
@@ -82,9 +92,11 @@ class Presence:
                 descriptor = os.open(self._lock_file(id), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
             except OSError as error:
                 raise StoreFailed(f"{self._lock_file(id)}: cannot be made: {error.strerror}") from error
-            if _lock(descriptor):
+            # Between being made and being locked, the file of a living process looks like one that was left behind.
+            if _lock(descriptor) and os.fstat(descriptor).st_nlink > 0:
                 return id, descriptor
             os.close(descriptor)
+            self._lock_file(id).unlink(missing_ok=True)
         raise StoreFailed(f"{self._path}: lock files beside it cannot be locked")
 
     def _lock_file(self, id: str) -> Path:
