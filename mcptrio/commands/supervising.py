@@ -54,7 +54,7 @@ def supervise(asked: Asked, count: int) -> None:
             command=_command(),
             count=count,
             listening=[listen(address) for address in addresses],
-            shutdown=shutdown,
+            shutdown=shutdown + read.http.get("shutdown_delay", 0.0),
             as_json=asked.as_json,
             folder=store is None,
         )

@@ -71,14 +71,16 @@ async def serve_http(
     sockets = sockets or HTTPSockets()
     shutdown = trio.Event() if shutdown is None else shutdown
     closing = trio.Event()
+    delay = options.limits.shutdown_delay if options.limits is not None else 0.0
     async with trio.open_nursery() as stopping:
-        stopping.start_soon(_close_after, shutdown, server, closing, stopping.cancel_scope)
+        stopping.start_soon(_close_after, shutdown, server, closing, stopping.cancel_scope, delay, sockets.leaving)
         async with (
             open_http_app(server, options, host=host) as app,
             server.open(),
             trio.open_nursery() as nursery,
         ):
             await nursery.start(app.run)
+            nursery.start_soon(_say_unready, app, shutdown)
             async with trio.open_nursery() as connections:
                 timeout = server.settings.timeouts.shutdown
                 bind = list(sockets.bind) or [_bind(host, port)]
@@ -91,11 +93,26 @@ async def serve_http(
         stopping.cancel_scope.cancel()
 
 
-async def _close_after(shutdown: trio.Event, server: Server, closing: trio.Event, scope: trio.CancelScope) -> None:
+async def _close_after(
+    shutdown: trio.Event,
+    server: Server,
+    closing: trio.Event,
+    scope: trio.CancelScope,
+    delay: float,
+    leaving: trio.Event | None,
+) -> None:
     await shutdown.wait()
+    # While a worker is replaced, another one accepts on the same socket, and no load balancer has to notice.
+    if server.is_open and not (leaving is not None and leaving.is_set()):
+        await trio.sleep(delay)
     closing.set()
     if not server.is_open:
         scope.cancel()
+
+
+async def _say_unready(app: HTTPApp, shutdown: trio.Event) -> None:
+    await shutdown.wait()
+    app.leave()
 
 
 async def _listen(

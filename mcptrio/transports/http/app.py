@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -22,17 +24,18 @@ from mcptrio.abc import ASGIApp, Bus, Engine, EventStore, Guard, Principal, Sess
 from mcptrio.errors import AuthorizationError, ConnectionClosed, Overloaded, RateLimited
 from mcptrio.protocol.jsonrpc import Limits, decode
 from mcptrio.protocol.messages import Incoming, Request
-from mcptrio.transports.http.address_rates import AddressRates
-from mcptrio.transports.http.addresses import Proxies, address_of
+from mcptrio.transports.http.addresses import Proxies
 from mcptrio.transports.http.exchange import Exchange, HTTPLimits, Receive, Scope, Send
-from mcptrio.transports.http.guarding import refusal_of, request_head, serve_document
+from mcptrio.transports.http.guarding import refusal_of, request_head
 from mcptrio.transports.http.headers import Headers
 from mcptrio.transports.http.legacy_sse import LegacyPaths, LegacySSE
 from mcptrio.transports.http.origins import HostPolicy, OriginPolicy
+from mcptrio.transports.http.owner_rates import OwnerRates
 from mcptrio.transports.http.rules import (
     STREAMABLE,
     Answer,
     Decision,
+    Initialize,
     Refusal,
     judge_bodiless,
     judge_head,
@@ -40,6 +43,7 @@ from mcptrio.transports.http.rules import (
     judge_upgrade,
 )
 from mcptrio.transports.http.sessions import Sessions
+from mcptrio.transports.http.shares import Place, Places, address_owner, principal_owner
 from mcptrio.transports.http.silence import Silence
 from mcptrio.transports.http.stateful import serve_session
 from mcptrio.transports.http.stateless import answer
@@ -49,17 +53,30 @@ from mcptrio.transports.http1.exchange import EXTENSION
 __all__ = ["HTTPApp"]
 
 _NO_EXTENSIONS: Final[Mapping[str, Any]] = {}
-_EXPOSED: Final = b"Mcp-Session-Id, Mcp-Protocol-Version, WWW-Authenticate, DPoP-Nonce"
+_EXPOSED: Final = b"Mcp-Session-Id, Mcp-Protocol-Version, WWW-Authenticate, DPoP-Nonce, Retry-After"
+_PREFLIGHT: Final = "access-control-request-method"
 _HEADER_LIST: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~, -]{0,2000}")
 
 
 @frozen
 class _Place:
-    """What is served on one path."""
+    """A path that reaches the engine: its exchanges are counted, authenticated, and have a body."""
 
     methods: tuple[str, ...]
     serve: Callable[[Exchange, Scope, bytes, Principal | None], Awaitable[None]]
-    """Answers what was let through; raises Overloaded before it has sent anything, ConnectionClosed at any time."""
+    """Answers an exchange; raises Overloaded before it has sent anything, ConnectionClosed at any time."""
+
+
+@frozen
+class _Page:
+    """A path that every client may read: health, public documents."""
+
+    show: Callable[[Exchange], Awaitable[None]]
+    is_public: bool = False
+    """Whether web pages of every origin may read it."""
+    any_host: bool = False
+    """Whether it is served whatever ``Host`` says: probes call by address."""
+    methods: tuple[str, ...] = ("GET", "HEAD")
 
 
 class HTTPApp:
@@ -102,16 +119,36 @@ class HTTPApp:
         self._guard = guard
         self._documents = guard.documents if guard is not None else {}
         self._proxies = proxies or None
-        self._rates = AddressRates.of(self._limits)
+        bounds = self._limits
+        self._rates = OwnerRates(bounds.address_rate, bounds.address_burst, bounds.addresses)
+        self._session_rates = OwnerRates(bounds.session_rate, bounds.session_burst, bounds.addresses)
         self._json_limits = Limits(
             message_bytes=self._limits.body_bytes, depth=self._limits.depth, batch=self._limits.batch
         )
-        self._open = 0
-        places = [(path, _Place(STREAMABLE, self._answer))]
+        self._open = Places(self._limits.streams)
+        self._routed = Places(self._limits.streams)
+        """Exchanges of plugins' own routes, apart, so that they cannot take those of the endpoint."""
+        self._leaving = False
+        places = {path: _Place(STREAMABLE, self._answer)}
         if legacy is not None:
             sse = LegacySSE(engine, legacy, self._limits, self._json_limits)
-            places += [(legacy.stream, _Place(("GET",), sse.open)), (legacy.messages, _Place(("POST",), sse.post))]
-        self._places = {path.rstrip("/"): place for path, place in places}
+            places |= {legacy.stream: _Place(("GET",), sse.open), legacy.messages: _Place(("POST",), sse.post)}
+        self._places: dict[str, _Place | _Page] = {path.rstrip("/"): place for path, place in places.items()}
+        if self._websocket is not None:
+            self._places.setdefault(self._websocket, _Page(_ask_for_upgrade))
+        for path, document in (guard.documents if guard is not None else {}).items():
+            self._places.setdefault(path, _Page(partial(_show_document, document), is_public=True))
+        self._places.setdefault("/healthz", _Page(_say_alive, any_host=True))
+        self._places.setdefault("/readyz", _Page(self._say_ready, any_host=True))
+
+    @property
+    def exchanges(self) -> int:
+        """Exchanges that are open now."""
+        return self._open.taken
+
+    def leave(self) -> None:
+        """Say on ``/readyz`` that the server is about to stop, and go on serving."""
+        self._leaving = True
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Own what outlives a request: streams of sessions, news from other replicas, expiry. Runs until cancelled."""
@@ -130,96 +167,122 @@ class HTTPApp:
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         connected = scope.get("extensions", _NO_EXTENSIONS).get(EXTENSION)
         exchange = Exchange(Headers(scope["headers"]), self._limits, receive, send, connected)
+        self._reveal(scope)
+        path = self._path_in(scope)
+        place = self._places.get(path)
+        routed = self._engine.route(path) if place is None else None
+        if routed is None:
+            is_allowed = self._share_with_origin(exchange, place)
+            if is_allowed and scope["method"] == "OPTIONS" and _PREFLIGHT in exchange.headers:
+                await _preflight(exchange, STREAMABLE if place is None else place.methods)
+                return
         if await self._is_too_often(exchange, scope):
             return
-        method: str = scope["method"]
-        path = _path_in(scope)
-        if path in self._places:
-            await self._admit(self._places[path], exchange, scope)
-        elif path == self._websocket:
-            await exchange.respond(426, headers=[(b"upgrade", b"websocket"), (b"connection", b"upgrade")])
-        elif path in self._documents:
-            if await self._is_served_here(exchange):
-                await serve_document(exchange, method, self._documents[path])
-        elif (routed := self._engine.route(path)) is not None:
+        if routed is not None:
             await self._pass_on(routed, exchange, scope, receive, send)
-        elif method != "GET" or path not in {"/healthz", "/readyz"}:
+            return
+        if place is None:
             await exchange.respond(404)
-        elif path == "/healthz":
-            await exchange.respond(200, b'{"status":"ok"}')
-        else:
-            health = self._engine.health()
-            ready = bool(health.get("ready")) and not self._engine.draining
-            await exchange.respond(200 if ready else 503, orjson.dumps({**health, "ready": ready}, default=str))
+        elif isinstance(place, _Place):
+            await self._admit(place, exchange, scope)
+        elif place.any_host or await self._is_served_here(exchange):
+            await _show(place, exchange, scope["method"])
+        if not (exchange.answered or exchange.parted):
+            # The client left before the first byte. An ASGI application completes its response all the same: frameworks
+            # around it take none for an error, and the access log has the status that nginx made known for this.
+            with suppress(OSError):
+                await exchange.respond(499)
 
     async def _upgrade(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A WebSocket, past the same rungs as a request, and refused as one."""
+        """Open a WebSocket, by the same rules as a request."""
         upgrade = Upgrade(scope, receive, send)
         exchange = Exchange(Headers(scope["headers"]), self._limits, receive, upgrade.respond)
         if (await receive())["type"] != "websocket.connect":
             return
+        self._reveal(scope)
         if await self._is_too_often(exchange, scope):
             return
-        if _path_in(scope) == self._websocket:
+        if self._path_in(scope) == self._websocket:
             await self._admit(upgrade, exchange, scope)
         else:
             await exchange.respond(404)
 
-    async def _is_too_often(self, exchange: Exchange, scope: Scope) -> bool:
-        """Whether the address it comes from asks too often; if so, that has been said.
-
-        From here on ``scope["client"]`` and ``scope["scheme"]`` are the client's own, also behind a trusted proxy.
-        """
+    def _reveal(self, scope: Scope) -> None:
+        """Put the client's own address and scheme into the scope, also behind a trusted proxy."""
         if self._proxies is not None:
             self._proxies.reveal(scope)
-        if self._rates is None or (address := address_of(scope)) is None:
+
+    def _path_in(self, scope: Scope) -> str:
+        """The path below the mount point, without a slash at its end.
+
+        Mounted, some servers leave the mount point in the path, as ASGI 3 says, and some proxies take it away.
+        """
+        path: str = scope["path"].rstrip("/")
+        root: str = scope.get("root_path", "").rstrip("/")
+        if not root or not (path == root or path.startswith(root + "/")):
+            return path
+        below = path[len(root) :]
+        # A proxy has taken the mount point away, and the path begins with the same segment by itself.
+        if not self._is_known(below) and self._is_known(path):
+            return path
+        return below
+
+    def _is_known(self, path: str) -> bool:
+        return path in self._places or self._engine.route(path) is not None
+
+    def _share_with_origin(self, exchange: Exchange, place: _Place | _Page | None) -> bool:
+        """Let the web page that asks read the response, whatever its status, if its origin is allowed.
+
+        Source: Fetch standard, "CORS protocol and HTTP responses".
+        """
+        origin = exchange.headers.get("origin")
+        if origin is None:
             return False
-        wait = self._rates.wait(address)
+        if isinstance(place, _Page) and place.is_public:
+            exchange.common.append((b"access-control-allow-origin", b"*"))
+            return True
+        if not self._origins.allows(origin):
+            return False
+        exchange.common += [
+            (b"access-control-allow-origin", origin.encode("latin-1")),
+            (b"access-control-expose-headers", _EXPOSED),
+            (b"vary", b"Origin"),
+        ]
+        return True
+
+    async def _is_too_often(self, exchange: Exchange, scope: Scope) -> bool:
+        """Whether the address sends requests too often; if so, 429 has been answered."""
+        wait = self._rates.wait(address_owner(scope))
         if wait is not None:
             await exchange.overloaded("too many requests from this address", wait, status=429)
         return wait is not None
 
     async def _is_served_here(self, exchange: Exchange) -> bool:
-        """Whether it was sent to a name of ours; if not, that has been said."""
+        """Whether ``Host`` names this server; if not, 421 has been answered."""
         allowed = self._hosts.allows(exchange.headers.get("host"))
         if not allowed:
             await exchange.refuse(Refusal.because(421, "Host: not served here"))
         return allowed
 
     async def _pass_on(self, app: ASGIApp, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
-        """To the application of a plugin, which judges origins and people by itself."""
+        """To the application of a plugin, which judges origins and principals by itself."""
         if not await self._is_served_here(exchange):
             return
-        if self._open >= self._limits.streams:
-            await exchange.overloaded(f"too many exchanges: the limit is {self._limits.streams}", 1.0)
+        place = self._routed.take(address_owner(scope))
+        if place is None:
+            await self._refuse_one_more(exchange)
             return
-        self._open += 1
         try:
             await app(scope, receive, send)
         finally:
-            self._leave()
+            self._routed.give_back(place)
 
     async def _admit(self, wanted: _Place | Upgrade, exchange: Exchange, scope: Scope) -> None:
-        headers = exchange.headers
-        origin = headers.get("origin")
         if not await self._is_served_here(exchange):
             return
-        if not self._origins.allows(origin):
+        if not self._origins.allows(exchange.headers.get("origin")):
             await exchange.refuse(Refusal.because(403, "Origin: not allowed"))
-        else:
-            if origin is not None:
-                exchange.common += [
-                    (b"access-control-allow-origin", origin.encode("latin-1")),
-                    (b"access-control-expose-headers", _EXPOSED),
-                    (b"vary", b"Origin"),
-                ]
-                preflight = scope.get("method") == "OPTIONS" and "access-control-request-method" in headers
-                if preflight and isinstance(wanted, _Place):
-                    await _preflight(exchange, wanted.methods)
-                    return
-            await self._limit(wanted, exchange, scope)
-
-    async def _limit(self, wanted: _Place | Upgrade, exchange: Exchange, scope: Scope) -> None:
+            return
         limits, headers = self._limits, exchange.headers
         if isinstance(wanted, Upgrade):
             refusal = judge_upgrade(headers, wanted.subprotocols, header_bytes=limits.header_bytes)
@@ -233,24 +296,26 @@ class HTTPApp:
             )
         if refusal is not None:
             await exchange.refuse(refusal)
-        elif self._open >= limits.streams:
-            await exchange.overloaded(f"too many exchanges: the limit is {limits.streams}", 1.0)
-        else:
-            self._open += 1
-            try:
-                await self._serve(wanted, exchange, scope)
-            except ConnectionClosed:
-                pass  # the client has left; there is nobody to tell
-            finally:
-                if exchange.parted:
-                    exchange.on_over = self._leave
-                else:
-                    self._leave()
+            return
+        held = self._open.take(address_owner(scope))
+        if held is None:
+            await self._refuse_one_more(exchange)
+            return
+        try:
+            await self._serve(wanted, exchange, scope, held)
+        except ConnectionClosed:
+            pass  # the client has left
+        finally:
+            if exchange.parted:
+                exchange.on_over = partial(self._open.give_back, held)
+            else:
+                self._open.give_back(held)
 
-    def _leave(self) -> None:
-        self._open -= 1
+    async def _refuse_one_more(self, exchange: Exchange) -> None:
+        limit = self._limits.streams
+        await exchange.overloaded(f"too many exchanges: the limit is {limit}, and half of it for one client", 1.0)
 
-    async def _serve(self, wanted: _Place | Upgrade, exchange: Exchange, scope: Scope) -> None:
+    async def _serve(self, wanted: _Place | Upgrade, exchange: Exchange, scope: Scope, held: Place) -> None:
         principal: Principal | None = None
         if self._guard is not None:
             try:
@@ -261,6 +326,10 @@ class HTTPApp:
             except Overloaded as error:
                 status = 429 if isinstance(error, RateLimited) else 503
                 await exchange.overloaded(error.message, error.retry_after, status=status)
+                return
+            # Users behind one proxy have one address; from here on each counts for itself.
+            if principal is not None and not self._open.hand_over(held, principal_owner(principal)):
+                await self._refuse_one_more(exchange)
                 return
         if isinstance(wanted, Upgrade):
             await serve_websocket(self._engine, wanted, exchange, self._json_limits, principal)
@@ -289,12 +358,24 @@ class HTTPApp:
             await exchange.refuse(lacking)
         elif isinstance(decision, Answer):
             await answer(self._engine, exchange, decision.message, principal, self._silence)
+        elif isinstance(decision, Initialize) and (wait := self._wait_to_open(scope, principal)) is not None:
+            await exchange.overloaded("too many new sessions from this client", wait, decision.request.id, status=429)
         else:
             try:
                 await serve_session(self._sessions, exchange, decision, principal)
             except Overloaded as error:
                 id = incoming.id if isinstance(incoming, Request) else None
                 await exchange.overloaded(error.message, error.retry_after, id)
+
+    def _wait_to_open(self, scope: Scope, principal: Principal | None) -> float | None:
+        """Seconds until the client may open one more session; ``None`` if it may now."""
+        owner = address_owner(scope) if principal is None else principal_owner(principal)
+        return self._session_rates.wait(owner)
+
+    async def _say_ready(self, exchange: Exchange) -> None:
+        health = self._engine.health()
+        ready = bool(health.get("ready")) and not self._engine.draining and not self._leaving
+        await exchange.respond(200 if ready else 503, orjson.dumps({**health, "ready": ready}, default=str))
 
     def _lacking(
         self, exchange: Exchange, scope: Scope, incoming: Incoming, principal: Principal | None
@@ -308,10 +389,29 @@ class HTTPApp:
         return refusal_of(self._guard.demand(request_head(scope, exchange.headers), principal, scopes))
 
 
-def _path_in(scope: Scope) -> str:
-    # Mounted, some servers leave the mount point in the path, as ASGI 3 has it, and some take it away.
-    path: str = scope["path"]
-    return path.removeprefix(scope.get("root_path", "")).rstrip("/")
+async def _show(page: _Page, exchange: Exchange, method: str) -> None:
+    if method in page.methods:
+        await page.show(exchange)
+    elif method == "OPTIONS":
+        await exchange.respond(204, headers=[(b"allow", _allowed(page.methods))])
+    else:
+        await exchange.respond(405, headers=[(b"allow", _allowed(page.methods))])
+
+
+async def _say_alive(exchange: Exchange) -> None:
+    await exchange.respond(200, b'{"status":"ok"}')
+
+
+async def _show_document(document: bytes, exchange: Exchange) -> None:
+    await exchange.respond(200, document, headers=[(b"cache-control", b"public, max-age=300")])
+
+
+async def _ask_for_upgrade(exchange: Exchange) -> None:
+    await exchange.respond(426, headers=[(b"upgrade", b"websocket"), (b"connection", b"upgrade")])
+
+
+def _allowed(methods: tuple[str, ...]) -> bytes:
+    return ", ".join((*methods, "OPTIONS")).encode("ascii")
 
 
 async def _preflight(exchange: Exchange, methods: tuple[str, ...]) -> None:

@@ -51,12 +51,19 @@ class HTTPLimits:
         header_bytes: of one request's headers.
         body_timeout: seconds for a body to arrive.
         write_timeout: seconds one write may wait for the client to read.
-        streams: exchanges open at the same time on the endpoint; more are answered with 503.
+        streams: exchanges open at the same time on the endpoint, and as many on the routes of plugins; more are
+            answered with 503. One client (a principal; without authentication an address, or a /64 network for IPv6)
+            may have as many open as are free, so at most half of them.
         connections: open at the same time on the server of :func:`mcptrio.serve_http`; more are answered with 503.
         address_rate: requests a second from one address, on average, of whoever sends them; more are answered with 429
             before anything else is done. Of IPv6, all of a /64 is one address. 0 for no such limit.
         address_burst: as many may come at once.
         addresses: that are remembered for it. Of more, the one heard of longest ago is forgotten, and begins anew.
+        session_rate: handshake sessions that one client (as for ``streams``) may open a second, on average; more are
+            answered with 429. 0 for no such limit.
+        session_burst: as many may be opened at once.
+        shutdown_delay: seconds for which the server goes on accepting after it was told to stop, while ``/readyz`` says
+            503, so that load balancers notice.
         keep_alive: seconds of silence after which a response becomes a stream, and a stream gets a comment.
         priming: seconds after which a call of a session becomes a stream that can be resumed, where its revision
             primes streams: long enough that quick answers stay plain JSON, short enough to survive a broken line.
@@ -72,11 +79,14 @@ class HTTPLimits:
     header_bytes: int = 32 * 1024
     body_timeout: float = 30.0
     write_timeout: float = 30.0
-    streams: int = 1000
+    streams: int = 2000
     connections: int = 10_000
     address_rate: float = field(default=0.0, validator=ge(0))
     address_burst: int = field(default=100, validator=ge(1))
     addresses: int = field(default=50_000, validator=ge(1))
+    session_rate: float = field(default=20.0, validator=ge(0))
+    session_burst: int = field(default=5000, validator=ge(1))
+    shutdown_delay: float = field(default=0.0, validator=ge(0))
     keep_alive: float = 15.0
     priming: float = 1.0
     retry: int = 1000
@@ -126,6 +136,8 @@ class Exchange:
     """``None`` on somebody else's server."""
     common: list[tuple[bytes, bytes]] = field(factory=list)
     """Headers of every response to this request: CORS, the session."""
+    answered: bool = False
+    """Whether a response has begun."""
     streaming: bool = False
     """Whether the response is a stream of events that has begun."""
     gone: bool = False
@@ -203,6 +215,7 @@ class Exchange:
         self, status: int, body: bytes = b"", headers: Sequence[tuple[bytes, bytes]] = (), *, media: str = JSON
     ) -> None:
         """The whole response."""
+        self.answered = True
         head = [*self.common, *headers, (b"content-length", b"%d" % len(body))]
         if body:
             head.append((b"content-type", media.encode()))
@@ -247,7 +260,7 @@ class Exchange:
         """Begin a stream of events, unless it has begun; ``write`` and ``end`` follow."""
         if self.streaming:
             return
-        self.streaming = True
+        self.answered = self.streaming = True
         await self._write(self._beginning())
 
     async def write(self, data: bytes = COMMENT) -> None:
@@ -273,7 +286,7 @@ class Exchange:
         """:meth:`stream` and :meth:`write` as far as that needs no waiting; the rest is for :meth:`write_rest`."""
         assert self._connected is not None
         if not self.streaming:
-            self.streaming = True
+            self.answered = self.streaming = True
             self._connected.begin(self._beginning())
         return self._connected.write_now(data)
 

@@ -1,4 +1,4 @@
-"""What a guard is shown of a request, what is said where it refuses, and what anybody may read.
+"""What a guard is shown of a request, and the response when it refuses.
 
 Used by :mod:`mcptrio.transports.http.app` for every request that wants to reach the engine.
 The one rule: a token is in the header or nowhere; nothing here keeps one, or repeats one.
@@ -9,24 +9,15 @@ Source: RFC 6750 sections 2.3 and 3; RFC 9728 section 3; ASGI 3.0, TLS extension
 from __future__ import annotations
 
 import ssl
-from typing import Final
 
 from mcptrio.abc import Principal, RequestHead
 from mcptrio.errors import AuthorizationError, Code
 from mcptrio.protocol.messages import ErrorResponse
-from mcptrio.transports.http.exchange import Exchange, Scope
+from mcptrio.transports.http.exchange import Scope
 from mcptrio.transports.http.headers import Headers
 from mcptrio.transports.http.rules import Refusal
 
-__all__ = ["is_same_person", "refusal_of", "request_head", "serve_document"]
-
-_DOCUMENT_HEADERS: Final = (
-    (b"cache-control", b"public, max-age=300"),
-    # What is public is so for the pages of everybody; there is nothing in it that depends on who reads it.
-    (b"access-control-allow-origin", b"*"),
-    (b"access-control-allow-methods", b"GET"),
-    (b"access-control-allow-headers", b"*"),
-)
+__all__ = ["is_same_person", "refusal_of", "request_head"]
 
 
 def request_head(scope: Scope, headers: Headers) -> RequestHead:
@@ -51,16 +42,6 @@ def refusal_of(error: AuthorizationError) -> Refusal:
     if error.challenge:
         headers.append((b"www-authenticate", error.challenge.encode("latin-1")))
     return Refusal(error.status, ErrorResponse(None, int(Code.INVALID_REQUEST), str(error)), tuple(headers))
-
-
-async def serve_document(exchange: Exchange, method: str, document: bytes) -> None:
-    """Answer a request for a document that anybody may read, from a page of any origin too."""
-    if method == "GET":
-        await exchange.respond(200, document, headers=_DOCUMENT_HEADERS)
-    elif method == "OPTIONS":
-        await exchange.respond(204, headers=_DOCUMENT_HEADERS[1:])
-    else:
-        await exchange.respond(405, headers=[(b"allow", b"GET, OPTIONS")])
 
 
 def is_same_person(one: Principal | None, other: Principal | None) -> bool:

@@ -86,8 +86,13 @@ class OriginPolicy:
 
 
 def _without_port(host: str) -> str:
+    """The host without its port, which may be empty (RFC 3986 section 3.2.3), and without an absolute name's dot."""
     if host.startswith("["):
         address, bracket, rest = host.partition("]")
-        return address + bracket if not rest or (rest[0] == ":" and rest[1:].isdigit()) else host
+        return address + bracket if not rest or _is_port(rest) else host
     name, colon, port = host.rpartition(":")
-    return name if colon and port.isdigit() else host
+    return (name if colon and _is_port(colon + port) else host).removesuffix(".")
+
+
+def _is_port(text: str) -> bool:
+    return text == ":" or (text[0] == ":" and text[1:].isascii() and text[1:].isdigit())

@@ -158,6 +158,10 @@ def judge_head(
             return Refusal.because(400, "Content-Length: expected an integer")
         if length is not None and int(length) > body_bytes:
             return Refusal.because(413, f"body of {length} bytes: the limit is {body_bytes} bytes")
+        if (coding := headers.get("content-encoding", "identity").strip().lower()) != "identity":
+            # RFC 9110 section 12.5.3: this is how a client learns which codings it may use.
+            told = f"Content-Encoding: expected none, got {coding[:20]}"
+            return Refusal.because(415, told, (b"accept-encoding", b"identity"))
         if not is_json(headers.get("content-type")):
             return Refusal.because(415, f"Content-Type: expected {JSON}, in UTF-8")
         if not accepts(accept, JSON) and not accepts(accept, EVENT_STREAM):

@@ -103,6 +103,13 @@ class Session:
         record = self.peer.record
         return REVISIONS[record.revision].http if record else None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing would be lost if the local part ended now: nothing runs, and the record is stored."""
+        return (
+            not (self.peer.busy or self.exchanges or self.streams or self.waiting) and self.peer.record is self._saved
+        )
+
     def open_stream(self, kind: str, *, asked: Message | Batch | None = None, expected: int | None = None) -> Stream:
         """A stream of this session; it is kept in no list until :meth:`start`.
 

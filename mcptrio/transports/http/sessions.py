@@ -10,13 +10,15 @@ Source: MCP 2025-11-25, basic/transports, "Session Management".
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
 
 import trio
 
-from mcptrio.abc import Bus, Engine, EventStore, Principal, SessionStore
+from mcptrio.abc import Bus, Engine, EventStore, PeerSession, Principal, SessionRecord, SessionStore
+from mcptrio.errors import Overloaded
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.transports.http.exchange import HTTPLimits
 from mcptrio.transports.http.guarding import is_same_person
@@ -63,7 +65,8 @@ class Sessions:
             silence=silence,
             start_soon=self._start_soon,
         )
-        self._here: dict[str, Session] = {}
+        self._here: OrderedDict[str, Session] = OrderedDict()
+        """The least recently used first."""
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -89,7 +92,7 @@ class Sessions:
             Overloaded: the engine has too many.
         """
         self._check_running()
-        return Session(self._shared, self._engine.open_session(principal=principal), None)
+        return Session(self._shared, self._open_peer(principal, None), None)
 
     async def keep(self, session: Session) -> None:
         """Store a session whose ``initialize`` has succeeded.
@@ -124,8 +127,9 @@ class Sessions:
         if session is not None and session.peer.ended:
             session.end("its local part has ended")
         if session is None or session.ended:
-            session = Session(self._shared, self._engine.open_session(principal=principal, record=record), record)
+            session = Session(self._shared, self._open_peer(principal, record), record)
             self._enter(session)
+        self._here.move_to_end(id)
         session.used = session.touched = trio.current_time()
         return session
 
@@ -134,6 +138,28 @@ class Sessions:
         await self._store.delete(session.id)
         await self._forget(session, "the client has ended the session")
         await self._replicas.tell(session.id, {"end": "the client has ended the session"})
+
+    def _open_peer(self, principal: Principal | None, record: SessionRecord | None) -> PeerSession:
+        """A local part at the engine. If the engine has no more room, the least recently used idle one makes some:
+        its session stays in the store, and gets a local part again with its next request.
+
+        Raises:
+            Overloaded: every local part is busy, or the server is stopping.
+        """
+        try:
+            return self._engine.open_session(principal=principal, record=record)
+        except Overloaded:
+            idle = next((session for session in self._here.values() if session.is_idle), None)
+            if idle is None:
+                raise
+        self._release(idle, "another session needs its place")
+        return self._engine.open_session(principal=principal, record=record)
+
+    def _release(self, session: Session, reason: str) -> None:
+        """Let go of a local part; the store keeps the session."""
+        session.end(reason)
+        if self._here.get(session.id) is session:
+            del self._here[session.id]
 
     def _start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
         work = partial(function, *args)
@@ -163,9 +189,7 @@ class Sessions:
             del self._here[session.id]
 
     async def _forget(self, session: Session, reason: str) -> None:
-        session.end(reason)
-        if self._here.get(session.id) is session:
-            del self._here[session.id]
+        self._release(session, reason)
         await self.events.drop(session.id)
 
     async def _sweep(self) -> None:
@@ -181,8 +205,7 @@ class Sessions:
                     session.touched = now
                     await self._store.load(session.id)
             elif now - session.used > self._limits.idle:
-                session.end("idle here")
-                self._here.pop(session.id, None)
+                self._release(session, "idle here")
         for id in await self._store.expire():
             session_here = self._here.get(id)
             if session_here is not None:

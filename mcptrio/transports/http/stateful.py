@@ -17,7 +17,7 @@ from typing import Final
 import trio
 
 from mcptrio.abc import Principal
-from mcptrio.errors import ConnectionClosed, Overloaded, StoreFailed
+from mcptrio.errors import ConnectionClosed, InvalidRequest, Overloaded, StoreFailed
 from mcptrio.outbox import Item, Outbox
 from mcptrio.protocol.messages import Batch, ErrorResponse, Malformed, Message, Request, Response
 from mcptrio.transports.http.exchange import Exchange
@@ -200,14 +200,26 @@ async def _answer(session: Session, exchange: Exchange, incoming: Message | Batc
 
 
 async def _answer_plainly(session: Session, exchange: Exchange, stream: Stream, items: list[Item]) -> None:
-    """For a client that reads no events: what comes before the answer is lost to it."""
+    """For a client that reads no events: notifications before the answer are lost to it."""
     try:
         while not stream.is_final(items[-1:]):
+            await _ask_elsewhere(session, items)
             items = await stream.outbox.take()
     except (trio.EndOfChannel, ConnectionClosed):
         await _say_nothing(session, exchange)
     else:
         await _reply(exchange, items[-1])
+
+
+async def _ask_elsewhere(session: Session, items: list[Item]) -> None:
+    """Send the server's own requests on the session's stream, if the client has one open; otherwise they fail."""
+    for request in [item for item in items if isinstance(item, Request)]:
+        if session.standing is not None:
+            await session.standing.send(request)
+            continue
+        told = "the client takes no event stream for this request: Accept: expected text/event-stream"
+        failed = InvalidRequest(told)
+        session.peer.receive(ErrorResponse.of(request.id, failed), NOWHERE)
 
 
 async def _say_nothing(session: Session, exchange: Exchange) -> None:
@@ -234,7 +246,8 @@ async def _listen(session: Session, exchange: Exchange, *, anew: bool = False) -
 async def _resume(sessions: Sessions, session: Session, exchange: Exchange, event_id: str) -> None:
     found = await sessions.events.after(session.id, event_id)
     if found is None:
-        await exchange.refuse(Refusal.because(404, "Last-Event-ID: no such event, or what came after it is gone"))
+        # Not 404, which would oblige the client to begin a new session (2025-11-25, "Session Management", rule 4).
+        await exchange.refuse(Refusal.because(400, "Last-Event-ID: no such event, or what came after it is gone"))
         return
     stream = session.find_stream(found[0])
     standing = stream.id.startswith(STANDING)

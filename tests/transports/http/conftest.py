@@ -79,6 +79,11 @@ class EchoSession:
                 self.answers[incoming.id] = incoming.result
                 self.asked[incoming.id].set()
             outlet.close()
+        elif isinstance(incoming, ErrorResponse):
+            if incoming.id in self.asked:
+                self.answers[incoming.id] = {"error": incoming.message}
+                self.asked[incoming.id].set()
+            outlet.close()
 
     def attach(self, outlet: Outlet) -> None:
         self.outlets.append(outlet)
@@ -151,6 +156,7 @@ class EchoEngine:
         self.unheard = 0
         self.sent = 0
         self.sessions: set[EchoSession] = set()
+        self.routes: dict[str, ASGIApp] = {}
         self.nursery: trio.Nursery
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -208,7 +214,7 @@ class EchoEngine:
         return frozenset()
 
     def route(self, path: str) -> ASGIApp | None:
-        return None
+        return self.routes.get(path)
 
     def mirrored_parameters(self, tool: str) -> Mapping[str, tuple[str, ...]]:
         return {"region": ("where", "region"), "count": ("count",), "flag": ("flag",)} if tool == "echo" else {}
@@ -447,5 +453,5 @@ async def start(request: pytest.FixtureRequest) -> AsyncIterator[Starter]:
         nursery.cancel_scope.cancel()
     for server in starter.servers:
         assert server.engine.in_flight == 0
-        assert server.app._open == 0
+        assert server.app.exchanges == 0
         assert server.app._sessions._here == {}

@@ -19,9 +19,9 @@ import trio.testing
 
 from mcptrio import HTTPOptions, Principal, Server, serve_http
 from mcptrio.serve.http import HTTPSockets
-from mcptrio.transports.http.address_rates import AddressRates
 from mcptrio.transports.http.addresses import Proxies, address_of, network_of
 from mcptrio.transports.http.exchange import HTTPLimits
+from mcptrio.transports.http.owner_rates import OwnerRates
 from tests.guards import FunctionGuard
 
 from .conftest import ACCEPT, Starter, call, modern_headers
@@ -135,7 +135,7 @@ def test_one_network_is_one_client() -> None:
 
 
 async def test_rate_of_an_address(autojump_clock: trio.testing.MockClock) -> None:
-    rates = AddressRates(rate=2, burst=3, most=10)
+    rates = OwnerRates(rate=2, burst=3, most=10)
     assert [rates.wait("192.0.2.1") for _ in range(5)] == [None, None, None, pytest.approx(0.5), pytest.approx(0.5)]
     assert rates.wait("192.0.2.2") is None
     await trio.sleep(0.5)
@@ -146,7 +146,7 @@ async def test_rate_of_an_address(autojump_clock: trio.testing.MockClock) -> Non
 
 
 async def test_addresses_that_are_remembered_are_bounded(autojump_clock: trio.testing.MockClock) -> None:
-    rates = AddressRates(rate=1, burst=1, most=10)
+    rates = OwnerRates(rate=1, burst=1, most=10)
     for number in range(1000):
         assert rates.wait(f"198.51.{number // 256}.{number % 256}") is None
         assert rates.wait("192.0.2.1") is None if number == 0 else rates.wait("192.0.2.1") is not None
@@ -165,7 +165,7 @@ async def test_too_many_from_one_address_are_refused(start: Starter) -> None:
     with pytest.raises(Refused) as refused:
         await Socket.open(server.port, upgrade(server.port, "/ws"))
     assert refused.value.status == 429
-    assert server.app._open == 0
+    assert server.app.exchanges == 0
 
 
 async def test_rate_counts_by_the_client_behind_a_proxy(start: Starter) -> None:

@@ -126,7 +126,7 @@ async def test_stream_is_resumed_in_its_own_session_only(start: Starter) -> None
     await server.client.initialize()
     for id in (priming["id"], "nonsense", "p/0"):
         async with server.client.stream("GET", last_event_id=id) as events:
-            assert events.status == 404
+            assert events.status == 400
     server.engine.go.set()
 
 

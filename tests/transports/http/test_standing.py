@@ -56,7 +56,7 @@ async def served(
         http = await stack.enter_async_context(httpx2.AsyncClient(base_url=url, timeout=60))
         yield Served(engine, app, Client(http, int(url.rpartition(":")[2])), shutdown)
         await until(lambda: engine.supervisor.in_flight == 0)
-        assert app._open == 0
+        assert app.exchanges == 0
         assert engine.snapshot()["sessions"] == []
         assert not any(app._silence._silent.values())
         shutdown.set()
@@ -128,8 +128,8 @@ async def test_streams_have_no_worker_and_no_writer() -> None:
 async def test_a_stream_that_is_left_is_forgotten_at_once() -> None:
     async with served() as server, listening(server, "memo://a") as other:
         async with listening(server, "memo://a"):
-            assert server.app._open == 2
-        await until(lambda: server.app._open == 1)
+            assert server.app.exchanges == 2
+        await until(lambda: server.app.exchanges == 1)
 
         assert server.engine.supervisor.in_flight == 1
         server.engine.notify_resource_updated("memo://a")
@@ -140,7 +140,7 @@ async def test_streams_count_as_exchanges_as_long_as_they_are_open() -> None:
     async with served(HTTPLimits(streams=2)) as server, listening(server, "memo://a"):
         async with listening(server, "memo://a"), listening(server, "memo://a") as refused:
             assert refused.status == 503
-        await until(lambda: server.app._open == 1)
+        await until(lambda: server.app.exchanges == 1)
         async with listening(server, "memo://a") as accepted:
             assert accepted.status == 200
 

@@ -226,6 +226,37 @@ async def test_question_travels_on_the_stream_of_its_call(start: Starter) -> Non
         assert await events.next() is None
 
 
+async def test_question_to_a_client_without_event_streams_fails_at_once(start: Starter) -> None:
+    server = await start()
+    await server.client.initialize()
+    with trio.fail_after(60):
+        answer = await server.client.post(call("ask"), accept="application/json")
+
+    assert answer.status_code == 200
+    assert "text/event-stream" in answer.json()["result"]["answer"]["error"]
+
+
+async def test_question_to_a_client_without_event_streams_goes_to_the_session_s_stream(start: Starter) -> None:
+    server = await start()
+    await server.client.initialize()
+    answers = []
+
+    async def ask() -> None:
+        answers.append(await server.client.post(call("ask"), accept="application/json"))
+
+    async with server.client.stream("GET") as events, trio.open_nursery() as nursery:
+        nursery.start_soon(ask)
+        with trio.fail_after(60):
+            question = await events.next()
+            while question is not None and question["data"] is None:
+                question = await events.next()
+        assert question is not None
+        reply = {"jsonrpc": "2.0", "id": question["data"]["id"], "result": {"colour": "red"}}
+        assert (await server.client.post(reply)).status_code == 202
+
+    assert answers[0].json()["result"] == {"answer": {"colour": "red"}}
+
+
 async def test_get_stream_carries_what_belongs_to_no_request(start: Starter) -> None:
     server = await start()
     await server.client.initialize()
