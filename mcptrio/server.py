@@ -126,7 +126,9 @@ class Server:
         self.threads = trio.CapacityLimiter(self.settings.limits.threads)
         self.extensions: dict[str, dict[str, Any]] = {}
         self.logging = Logging()
-        self.authorizers = Authorizers(list_all=list_all)
+        self.entering: set[str | None] = set()
+        """The plugins whose lifespan has not yielded yet: what they offer is kept back."""
+        self.authorizers = Authorizers(list_all=list_all, entering=self.entering)
         self.bus = bus
         self.subscriptions = Subscriptions(self, bus)
         self.tools = Tools(self)
@@ -135,8 +137,8 @@ class Server:
         self.access = Access(self.authorizers, self.tools, self.resources, self.prompts)
         self.completions = Completions(self, self.prompts, self.resources)
         self.methods = Methods(self)
-        self.routes = Routes()
-        self.middleware = MiddlewareChain(self.tools.owner_of)
+        self.routes = Routes(self.entering)
+        self.middleware = MiddlewareChain(self.tools.owner_of, self.entering)
         self.is_open = False
         """Whether it welcomes sessions: every lifespan is entered, and none is being left."""
         self._capabilities: tuple[tuple[int, ...], ServerCapabilities] | None = None

@@ -10,7 +10,7 @@ Source: MCP 2026-07-28, basic/authorization, "Scope Challenge Handling".
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
@@ -52,10 +52,12 @@ class Authorizers:
 
     Args:
         list_all: whether lists hold what a principal lacks nothing but scopes for.
+        entering: the plugins whose lifespan has not yielded yet. Their functions are not asked.
     """
 
-    def __init__(self, *, list_all: bool = False) -> None:
+    def __init__(self, *, list_all: bool = False, entering: Container[str | None] = frozenset()) -> None:
         self.list_all = list_all
+        self._entering = entering
         self._authorizers: list[tuple[Authorizer, str | None]] = []
 
     def __bool__(self) -> bool:
@@ -81,7 +83,11 @@ class Authorizers:
         self._authorizers = [each for each in self._authorizers if each != (_refuse, owner)]
 
     def allow(self, component: Component, principal: Principal | None) -> bool:
-        return all(self._asked(function, owner, component, principal) for function, owner in self._authorizers)
+        return all(
+            self._asked(function, owner, component, principal)
+            for function, owner in self._authorizers
+            if function is _refuse or owner not in self._entering
+        )
 
     @staticmethod
     def _asked(function: Authorizer, owner: str | None, component: Component, principal: Principal | None) -> bool:

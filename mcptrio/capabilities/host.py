@@ -5,7 +5,7 @@ Implemented by the server; held by Context as ``ctx.server``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import trio
@@ -53,6 +53,11 @@ class Host(Protocol):
     def page_size(self) -> int: ...
     @property
     def list_ttl_ms(self) -> int: ...
+    @property
+    def entering(self) -> Container[str | None]:
+        """The plugins whose lifespan has not yielded yet: what they offer is kept back."""
+        ...
+
     def limits_of(self, owner: str | None) -> CallLimits | None:
         """What the operator has set for a plugin's calls."""
         ...

@@ -15,6 +15,7 @@ from mcptrio.capabilities.functions import Function
 from mcptrio.capabilities.host import Host
 from mcptrio.capabilities.marks import MethodMark
 from mcptrio.capabilities.registry import Duplicate
+from mcptrio.errors import MethodNotFound
 from mcptrio.protocol.model.base import Result
 from mcptrio.protocol.model.methods import METHODS, Method, Side
 from mcptrio.runtime.request_scope import RequestScope
@@ -59,6 +60,8 @@ class Methods:
         self._owners[mark.name] = owner
 
         async def handle(scope: RequestScope, params: dict[str, Any]) -> Any:
+            if owner in self._host.entering:
+                raise MethodNotFound(f"no such method: {mark.name}")
             values = dict.fromkeys(free, params)
             result = await call(scope, self._host, called, values, label=mark.name, owner=owner, timeout=None)
             return result if result is not None else {}
@@ -81,7 +84,8 @@ class Methods:
             self.rows.setdefault(mark.name, Method(mark.name, None, None, Side.SERVER))
 
         async def hear(session: Session, params: Any) -> None:
-            await function(dict.fromkeys(free, params), None, self._host.threads)
+            if owner not in self._host.entering:
+                await function(dict.fromkeys(free, params), None, self._host.threads)
 
         self.listeners.setdefault(mark.name, []).append(hear)
         self._hearing.setdefault(owner, []).append((mark.name, hear))

@@ -8,7 +8,7 @@ goes through it as it is.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Container, Mapping
 from typing import Any, TypeAlias
 
 from attrs import define, frozen
@@ -71,10 +71,12 @@ class MiddlewareChain:
     """
     Args:
         owner_of: the plugin a tool belongs to.
+        entering: the plugins whose lifespan has not yielded yet. Their middleware is not called.
     """
 
-    def __init__(self, owner_of: Callable[[str], str | None]) -> None:
+    def __init__(self, owner_of: Callable[[str], str | None], entering: Container[str | None]) -> None:
         self._owner_of = owner_of
+        self._entering = entering
         self._links: list[_Link] = []
 
     def __bool__(self) -> bool:
@@ -105,7 +107,7 @@ class MiddlewareChain:
             return await handler(scope, params)
 
         proceed: Callable[[], Awaitable[Any]] = handle
-        for link in reversed(self._links):
+        for link in reversed([link for link in self._links if link.owner not in self._entering]):
             proceed = _Step(link, view, proceed)
         return await proceed()
 

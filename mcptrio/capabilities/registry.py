@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Generic, Protocol, TypeVar
 
 from mcptrio.errors import InvalidParams
@@ -52,12 +52,14 @@ class Registry(Generic[E]):
     """
     Args:
         kind: for messages: ``tool``.
-        changed: called after every change.
+        changed: called after every change that can be seen.
+        entering: the plugins whose lifespan has not yielded yet. Their entries are kept back until :meth:`publish`.
     """
 
-    def __init__(self, kind: str, changed: Callable[[], None]) -> None:
+    def __init__(self, kind: str, changed: Callable[[], None], entering: Container[str | None] = frozenset()) -> None:
         self._kind = kind
         self._changed = changed
+        self._entering = entering
         self._entries: dict[str, E] = {}
         self.version = 0
         """Rises with every change."""
@@ -68,12 +70,14 @@ class Registry(Generic[E]):
         return len(self._entries)
 
     def __iter__(self) -> Iterator[E]:
-        return iter(self._entries.values())
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._entries
+        return (entry for entry in self._entries.values() if entry.owner not in self._entering)
 
     def get(self, name: str) -> E | None:
+        entry = self._entries.get(name)
+        return entry if entry is None or entry.owner not in self._entering else None
+
+    def find(self, name: str) -> E | None:
+        """The same, also of a plugin whose entries are kept back."""
         return self._entries.get(name)
 
     def add(self, entry: E) -> None:
@@ -86,18 +90,24 @@ class Registry(Generic[E]):
             raise Duplicate(self._kind, entry.key, taken.owner)
         self._entries[entry.key] = entry
         self.is_scoped |= bool(entry.scopes)
-        self._touch()
+        self._touch(entry.owner)
 
     def remove(self, name: str) -> bool:
         """Whether there was one."""
-        if self._entries.pop(name, None) is None:
+        entry = self._entries.pop(name, None)
+        if entry is None:
             return False
-        self._touch()
+        self._touch(entry.owner)
         return True
 
     def announce(self) -> None:
         """Somebody will fill it: it counts as one that has been changed, and so its list is advertised."""
-        self._touch()
+        self._touch(None)
+
+    def publish(self, owner: str) -> None:
+        """The plugin is no longer entering: what it offers can be seen."""
+        if any(entry.owner == owner for entry in self._entries.values()):
+            self._touch(owner)
 
     def withdraw(self, owner: str) -> int:
         """Remove everything a plugin offered. Returns how many."""
@@ -105,7 +115,7 @@ class Registry(Generic[E]):
         for name in names:
             del self._entries[name]
         if names:
-            self._touch()
+            self._touch(owner)
         return len(names)
 
     def page(
@@ -123,7 +133,7 @@ class Registry(Generic[E]):
 
         Source: MCP 2026-07-28, server/utilities/pagination.
         """
-        names = [name for name, entry in self._entries.items() if visible is None or visible(entry)]
+        names = [entry.key for entry in self if visible is None or visible(entry)]
         start = 0 if cursor is None else self._after(cursor, names)
         end = start + size
         entries = [self._entries[name] for name in names[start:end]]
@@ -137,9 +147,10 @@ class Registry(Generic[E]):
             # What was shown last is gone: go on where it was.
             return min(max(position - 1, 0), len(names))
 
-    def _touch(self) -> None:
-        self.version += 1
-        self._changed()
+    def _touch(self, owner: str | None) -> None:
+        if owner not in self._entering:
+            self.version += 1
+            self._changed()
 
 
 def _encode(kind: str, position: int, name: str) -> str:

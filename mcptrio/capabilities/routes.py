@@ -9,6 +9,7 @@ Source: ASGI 3.0.
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 
 from attrs import frozen
 
@@ -27,7 +28,13 @@ class _Route:
 
 
 class Routes:
-    def __init__(self) -> None:
+    """
+    Args:
+        entering: the plugins whose lifespan has not yielded yet. Their paths are not served.
+    """
+
+    def __init__(self, entering: Container[str | None]) -> None:
+        self._entering = entering
         self._routes: dict[str, _Route] = {}
 
     def add(self, path: str, app: ASGIApp, owner: str | None) -> str:
@@ -58,7 +65,7 @@ class Routes:
         """What is served there: of several that fit, the one with the longest path."""
         while self._routes and path:
             route = self._routes.get(path)
-            if route is not None:
+            if route is not None and route.owner not in self._entering:
                 return route.app
             path = path.rpartition("/")[0]
         return None

@@ -26,8 +26,9 @@ __all__ = ["Isolation"]
 
 _log = logging.getLogger("mcptrio.isolated")
 
-WAIT = 30.0
-"""Seconds that the start of the server waits for the plugin: as long as that takes, were it imported here."""
+WAIT = 25.0
+"""Seconds that the start of the server waits for the plugin. Below the default of ``timeouts.start``, so that the fault
+says what the process was waited for."""
 
 
 @frozen(kw_only=True)

@@ -78,8 +78,11 @@ class Contributions:
         """The server as a plugin has it: what that adds is its own."""
         return cast("Host", self._seen.get(owner, self._server) if owner is not None else self._server)
 
-    def offer(self, plugin: Plugin) -> bool:
+    def offer(self, plugin: Plugin, *, kept_back: bool = False) -> bool:
         """Read a plugin's settings, and let it register what it has.
+
+        Args:
+            kept_back: until :meth:`publish`, clients see nothing of it.
 
         Returns:
             Whether it could.
@@ -87,6 +90,8 @@ class Contributions:
         Raises:
             PluginError: it failed, and the server is strict.
         """
+        if kept_back:
+            self._server.entering.add(plugin.name)
         try:
             self._plugins.configure(plugin, self._tables)
             self._taken[plugin.name] = self._tables.resolved(plugin.name)
@@ -97,7 +102,8 @@ class Contributions:
                     plugin.name, timeout=said.timeout, concurrency=said.concurrency, rate=said.rate
                 )
             self._collect(plugin)
-            self._server.authorizers.trust(plugin.name)
+            if not kept_back:
+                self._server.authorizers.trust(plugin.name)
             return True
         except PluginError:
             self.withdraw(plugin)
@@ -105,16 +111,19 @@ class Contributions:
                 raise
             return False
 
+    def publish(self, plugin: Plugin) -> None:
+        """Show what was kept back, all of it at once; clients are told."""
+        server = self._server
+        if plugin.name in server.entering:
+            server.entering.remove(plugin.name)
+            for registry in self._registries:
+                registry.publish(plugin.name)
+            server.authorizers.trust(plugin.name)
+
     def withdraw(self, plugin: Plugin) -> None:
         """Take back what a plugin offered; clients are told. Its redactions stay: what they hide is still secret."""
         server = self._server
-        for registry in (
-            server.tools.registry,
-            server.resources.registry,
-            server.resources.templates,
-            server.prompts.registry,
-            server.completions.registry,
-        ):
+        for registry in self._registries:
             registry.withdraw(plugin.name)
         server.methods.withdraw(plugin.name)
         for identifier in self._extensions.pop(plugin.name, ()):
@@ -129,6 +138,7 @@ class Contributions:
         plugin.offers.clear()
         plugin.withheld.clear()
         plugin.renamed.clear()
+        server.entering.discard(plugin.name)
 
     def suspend(self, plugin: Plugin) -> None:
         """Take back what a plugin offered, since it begins anew: until it is back, what it judged is refused."""
@@ -156,7 +166,7 @@ class Contributions:
         mark = mark or mark_of(function, ToolMark, options)
         own = mark.name or str(getattr(function, "__name__", ""))
         name = exposed(plugin.prefix, own)
-        if name in self._server.tools.registry and not plugin.prefix and plugin.prefers_no_prefix:
+        if self._server.tools.registry.find(name) is not None and not plugin.prefix and plugin.prefers_no_prefix:
             name = exposed(plugin.name, own)
             plugin.warnings.append(f"tool {own} is offered as {name}: {own} is taken")
             plugin.renamed[own] = name
@@ -171,7 +181,7 @@ class Contributions:
                 return name
         self._server.add_tool(function, mark=evolve(mark, name=name), owner=plugin.name)
         # Only now is it known what it looks like; nobody has seen it yet.
-        entry = self._server.tools.registry.get(name)
+        entry = self._server.tools.registry.find(name)
         name_tools_in(entry, self.seen_by(plugin.name).tool_name)
         if entry is not None and (reason := self._policy.unlocked(plugin.name, entry.tool)) is not None:
             self._server.remove_tool(name)
@@ -185,11 +195,22 @@ class Contributions:
         _check_welcome(plugin)
         name = add(*args, owner=plugin.name, **options)
         for registry in self._described.get(kind, ()):
-            name_tools_in(registry.get(name), self.seen_by(plugin.name).tool_name)
+            name_tools_in(registry.find(name), self.seen_by(plugin.name).tool_name)
         _note(plugin, kind, name)
         return name
 
     # Private
+
+    @property
+    def _registries(self) -> tuple[Registry[Any], ...]:
+        server = self._server
+        return (
+            server.tools.registry,
+            server.resources.registry,
+            server.resources.templates,
+            server.prompts.registry,
+            server.completions.registry,
+        )
 
     @property
     def _described(self) -> Mapping[str, tuple[Registry[Any], ...]]:
@@ -281,7 +302,7 @@ class _SeenBy:
 
     def _forget(self, kind: str, name: str, *registries: Registry[Any]) -> bool:
         """Whether this plugin may take it away: its own, and what no plugin has brought, but not another plugin's."""
-        entry = next((entry for registry in registries if (entry := registry.get(name)) is not None), None)
+        entry = next((entry for registry in registries if (entry := registry.find(name)) is not None), None)
         if entry is None or entry.owner not in (None, self._plugin.name):
             return False
         offered = self._plugin.offers.get(kind, [])

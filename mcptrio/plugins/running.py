@@ -7,7 +7,9 @@ The one rule: whatever is done to one plugin, the others go on, and nothing of o
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -17,7 +19,7 @@ from mcptrio.plugins.contributions import Contributions
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.plugins.plugin import Plugin, State
 from mcptrio.plugins.settings import PluginTables
-from mcptrio.runtime.dispatch import Done, Failure
+from mcptrio.runtime.dispatch import Done, Failure, contain
 from mcptrio.runtime.lifespans import Lifespan
 
 if TYPE_CHECKING:
@@ -40,10 +42,10 @@ class RunningPlugins:
         self._lifespans: dict[str, Lifespan] = {}
         """By plugin, in the order in which they were entered."""
         self._nursery: trio.Nursery | None = None
-        self._entering: trio.CancelScope | None = None
-        """Around the plugin that is coming."""
-        self._changing = trio.Lock()
-        """One plugin comes or goes at a time."""
+        self._entering: dict[str, trio.CancelScope] = {}
+        """By plugin, around the lifespan that is being entered."""
+        self._changing: defaultdict[str, trio.Lock] = defaultdict(trio.Lock)
+        """By plugin: one change at a time."""
 
     def state_of(self, owner: str | None) -> Any:
         """What a plugin's lifespan yielded."""
@@ -57,7 +59,7 @@ class RunningPlugins:
         """
         self._nursery = nursery
         for plugin in self._plugins.active():
-            async with self._changing:
+            async with self._changing[plugin.name]:
                 # Meanwhile it may have gone, and come again.
                 if plugin.state is State.LOADED:
                     await self._enter(plugin)
@@ -65,14 +67,16 @@ class RunningPlugins:
     async def leave_all(self, stop_by: float) -> None:
         """Leave them, the last one entered first, each until ``stop_by`` or for :data:`GOODBYE` seconds."""
         self._nursery = None
-        if self._entering is not None:
-            self._entering.cancel()
+        for scope in self._entering.values():
+            scope.cancel()
         while self._lifespans:
             _, lifespan = self._lifespans.popitem()
             await lifespan.leave(max(stop_by, trio.current_time() + GOODBYE))
 
     async def enable(self, name: str) -> Plugin:
         """Take in a plugin that is disabled, or try one in quarantine once more. One that runs is left alone.
+
+        Clients see nothing of it before its lifespan has yielded. The work goes on if the caller is cancelled.
 
         Returns:
             The plugin; in quarantine if it failed (again).
@@ -82,26 +86,36 @@ class RunningPlugins:
             PluginError: it failed, and the server is strict.
         """
         plugin = self._plugin(name)
-        async with self._changing:
+
+        async def work() -> None:
             if plugin.state not in (State.LOADED, State.RUNNING):
                 self._contributions.suspend(plugin)
                 await self._leave(plugin, trio.current_time())
                 await self._begin(plugin)
-            return plugin
+
+        await self._change(plugin, work)
+        return plugin
 
     async def disable(self, name: str) -> Plugin:
         """Withdraw what a plugin offers, give its calls ``timeouts.shutdown`` seconds, and leave its lifespan.
+
+        The work goes on if the caller is cancelled. A lifespan that is still being entered is cancelled.
 
         Raises:
             ConfigError: there is no such plugin.
         """
         plugin = self._plugin(name)
-        async with self._changing:
+        if plugin.name in self._entering:
+            self._entering[plugin.name].cancel()
+
+        async def work() -> None:
             if plugin.state is not State.DISABLED:
                 self._contributions.forget(plugin)
                 await self._stop(plugin, "the plugin was disabled")
                 _log.info("%s is disabled", plugin.label)
-            return plugin
+
+        await self._change(plugin, work)
+        return plugin
 
     async def renew(self, tables: PluginTables, wanted: Callable[[Plugin], bool]) -> None:
         """Take the operator's settings anew: what is wanted no longer leaves, what is wanted and does not run is tried
@@ -116,10 +130,7 @@ class RunningPlugins:
             if not wanted(plugin):
                 await self.disable(plugin.name)
             elif plugin.name in changed:
-                async with self._changing:
-                    self._contributions.suspend(plugin)
-                    await self._stop(plugin, "the plugin begins anew")
-                    await self._begin(plugin)
+                await self._change(plugin, partial(self._begin_anew, plugin))
             else:
                 await self.enable(plugin.name)
 
@@ -131,12 +142,45 @@ class RunningPlugins:
             raise ConfigError(f"there is no plugin {name!r}; expected one of {', '.join(self._plugins.plugins)}")
         return plugin
 
+    async def _change(self, plugin: Plugin, work: Callable[[], Awaitable[None]]) -> None:
+        """Do one change of a plugin to its end, in a task of the server's: a caller that is cancelled, for example a
+        tool that disables its own plugin, would leave it half done.
+
+        Raises:
+            PluginError: what the work raised.
+        """
+        outcome: Done[None] | Failure | None = None
+        over = trio.Event()
+
+        async def change() -> None:
+            nonlocal outcome
+            try:
+                async with self._changing[plugin.name]:
+                    outcome = await contain(work)
+            finally:
+                over.set()
+
+        if self._nursery is None:
+            # No lifespan is open, so there is nothing to wait for.
+            await change()
+        else:
+            self._nursery.start_soon(change)
+            await over.wait()
+        if isinstance(outcome, Failure):
+            raise outcome.error
+
+    async def _begin_anew(self, plugin: Plugin) -> None:
+        self._contributions.suspend(plugin)
+        await self._stop(plugin, "the plugin begins anew")
+        await self._begin(plugin)
+
     async def _begin(self, plugin: Plugin) -> None:
         """
         Raises:
             PluginError: it failed, and the server is strict.
         """
-        if self._plugins.renew(plugin) and self._contributions.offer(plugin) and self._nursery is not None:
+        is_open = self._nursery is not None
+        if self._plugins.renew(plugin) and self._contributions.offer(plugin, kept_back=is_open) and is_open:
             await self._enter(plugin)
         _log.info("%s is %s", plugin.label, plugin.state.value)
 
@@ -158,16 +202,26 @@ class RunningPlugins:
         self._states.pop(plugin.name, None)
 
     async def _enter(self, plugin: Plugin) -> None:
-        """Open a plugin's lifespan and start its background tasks."""
-        seen = self._contributions.seen_by(plugin.name)
+        """Open a plugin's lifespan, start its background tasks, and show what was kept back.
+
+        Raises:
+            PluginError: it failed, and the server is strict.
+        """
         nursery = self._nursery
-        assert nursery is not None
+        if nursery is None:
+            return  # the server ends
+        seen = self._contributions.seen_by(plugin.name)
 
         def tasks(states: list[Any]) -> list[Callable[[], Awaitable[None]]]:
             for state in states:
                 if state is not None:
                     self._states[plugin.name] = state
             return self._plugins.gather(plugin, "background", server=seen)
+
+        def opened(lifespan: Lifespan) -> None:
+            plugin.state = State.RUNNING
+            self._lifespans[plugin.name] = lifespan
+            self._contributions.publish(plugin)
 
         def failed(error: BaseException) -> None:
             self._lifespans.pop(plugin.name, None)
@@ -178,26 +232,25 @@ class RunningPlugins:
         except PluginError:
             self._withdraw(plugin)
             return
-        lifespan = Lifespan(plugin.label, managers, tasks=tasks, failed=failed)
+        lifespan = Lifespan(plugin.label, managers, tasks=tasks, opened=opened, failed=failed)
         outcome: Done[None] | Failure | None = None
+        seconds = self._server.settings.timeouts.start
         try:
-            with trio.CancelScope() as self._entering:
+            with trio.move_on_after(seconds) as self._entering[plugin.name]:
                 outcome = await nursery.start(lifespan.run)
         finally:
-            self._entering = None
-        if outcome is None:
-            return  # the server ends
-        if not isinstance(outcome, Failure):
-            plugin.state = State.RUNNING
-            self._lifespans[plugin.name] = lifespan
-            if self._nursery is None:
-                # The server has begun to end, and left those that were there.
-                await self._leave(plugin, trio.current_time())
-        elif isinstance(outcome.error, PluginError) and plugin.state is State.QUARANTINED:
-            # Not its lifespan: a hook has failed, and that is written on it already.
-            self._withdraw(plugin)
-        else:
-            failed(outcome.error)
+            scope = self._entering.pop(plugin.name)
+        if outcome is None and trio.current_time() >= scope.deadline:
+            failed(trio.TooSlowError(f"it did not yield within {seconds:g} s (timeouts.start)"))
+        elif isinstance(outcome, Failure):
+            if isinstance(outcome.error, PluginError) and plugin.state is State.QUARANTINED:
+                # Not its lifespan: a hook has failed, and that is written on it already.
+                self._withdraw(plugin)
+            else:
+                failed(outcome.error)
+        elif outcome is not None and self._nursery is None:
+            # The server has begun to end, and left those that were there.
+            await self._leave(plugin, trio.current_time())
 
     def _withdraw(self, plugin: Plugin) -> None:
         """

@@ -28,8 +28,9 @@ class Lifespan:
     Args:
         label: of the plugin, for messages.
         managers: entered in this order.
-        tasks: gives the background tasks, once the managers are entered; told what these yielded.
-        failed: told what was raised after that.
+        tasks: gives the background tasks, once the managers are entered. Gets what these yielded.
+        opened: called next, before anything else runs. Must not raise.
+        failed: called with what was raised after that.
     """
 
     def __init__(
@@ -38,11 +39,13 @@ class Lifespan:
         managers: Sequence[AbstractAsyncContextManager[Any]],
         *,
         tasks: Callable[[list[Any]], Sequence[Callable[[], Awaitable[None]]]],
+        opened: Callable[[Lifespan], None],
         failed: Callable[[BaseException], None],
     ) -> None:
         self._label = label
         self._managers = managers
         self._tasks = tasks
+        self._opened = opened
         self._failed = failed
         self._scope = trio.CancelScope()
         self._is_open = False
@@ -63,6 +66,7 @@ class Lifespan:
                     # Whoever cancels the server cancels the requests; a lifespan is left in its turn, by leave().
                     self._scope.shield = True
                     self._is_open = True
+                    self._opened(self)
                     task_status.started(Done(None))
                     await self._leave.wait()
                     nursery.cancel_scope.cancel()

@@ -29,6 +29,7 @@ class Timeouts:
         input: for a client's answer to an elicitation, a sampling request or the like; while it is awaited, ``idle``
             does not run.
         ping: for the answer to a keep-alive ping.
+        start: for entering the lifespan of a plugin; one that takes longer is quarantined.
         shutdown: for what is in flight when the server stops.
         blocked: that something may hold up the event loop before the log says who it is.
     """
@@ -37,6 +38,7 @@ class Timeouts:
     idle: float = field(default=300.0, validator=gt(0))
     input: float = field(default=600.0, validator=gt(0))
     ping: float = field(default=30.0, validator=gt(0))
+    start: float = field(default=30.0, validator=gt(0))
     shutdown: float = field(default=5.0, validator=gt(0))
     blocked: float = field(default=1.0, validator=gt(0))
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import cast
 
 import pytest
 import trio
 import trio.testing
 
 import mcptrio
-from mcptrio import ConfigError, Context, MCPError, Server, completion, hookimpl, prompt, resource, tool
+from mcptrio import ConfigError, Context, MCPError, Server, Timeouts, completion, hookimpl, prompt, resource, tool
 from mcptrio.plugins.plugin import State
 from mcptrio.protocol.revisions.registry import REVISIONS
 
@@ -295,3 +296,166 @@ async def test_plugin_that_goes_while_the_server_opens_is_not_opened() -> None:
                 await trio.testing.wait_all_tasks_blocked()
                 assert server.plugins.plugins["Shop"].state is State.DISABLED
                 assert other.open == 0
+
+
+class Sleeper(Slow):
+    """Has one of everything that must not be used before its lifespan has yielded."""
+
+    @hookimpl
+    def register_middleware(self, register: Callable[..., None]) -> None:
+        async def around(request: object, proceed: Callable[[], Awaitable[object]]) -> object:
+            self.said.append("around")
+            return await proceed()
+
+        register(around)
+
+    @hookimpl
+    def register_methods(self, register: Callable[..., str]) -> None:
+        async def ask() -> dict[str, object]:
+            return {"asked": True}
+
+        async def hear() -> None:
+            self.said.append("heard")
+
+        register(ask, "example/ask")
+        register(hear, "example/hear", notification=True)
+
+    @hookimpl
+    def register_authorizers(self, register: Callable[..., None]) -> None:
+        def judge(component: object, principal: object) -> bool:
+            self.said.append("judged")
+            return True
+
+        register(judge)
+
+    @tool
+    async def sleep(self) -> str:
+        return "slept"
+
+    @resource("bed://one")
+    async def bed(self) -> str:
+        return "made"
+
+    @prompt
+    async def lull(self) -> str:
+        return "hush"
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_nothing_of_a_plugin_is_offered_before_its_lifespan_has_yielded(revision: str) -> None:
+    sleeper = Sleeper()
+    server = Server(plugins=[sleeper, Neighbour(), Shelf()])
+    await server.disable_plugin("Sleeper")
+    async with (
+        server.open(),
+        mcptrio.connect(server, revision=revision) as client,
+        client.subscribe(tools=True) as changes,
+        trio.open_nursery() as nursery,
+    ):
+        await client.ping()
+        nursery.start_soon(server.enable_plugin, "Sleeper")
+        with trio.fail_after(30):
+            await sleeper.is_opening.wait()
+            assert [tool.name async for tool in client.tools()] == ["wave"]
+            assert [each.uri async for each in client.resources()] == ["shelf://one"]
+            assert [each.name async for each in client.prompts()] == ["plead"]
+            assert await said(client, "wave") == "hello"
+            with pytest.raises(MCPError, match="no such tool"):
+                await client.call_tool("sleep")
+            with pytest.raises(MCPError, match="no such method"):
+                await client.request("example/ask")
+            await client.notify("example/hear")
+            await client.ping()
+            assert sleeper.said == ["opening"]
+            sleeper.may_open.set()
+            await anext(changes)
+            assert {tool.name async for tool in client.tools()} == {"wave", "sleep"}
+            assert await said(client, "sleep") == "slept"
+            assert (await client.request("example/ask"))["asked"] is True
+            assert {"around", "judged"} <= set(sleeper.said)
+
+
+async def test_plugin_whose_lifespan_does_not_yield_keeps_no_other_one_away(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    slow = Slow()
+    server = Server(plugins=[slow, Neighbour()], timeouts=Timeouts(start=7))
+    async with server.open(), mcptrio.connect(server) as client:
+        assert trio.current_time() == pytest.approx(7)
+        plugin = server.plugins.plugins["Slow"]
+        assert (plugin.state, plugin.fault) == (
+            State.QUARANTINED,
+            "lifespan failed: it did not yield within 7 s (timeouts.start)",
+        )
+        assert slow.said == ["opening", "left"]
+        assert await said(client, "wave") == "hello"
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(server.enable_plugin, "Slow")
+            await trio.sleep(1)
+            await server.disable_plugin("Neighbour")
+            await server.enable_plugin("Neighbour")
+            assert trio.current_time() == pytest.approx(8)
+        assert trio.current_time() == pytest.approx(14)
+        assert plugin.state is State.QUARANTINED
+        slow.may_open.set()
+        assert (await server.enable_plugin("Slow")).state is State.RUNNING
+
+
+async def test_plugin_that_is_disabled_while_it_opens_is_not_waited_for(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    slow = Slow()
+    server = Server(plugins=[slow, Neighbour()])
+    async with trio.open_nursery() as outside:
+
+        async def disable() -> None:
+            await slow.is_opening.wait()
+            assert (await server.disable_plugin("Slow")).state is State.DISABLED
+
+        outside.start_soon(disable)
+        async with server.open(), mcptrio.connect(server) as client:
+            assert await said(client, "wave") == "hello"
+    assert trio.current_time() == pytest.approx(0)
+    assert slow.said == ["opening", "left"]
+
+
+class Quitter(Shop):
+    """Disables itself from one of its own tools."""
+
+    @tool
+    async def quit(self, ctx: Context) -> str:
+        await cast("Server", ctx.server).disable_plugin("Quitter")
+        raise AssertionError("unreachable")
+
+
+async def test_tool_can_disable_its_own_plugin(autojump_clock: trio.testing.MockClock) -> None:
+    quitter = Quitter()
+    server = Server(plugins=[quitter, Neighbour()])
+    async with server.open(), mcptrio.connect(server) as client:
+        with pytest.raises(MCPError, match="quit was ended: the plugin was disabled"):
+            await client.call_tool("quit")
+        plugin = await server.disable_plugin("Quitter")
+        assert (plugin.state, quitter.open) == (State.DISABLED, 0)
+        assert (await server.enable_plugin("Quitter")).state is State.RUNNING
+        assert (quitter.open, await said(client, "sell")) == (1, "open")
+
+
+async def test_disabling_goes_on_when_its_caller_is_cancelled(autojump_clock: trio.testing.MockClock) -> None:
+    shop = Shop()
+    server = Server(plugins=[shop, Neighbour()])
+    async with server.open(), mcptrio.connect(server) as client, trio.open_nursery() as nursery:
+
+        async def dawdle() -> None:
+            with pytest.raises(MCPError, match="the plugin was disabled"):
+                await client.call_tool("dawdle")
+
+        nursery.start_soon(dawdle)
+        await shop.begun.wait()
+        with trio.move_on_after(1) as patience:
+            await server.disable_plugin("Shop")
+        assert patience.cancelled_caught
+        assert shop.open == 1
+        # A second one waits for what the first has begun.
+        await server.disable_plugin("Shop")
+        assert shop.open == 0
+        assert trio.current_time() == pytest.approx(5, abs=0.1)
