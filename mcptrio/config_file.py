@@ -234,6 +234,7 @@ _HTTP: dict[str, _Kind] = {
     "address_burst": _COUNT,
     "addresses": _COUNT,
     "workers": _WORKERS,
+    "worker_timeout": _NOT_NEGATIVE,
     "tls_cert": _STRING,
     "tls_key": _STRING,
     "tls_client_ca": _STRING,

@@ -436,6 +436,19 @@ def test_second_signal_ends_all_at_once(folder: Path) -> None:
         wait_until(lambda: all(is_gone(child) for child in children), "a worker is left")
 
 
+def test_worker_whose_event_loop_is_blocked_is_replaced(folder: Path) -> None:
+    with workers(folder, "--plugin=own.py", "--worker-timeout=0.2") as served, ExitStack() as stack:
+        first, second = stack.enter_context(two_workers(served))
+        victim, other = first.who(), second.who()
+        first.call("block")
+        served.until(r"worker \d+: its event loop has been blocked for 0.2 s")
+        served.until(r"worker \d+ was ended, for its event loop was blocked; another one is started")
+        served.until("worker 3 serves")
+        assert is_gone(victim)
+        # The one that is idle tells that it is alive, and stays.
+        assert second.who() == other
+
+
 def test_workers_do_not_outlive_their_parent(folder: Path) -> None:
     """Neither the one that is idle nor the one whose event loop is blocked."""
     with workers(folder, "--plugin=own.py") as served, ExitStack() as stack:

@@ -56,6 +56,7 @@ _OF_TRANSPORT: Final = frozenset(
         "allow_origins",
         "store",
         "workers",
+        "worker_timeout",
         "tls_cert",
         "tls_key",
         "tls_client_ca",

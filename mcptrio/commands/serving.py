@@ -30,7 +30,16 @@ __all__ = ["RELOADED", "command"]
 RELOADED = "MCPTRIO_RELOADED"
 """In the environment of a worker of ``mcptrio dev``."""
 
-_OF_HTTP = ("workers", "tls_cert", "tls_key", "tls_client_ca", "tls_passphrase_file", "http2", "access_log")
+_OF_HTTP = (
+    "workers",
+    "worker_timeout",
+    "tls_cert",
+    "tls_key",
+    "tls_client_ca",
+    "tls_passphrase_file",
+    "http2",
+    "access_log",
+)
 """Options that mean nothing elsewhere, and would be missed."""
 
 
@@ -67,6 +76,12 @@ _OF_HTTP = ("workers", "tls_cert", "tls_key", "tls_client_ca", "tls_passphrase_f
 @click.option("--store", callback=store, help="Keep sessions in memory or sqlite:PATH.  [default: memory]")
 @click.option(
     "--workers", metavar="N|auto", callback=workers, help="Processes that serve HTTP; auto: one a CPU.  [default: 1]"
+)
+@click.option(
+    "--worker-timeout",
+    type=click.FloatRange(min=0),
+    callback=no_nan,
+    help="Seconds after which a worker that is blocked is replaced; 0: never.  [default: 60]",
 )
 @click.option("--tls-cert", type=FILE, help="Serve HTTPS with the certificate in this file.")
 @click.option("--tls-key", type=FILE, help="The key of the certificate.")

@@ -57,6 +57,7 @@ def supervise(asked: Asked, count: int) -> None:
             shutdown=shutdown + read.http.get("shutdown_delay", 0.0),
             as_json=asked.as_json,
             folder=store is None,
+            silence=_silence(asked),
         )
     )
     hangups = Hangups()
@@ -65,6 +66,12 @@ def supervise(asked: Asked, count: int) -> None:
         await pool.run(stop, hangups, task_status=asked.ready())
 
     run(keep, hangups=hangups, at_once=pool.kill)
+
+
+def _silence(asked: Asked) -> float:
+    """Seconds after which a worker whose event loop is blocked is replaced."""
+    said: float | None = asked.options["worker_timeout"]
+    return said if said is not None else asked.read.http.get("worker_timeout", 60.0)
 
 
 def _command() -> list[str]:

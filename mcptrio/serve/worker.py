@@ -27,7 +27,7 @@ from attrs import field, frozen
 from mcptrio.errors import ConfigError
 from mcptrio.serve.worker_balance import Place
 from mcptrio.serve.worker_bus import WorkerBus
-from mcptrio.serve.worker_link import Kind, WorkerLink, read_first
+from mcptrio.serve.worker_link import BEAT, Kind, WorkerLink, read_first
 
 __all__ = ["VARIABLE", "Beginning", "Ends", "Worker", "adopt"]
 
@@ -115,6 +115,7 @@ class Worker:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._link.send)
             nursery.start_soon(self._hear, ends)
+            nursery.start_soon(self._beat)
             await serve(ends)
             nursery.cancel_scope.cancel()
 
@@ -131,6 +132,12 @@ class Worker:
                             nursery.start_soon(self._leave, ends)
             except trio.EndOfChannel:
                 pass  # the thread sees that too, and asks for the end
+
+    async def _beat(self) -> None:
+        """Tell the parent that the event loop turns."""
+        while True:
+            await trio.sleep(BEAT)
+            self._link.order(Kind.ALIVE)
 
     async def _leave(self, ends: Ends) -> None:
         with trio.move_on_after(self.beginning.farewell):

@@ -16,10 +16,13 @@ from typing import Final
 
 import trio
 
-__all__ = ["FRAME_BYTES", "Frame", "Kind", "WorkerLink", "read_first"]
+__all__ = ["BEAT", "FRAME_BYTES", "Frame", "Kind", "WorkerLink", "read_first"]
 
 FRAME_BYTES: Final = 16 * 1024 * 1024
 """Of one frame. News that are larger are not sent; a frame that says it is larger ends the link."""
+
+BEAT: Final = 1.0
+"""Seconds between two frames that say that a worker is alive."""
 
 _QUEUE: Final = 1000
 """News that wait to be written; then the oldest is lost."""
@@ -46,6 +49,8 @@ class Kind(IntEnum):
     """To the parent: a topic that has none any more."""
     NEWS = 6
     """A message of the bus: two bytes for the length of its topic, the topic, the message."""
+    ALIVE = 7
+    """To the parent, each :data:`BEAT` seconds: the event loop of the worker turns. No body."""
 
 
 Frame = tuple[Kind, bytes]

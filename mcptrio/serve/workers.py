@@ -32,7 +32,7 @@ from mcptrio.serve.process import Hangups
 from mcptrio.serve.worker import VARIABLE, Beginning
 from mcptrio.serve.worker_balance import Board
 from mcptrio.serve.worker_bus import Relay
-from mcptrio.serve.worker_link import Kind, WorkerLink
+from mcptrio.serve.worker_link import BEAT, Kind, WorkerLink
 from mcptrio.serve.worker_output import Output, WorkerStderr
 from mcptrio.transports.child_process import ChildProcess, signal_name
 from mcptrio.transports.sockets import Listening
@@ -53,6 +53,8 @@ _GOODBYE: Final = 3.0
 """Seconds beyond the shutdown timeout for connections, lifespans and the interpreter's end."""
 _GROUP: Final = 1.0
 """Seconds for what a worker has started and left behind, after SIGTERM."""
+_BLOCKED: Final = 1.0
+"""Seconds for the end of a worker whose event loop is blocked, after SIGTERM."""
 _LAST_WORDS: Final = 1.0
 """Seconds for the rest of a standard error, which a process that was left behind may hold open."""
 _CLOSED: Final = 1.0
@@ -73,6 +75,8 @@ class Plan:
         ready: seconds from a worker's start until it has to serve.
         farewell: seconds in which connections to a worker that is replaced can send one more request. Who is silent
             for that long and then sends finds its connection closed, as at the end of any keep-alive.
+        silence: seconds after which a worker is replaced whose event loop does not turn, since a plugin blocks it. 0
+            never replaces it.
     """
 
     command: Sequence[str]
@@ -83,6 +87,7 @@ class Plan:
     folder: bool = False
     ready: float = 60.0
     farewell: float = 1.0
+    silence: float = 60.0
 
 
 @define(eq=False, kw_only=True)
@@ -100,6 +105,10 @@ class _Worker:
     is_ready: bool = False
     late: bool = False
     """Whether it is ended since it was not ready in time."""
+    heard: float = field(factory=trio.current_time)
+    """When it last said that its event loop turns."""
+    is_stuck: bool = False
+    """Whether it is ended since its event loop did not turn."""
     settled: trio.Event = field(factory=trio.Event)
     """It is ready, or has ended."""
     left: trio.Event = field(factory=trio.Event)
@@ -115,6 +124,8 @@ class _Worker:
             told = f"ended with {code}"
         if self.late:
             told = "was not ready in time"
+        if self.is_stuck:
+            told = "was ended, for its event loop was blocked"
         if self.is_ready:
             return f"worker {self.number} {told}"
         last = self.stderr.last[-1].decode("utf-8", "replace") if self.stderr.last else "it said nothing"
@@ -354,6 +365,8 @@ class Pool:
                 nursery.start_soon(worker.link.send)
                 nursery.start_soon(self._hear, worker)
                 nursery.start_soon(self._expect, worker)
+                if self._plan.silence:
+                    nursery.start_soon(self._watch, worker)
                 try:
                     with worker.scope:
                         await worker.child.wait()
@@ -377,7 +390,9 @@ class Pool:
                 # To itself only: what it has started may be needed to the end, and is its own to end.
                 with suppress(ProcessLookupError):
                     os.kill(worker.child.pid, signal.SIGTERM)
-            if not await worker.child.end(exit=self._plan.shutdown + _GOODBYE, terminate=_GROUP):
+            # A blocked event loop answers nothing in these seconds.
+            seconds = _BLOCKED if worker.is_stuck else self._plan.shutdown + _GOODBYE
+            if not await worker.child.end(exit=seconds, terminate=_GROUP):
                 _log.warning("something of worker %d is left", worker.number)
             with trio.move_on_after(_LAST_WORDS):
                 await worker.stderr.ended.wait()
@@ -397,6 +412,8 @@ class Pool:
                         self._relay.unfollow(link, body)
                     elif kind is Kind.READY:
                         self._is_ready(worker, body)
+                    elif kind is Kind.ALIVE:
+                        worker.heard = trio.current_time()
         except trio.EndOfChannel:
             # It is ending; or it has closed what it has to keep open, and nobody would hear of it any more.
             with trio.move_on_after(_CLOSED):
@@ -409,7 +426,7 @@ class Pool:
         _log.info("worker %d serves", worker.number)
         if not self._served:
             self._served = True
-            self._status.started(_urls(body))
+            self._status.started(body.decode("utf-8", "replace").split("\n"))
 
     async def _expect(self, worker: _Worker) -> None:
         with trio.move_on_after(self._plan.ready):
@@ -418,6 +435,15 @@ class Pool:
         worker.late = True
         worker.scope.cancel()
 
-
-def _urls(body: bytes) -> list[str]:
-    return body.decode("utf-8", "replace").split("\n")
+    async def _watch(self, worker: _Worker) -> None:
+        """End a worker that serves and whose event loop does not turn: the clients connected to it wait for nothing."""
+        await worker.settled.wait()
+        worker.heard = trio.current_time()
+        silence = self._plan.silence + BEAT
+        while trio.current_time() - worker.heard < silence:
+            await trio.sleep_until(worker.heard + silence)
+            # The parent may have been stopped itself; what the worker has said meanwhile is read first.
+            await trio.sleep(BEAT)
+        _log.error("worker %d: its event loop has been blocked for %g s", worker.number, self._plan.silence)
+        worker.is_stuck = True
+        worker.scope.cancel()
