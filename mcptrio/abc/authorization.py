@@ -103,6 +103,17 @@ class Guard(Protocol):
 class TokenVerifier(Protocol):
     """Says whose an access token is. What is right for all tokens (scheme, proof of possession) is not its business."""
 
+    def is_own(self, token: str, issuer: str | None) -> bool | None:
+        """Whether the token belongs to this verifier, as far as its text shows.
+
+        ``True``: it does, and no other verifier gets to see it. ``False``: it does not. ``None``: the text does not
+        show it; the token then goes to each verifier that answered ``None``, if none answered ``True``.
+
+        Args:
+            issuer: that the token names, unverified; ``None`` where it is no JWT, or names none.
+        """
+        ...
+
     async def verify(self, token: str) -> Principal | None:
         """Whose it is; ``None`` where it is not good here: unknown, expired, for another audience, from another issuer.
 

@@ -29,6 +29,7 @@ from mcptrio.auth.jose import BadToken
 from mcptrio.auth.jwt_tokens import ClaimRules, check_kind, check_times, scopes_in
 from mcptrio.auth.metadata import ServerMetadata, read_object
 from mcptrio.auth.remembered import Remembered, hash_of
+from mcptrio.auth.static_tokens import PREFIX
 from mcptrio.auth.token_requests import ClientIdentity, authenticate_client
 from mcptrio.auth.urls import check_url, shown
 from mcptrio.errors import AuthorizationError, Overloaded, RequestFailed
@@ -112,6 +113,16 @@ class IntrospectedTokens:
         self._turns = trio.CapacityLimiter(self._bounds.asking)
         self._waiting = 0
         self._not_before = float("-inf")
+
+    def is_own(self, token: str, issuer: str | None) -> bool | None:
+        """See :class:`mcptrio.abc.TokenVerifier`: a JWT that names this issuer.
+
+        A JWT of another issuer and a token of ``mcptrio token`` are not its own: the issuer could use them elsewhere.
+        Any other text may be.
+        """
+        if token.startswith(PREFIX):
+            return False
+        return None if issuer is None else issuer == self.issuer
 
     async def verify(self, token: str) -> Principal | None:
         """See :class:`mcptrio.abc.TokenVerifier`."""

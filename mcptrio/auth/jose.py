@@ -20,7 +20,18 @@ from typing import Any, Final
 import orjson
 from attrs import field, frozen
 
-__all__ = ["ALGORITHMS", "BadKey", "BadToken", "Key", "KeySet", "SignedToken", "peek", "sign", "verify"]
+__all__ = [
+    "ALGORITHMS",
+    "BadKey",
+    "BadToken",
+    "Key",
+    "KeySet",
+    "SignedToken",
+    "named_issuer",
+    "peek",
+    "sign",
+    "verify",
+]
 
 ALGORITHMS: Final = frozenset(
     {
@@ -292,6 +303,15 @@ def peek(token: str) -> SignedToken:
     if len(parts[0]) > _HEADER:
         raise BadToken(f"expected a header of at most {_HEADER} characters, got {len(parts[0])}")
     return SignedToken(header=_json_part(parts[0], "header"), claims=_json_part(parts[1], "payload"))
+
+
+def named_issuer(token: str) -> str | None:
+    """The issuer that a token names, true or not; ``None`` where it is no JWT, or names none."""
+    try:
+        issuer = peek(token).claims.get("iss")
+    except BadToken:
+        return None
+    return issuer if isinstance(issuer, str) else None
 
 
 def verify(

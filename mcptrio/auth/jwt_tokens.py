@@ -103,6 +103,10 @@ class JWTTokens:
     def issuer(self) -> str:
         return self._keys.issuer
 
+    def is_own(self, token: str, issuer: str | None) -> bool | None:
+        """See :class:`mcptrio.abc.TokenVerifier`: a token that names this issuer."""
+        return issuer == self.issuer
+
     async def verify(self, token: str) -> Principal | None:
         """See :class:`mcptrio.abc.TokenVerifier`."""
         if len(token) > _MOST_CHARACTERS or token.count(".") != 2:

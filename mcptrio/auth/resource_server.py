@@ -27,7 +27,7 @@ from mcptrio.abc import Principal, RequestHead, TokenVerifier
 from mcptrio.auth.certificates import certificate_thumbprint
 from mcptrio.auth.dpop import DPOP, BadProof, ProofJudge, normal_url
 from mcptrio.auth.failures import Failures
-from mcptrio.auth.jose import BadToken, peek
+from mcptrio.auth.jose import BadToken, named_issuer, peek
 from mcptrio.auth.notices import NEVER_ASKED, Notices, path_of
 from mcptrio.auth.presented import SCHEMES, Refused, binding_of, credentials_in, scheme_of
 from mcptrio.auth.remembered import Remembered, hash_of
@@ -56,7 +56,8 @@ class ResourceServer:
     Args:
         resource: the address of the endpoint as its clients write it, ``https://mcp.example.com/mcp``; several where it
             is mounted several times. May be left out where tokens come from no issuer and are bound to no key.
-        tokens: asked one after another whose a token is, until one knows.
+        tokens: say whose a token is. The one whose own it is (:meth:`mcptrio.abc.TokenVerifier.is_own`) is the only one
+            asked; where no text shows that, those that cannot tell are asked one after another, until one knows.
         authorization_servers: issuers that clients are sent to for a token.
         scopes: that everybody needs.
         clock: seconds since 1970.
@@ -200,7 +201,7 @@ class ResourceServer:
 
     async def _verified(self, token: str) -> Principal | None:
         unsure: Overloaded | None = None
-        for each in self._tokens:
+        for each in self._asked(token):
             try:
                 principal = await each.verify(token)
             except Overloaded as error:
@@ -211,6 +212,13 @@ class ResourceServer:
         if unsure is not None:
             raise unsure
         return None
+
+    def _asked(self, token: str) -> Sequence[TokenVerifier]:
+        """Those that get to see a token. One that an issuer would see of another, it could use there."""
+        issuer = named_issuer(token)
+        answers = [(each.is_own(token, issuer), each) for each in self._tokens]
+        own = [each for is_own, each in answers if is_own]
+        return own or [each for is_own, each in answers if is_own is None]
 
     def _expanded(self, principal: Principal) -> Principal:
         scopes = self._hierarchy.expanded(principal.scopes)

@@ -167,6 +167,10 @@ class StaticTokens:
         self._look_at = float("-inf")
         self._looking = trio.Lock()
 
+    def is_own(self, token: str, issuer: str | None) -> bool | None:
+        """See :class:`mcptrio.abc.TokenVerifier`: a token with the prefix."""
+        return token.startswith(PREFIX)
+
     async def verify(self, token: str) -> Principal | None:
         """See :class:`mcptrio.abc.TokenVerifier`."""
         if not token.startswith(PREFIX):

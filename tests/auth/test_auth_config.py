@@ -9,14 +9,15 @@ from typing import Any
 import orjson
 import pytest
 
-from mcptrio.abc import Principal
+from mcptrio.abc import FetchResponse, Principal
+from mcptrio.auth.jose import KeySet
 from mcptrio.auth.resource_server import ResourceServer
 from mcptrio.auth.static_tokens import make_token, tokens_text
 from mcptrio.auth_config import TOKEN, guard_of, principal_of_environment, read_settings
 from mcptrio.config import Config
 from mcptrio.config_file import load_config
 from mcptrio.errors import AuthorizationError, ConfigError, Overloaded
-from tests.auth.server_parts import INTROSPECTION, ISSUER, JWKS, METADATA, RESOURCE, Clock, Issuer, request
+from tests.auth.server_parts import INTROSPECTION, ISSUER, JWKS, METADATA, OTHER_KEY, RESOURCE, Clock, Issuer, request
 from tests.auth.test_certificates import certificate
 
 __all__: list[str] = []
@@ -40,6 +41,10 @@ def guard(folder: Path, text: str, issuer: Issuer | None = None, **environ: str)
 def now() -> Issuer:
     """An issuer with the real time."""
     return Issuer(clock=Clock(time.time()))
+
+
+def answer(document: Any) -> FetchResponse:
+    return FetchResponse(status=200, headers={"content-type": "application/json"}, body=orjson.dumps(document))
 
 
 def test_without_a_table_there_is_no_guard(tmp_path: Path) -> None:
@@ -83,6 +88,31 @@ async def test_audience_and_keys_may_be_named(tmp_path: Path) -> None:
     with pytest.raises(AuthorizationError):
         await made.admit(request(issuer.token(aud=RESOURCE)))
     assert issuer.asked == {JWKS: 1}
+
+
+async def test_introspected_issuer_sees_no_token_of_another(tmp_path: Path) -> None:
+    issuer, other = now(), "https://other.example"
+    token, kept = make_token("ada", subject="ada", created=0)
+    (tmp_path / "tokens.json").write_text(tokens_text([kept]))
+    text = (
+        f'[auth]\n{URL}issuers = ["{ISSUER}", "{other}"]\ntokens = "tokens.json"\n[auth.introspection]\n'
+        f'issuer = "{ISSUER}"\nclient_id = "us"\nclient_secret = {{"$env" = "SECRET"}}\nendpoint = "{INTROSPECTION}"\n'
+    )
+    issuer.answers = {
+        f"{other}/.well-known/oauth-authorization-server": answer({"issuer": other, "jwks_uri": f"{other}/keys"}),
+        f"{other}/keys": answer(KeySet([OTHER_KEY]).document),
+    }
+    issuer.active["opaque"] = {"active": True, "sub": "eve", "aud": RESOURCE}
+    made = guard(tmp_path, text, issuer, SECRET="hush")
+
+    assert (await made.admit(request(token))).subject == "ada"
+    assert (await made.admit(request(issuer.token(OTHER_KEY, iss=other)))).issuer == other
+    for bad in (f"{token}x", issuer.token(OTHER_KEY, iss=other, exp=1), issuer.token(iss="https://third.example")):
+        with pytest.raises(AuthorizationError):
+            await made.admit(request(bad))
+    assert not issuer.questions
+    assert (await made.admit(request("opaque"))).subject == "eve"
+    assert [form["token"] for _, form in issuer.questions] == [["opaque"]]
 
 
 async def test_introspection_takes_its_secret_from_the_environment(tmp_path: Path) -> None:

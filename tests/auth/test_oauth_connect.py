@@ -68,6 +68,9 @@ class Login(Issuer):
         )
         return answer({**given, "token_type": "DPoP" if claims else "Bearer"})
 
+    def is_own(self, token: str, issuer: str | None) -> bool | None:
+        return None
+
     async def verify(self, token: str) -> Principal | None:
         await trio.lowlevel.checkpoint()
         return self.good.get(token)
