@@ -40,7 +40,7 @@ _MOST_CHARACTERS: Final = 16 * 1024
 _MOST_NAME: Final = 1024
 _KINDS: Final = frozenset({"bearer", "dpop", "access_token"})
 _ASK_AGAIN: Final = 5.0
-"""Seconds after no answer came until the next question."""
+"""Seconds until the next question after the issuer could not be reached."""
 
 _log = logging.getLogger("mcptrio.auth")
 
@@ -54,7 +54,7 @@ class IntrospectionBounds:
         remembered: tokens of either kind.
         asking: questions at the same time.
         waiting: requests that wait for their turn; one more is refused.
-        patience: seconds for one answer.
+        patience: seconds for one answer, from the request that brings the token.
     """
 
     remember: float = field(default=30.0, validator=[validators.ge(0), validators.le(3600)])
@@ -78,6 +78,7 @@ class IntrospectedTokens:
         rules: how its answers are read; algorithms and types mean nothing here.
         bounds: of questions and memory.
         clock: seconds since 1970.
+        ticks: seconds that never run backwards.
 
     Raises:
         ValueError: an address cannot be used.
@@ -94,6 +95,7 @@ class IntrospectedTokens:
         rules: ClaimRules | None = None,
         bounds: IntrospectionBounds | None = None,
         clock: Callable[[], float] = time.time,
+        ticks: Callable[[], float] = time.monotonic,
     ) -> None:
         if isinstance(audience, str):
             raise ValueError("audience: expected a list")
@@ -108,7 +110,8 @@ class IntrospectedTokens:
         self._rules = rules or ClaimRules()
         self._bounds = bounds or IntrospectionBounds()
         self._clock = clock
-        self._kept: Remembered[Principal | None] = Remembered(self._bounds.remembered, clock)
+        self._ticks = ticks
+        self._kept: Remembered[Principal | None] = Remembered(self._bounds.remembered, ticks)
         self._asking: dict[bytes, trio.Event] = {}
         self._turns = trio.CapacityLimiter(self._bounds.asking)
         self._waiting = 0
@@ -143,7 +146,7 @@ class IntrospectedTokens:
     # Private
 
     async def _ask_once(self, key: bytes, token: str) -> Principal | None:
-        if self._clock() < self._not_before:
+        if self._ticks() < self._not_before:
             raise self._unsure()
         if self._waiting >= self._bounds.asking + self._bounds.waiting:
             raise Overloaded("too many tokens are being verified")
@@ -151,8 +154,7 @@ class IntrospectedTokens:
         self._asking.setdefault(key, done)
         self._waiting += 1
         try:
-            async with self._turns:
-                principal = await self._ask(token)
+            principal = await self._ask(token)
             self._remember(key, principal)
             return principal
         finally:
@@ -162,18 +164,20 @@ class IntrospectedTokens:
             done.set()
 
     def _remember(self, key: bytes, principal: Principal | None) -> None:
-        now = self._clock()
         if principal is None:
-            self._kept.put(key, None, until=now + self._bounds.remember_bad)
-        else:
-            ends = principal.claims.get("exp", float("inf")) + self._rules.clock_skew
-            self._kept.put(key, principal, until=min(now + self._bounds.remember, ends))
+            self._kept.put(key, None, seconds=self._bounds.remember_bad)
+            return
+        seconds = self._bounds.remember
+        if (ends := principal.claims.get("exp")) is not None:
+            seconds = min(seconds, ends + self._rules.clock_skew - self._clock())
+        self._kept.put(key, principal, seconds=seconds)
 
     async def _ask(self, token: str) -> Principal | None:
-        problem = f"no answer within {self._bounds.patience:g} seconds"
+        problem, delivered = f"no answer within {self._bounds.patience:g} seconds", True
         with trio.move_on_after(self._bounds.patience):
             try:
-                claims = await drive(self._claims_of(token), self._fetch)
+                async with self._turns:
+                    claims = await drive(self._claims_of(token), self._fetch)
                 return self._principal(claims)
             except BadToken as error:
                 _log.info("a token of %s was refused: %s", shown(self.issuer), error)
@@ -183,8 +187,11 @@ class IntrospectedTokens:
                 _log.error("a token of %s cannot be verified: %s", shown(self.issuer), error)
                 raise self._unsure() from None
             except RequestFailed as error:
-                problem = str(error)
-        self._not_before = self._clock() + _ASK_AGAIN
+                problem, delivered = str(error), error.delivered
+        if not delivered or self._endpoint is None:
+            # Nothing of the token has left, so it is the issuer. Any other failure may be the doing of this one token
+            # (a firewall before the issuer that drops it), and says nothing of the next.
+            self._not_before = self._ticks() + _ASK_AGAIN
         _log.error("tokens of %s cannot be verified: %s", shown(self.issuer), problem)
         raise self._unsure()
 

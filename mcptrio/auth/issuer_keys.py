@@ -58,7 +58,7 @@ class IssuerKeys:
         issuer: as tokens name it.
         fetch: sends the requests.
         jwks: where the keys are; ``None``: where the issuer's metadata says.
-        clock: seconds since 1970.
+        ticks: seconds that never run backwards.
 
     Raises:
         ValueError: an address cannot be used.
@@ -71,7 +71,7 @@ class IssuerKeys:
         *,
         jwks: str | None = None,
         times: KeyTimes | None = None,
-        clock: Callable[[], float] = time.time,
+        ticks: Callable[[], float] = time.monotonic,
     ) -> None:
         try:
             self.issuer = check_url(issuer, "issuer", query=False)
@@ -80,7 +80,7 @@ class IssuerKeys:
             raise ValueError(str(error)) from None
         self._fetch = fetch
         self._times = times or KeyTimes()
-        self._clock = clock
+        self._ticks = ticks
         self._keys: KeySet | None = None
         self._fetched_at = self._tried_at = float("-inf")
         self._fetching = trio.Lock()
@@ -101,7 +101,7 @@ class IssuerKeys:
                 if self._is_due(kid):
                     await self._fetch_keys()
         if self._keys is None or not self._has(None):
-            wait = self._tried_at + self._times.refetch_after - self._clock()
+            wait = self._tried_at + self._times.refetch_after - self._ticks()
             raise Overloaded("tokens cannot be verified now", retry_after=max(1.0, wait))
         return self._keys
 
@@ -120,26 +120,26 @@ class IssuerKeys:
 
     def _has(self, kid: str | None) -> bool:
         """Whether there are keys that may be used, with this one among them."""
-        if self._keys is None or self._clock() >= self._fetched_at + max(self._times.stale, self._times.fresh):
+        if self._keys is None or self._ticks() >= self._fetched_at + max(self._times.stale, self._times.fresh):
             return False
         return kid is None or self._keys.has(kid)
 
     def _is_due(self, kid: str | None) -> bool:
         if not self._may_ask():
             return False
-        if self._keys is None or self._clock() >= self._fetched_at + self._times.fresh:
+        if self._keys is None or self._ticks() >= self._fetched_at + self._times.fresh:
             return True
         return kid is not None and not self._keys.has(kid)
 
     def _may_ask(self) -> bool:
-        return self._clock() >= self._tried_at + self._times.refetch_after
+        return self._ticks() >= self._tried_at + self._times.refetch_after
 
     async def _fetch_keys(self) -> None:
         problem = f"no answer within {self._times.patience:g} seconds"
         with trio.move_on_after(self._times.patience) as scope:
             try:
                 self._keys = await drive(self._keys_of_issuer(), self._fetch)
-                self._fetched_at = self._tried_at = self._clock()
+                self._fetched_at = self._tried_at = self._ticks()
                 return
             except (RequestFailed, AuthorizationError, BadKey) as error:
                 problem = str(error)
@@ -147,9 +147,9 @@ class IssuerKeys:
                 if not scope.cancel_called and not self._fetching.statistics().tasks_waiting:
                     # Its request was given up, which says nothing of the issuer: who waits behind it tries at once. If
                     # nobody does, who gives up again and again still costs the issuer no more than one a second.
-                    self._tried_at = self._clock() - self._times.refetch_after + _GIVEN_UP
+                    self._tried_at = self._ticks() - self._times.refetch_after + _GIVEN_UP
                 raise
-        self._tried_at = self._clock()
+        self._tried_at = self._ticks()
         _log.error("the keys of %s cannot be fetched: %s", shown(self.issuer), problem)
 
     def _keys_of_issuer(self) -> Flow[KeySet]:

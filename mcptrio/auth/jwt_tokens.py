@@ -78,6 +78,7 @@ class JWTTokens:
         audience: what its tokens must be made out to, any of these: the canonical address of the endpoint, or whatever
             the issuer knows this server as.
         clock: seconds since 1970.
+        ticks: seconds that never run backwards.
 
     Raises:
         ValueError: there is no audience.
@@ -90,6 +91,7 @@ class JWTTokens:
         audience: Sequence[str],
         rules: ClaimRules | None = None,
         clock: Callable[[], float] = time.time,
+        ticks: Callable[[], float] = time.monotonic,
     ) -> None:
         if isinstance(audience, str) or not audience or not all(audience):
             raise ValueError("audience: expected a list of one at least: a token for anybody is a token for nobody")
@@ -97,7 +99,7 @@ class JWTTokens:
         self._audience = frozenset(audience)
         self._rules = rules or ClaimRules()
         self._clock = clock
-        self._good: Remembered[Principal] = Remembered(self._rules.remembered if self._rules.remember else 0, clock)
+        self._good: Remembered[Principal] = Remembered(self._rules.remembered if self._rules.remember else 0, ticks)
 
     @property
     def issuer(self) -> str:
@@ -126,8 +128,8 @@ class JWTTokens:
         except BadToken as error:
             _log.info("a token of %s was refused: %s", self.issuer, error)
             return None
-        until = min(self._clock() + self._rules.remember, claims["exp"] + self._rules.clock_skew)
-        self._good.put(key, principal, until=until)
+        left = claims["exp"] + self._rules.clock_skew - self._clock()
+        self._good.put(key, principal, seconds=min(self._rules.remember, left))
         return principal
 
     async def _signed(self, token: str, kid: str | None) -> Mapping[str, Any]:

@@ -27,23 +27,23 @@ class Remembered(Generic[T]):
     """
     Args:
         entries: how many; 0 for none.
-        clock: seconds since 1970.
+        ticks: seconds that never run backwards, whatever happens to the wall clock.
     """
 
-    def __init__(self, entries: int, clock: Callable[[], float]) -> None:
+    def __init__(self, entries: int, ticks: Callable[[], float]) -> None:
         self._entries = entries
-        self._clock = clock
+        self._ticks = ticks
         self._kept: OrderedDict[bytes, tuple[float, T]] = OrderedDict()
 
-    def put(self, key: bytes, value: T, *, until: float) -> None:
+    def put(self, key: bytes, value: T, *, seconds: float) -> None:
         """
         Args:
-            until: when it is forgotten, in seconds since 1970.
+            seconds: after which it is forgotten.
         """
-        if until <= self._clock() or not self._entries:
+        if seconds <= 0 or not self._entries:
             return
         self._kept.pop(key, None)
-        self._kept[key] = (until, value)
+        self._kept[key] = (self._ticks() + seconds, value)
         if len(self._kept) > self._entries:
             self._kept.popitem(last=False)
 
@@ -52,7 +52,7 @@ class Remembered(Generic[T]):
         found = self._kept.get(key)
         if found is None:
             return None
-        if found[0] <= self._clock():
+        if found[0] <= self._ticks():
             del self._kept[key]
             return None
         self._kept.move_to_end(key)

@@ -47,14 +47,16 @@ class ReplayBounds:
 class Replays:
     """
     Args:
-        clock: seconds since 1970.
+        clock: seconds since 1970, which proofs are judged by.
+        ticks: seconds that never run backwards.
     """
 
-    def __init__(self, bounds: ReplayBounds, clock: Callable[[], float]) -> None:
+    def __init__(self, bounds: ReplayBounds, clock: Callable[[], float], ticks: Callable[[], float]) -> None:
         self._bounds = bounds
         self._clock = clock
+        self._ticks = ticks
         self._seen: set[bytes] = set()
-        self._leaving: list[tuple[float, bytes, str]] = []
+        self._leaving: list[tuple[float, float, bytes, str]] = []
         self._by_key: dict[str, int] = {}
 
     def is_new(self, name: str, until: float) -> bool:
@@ -79,7 +81,7 @@ class Replays:
             raise Overloaded("too many proofs", retry_after=self._room())
         self._seen.add(digest)
         self._by_key[key] = held + 1
-        heappush(self._leaving, (until, digest, key))
+        heappush(self._leaving, (self._ticks() + until - self._clock(), until, digest, key))
         return True
 
     def __len__(self) -> int:
@@ -89,12 +91,14 @@ class Replays:
 
     def _room(self) -> float:
         """Seconds until the next one is forgotten, within reason."""
-        return min(60.0, max(1.0, self._leaving[0][0] - self._clock()))
+        return min(60.0, max(1.0, self._leaving[0][0] - self._ticks(), self._leaving[0][1] - self._clock()))
 
     def _forget(self) -> None:
-        now = self._clock()
-        while self._leaving and self._leaving[0][0] < now:
-            _, digest, key = heappop(self._leaving)
+        # By both clocks: a wall clock that was set forward would forget proofs that are good again once it is set
+        # back, and one that was set back takes proofs for longer.
+        ticks, now = self._ticks(), self._clock()
+        while self._leaving and self._leaving[0][0] < ticks and self._leaving[0][1] < now:
+            _, _, digest, key = heappop(self._leaving)
             self._seen.discard(digest)
             held = self._by_key.pop(key) - 1
             if held:

@@ -61,6 +61,7 @@ class ResourceServer:
         authorization_servers: issuers that clients are sent to for a token.
         scopes: that everybody needs.
         clock: seconds since 1970.
+        ticks: seconds that never run backwards.
 
     Raises:
         ValueError: an address cannot be used, or nobody could ever be let in.
@@ -75,6 +76,7 @@ class ResourceServer:
         scopes: Iterable[str] = (),
         options: ResourceOptions | None = None,
         clock: Callable[[], float] = time.time,
+        ticks: Callable[[], float] = time.monotonic,
     ) -> None:
         options = options or ResourceOptions()
         resources = _checked((resource,) if isinstance(resource, str) else resource)
@@ -98,15 +100,15 @@ class ResourceServer:
         self._documents = MappingProxyType(dict(self._notices.documents()))
         self._certificates = options.certificates
         self._clock = clock
-        self._failures = Failures(options.failures, time.monotonic if clock is time.time else clock)
-        self._known: Remembered[None] = Remembered(_KNOWN, clock)
+        self._failures = Failures(options.failures, ticks)
+        self._known: Remembered[None] = Remembered(_KNOWN, ticks)
         rule = options.dpop
         self._dpop = rule.use if resources else "off"
         self._nonces = None
         if rule.nonces is not None and self._dpop != "off":
             self._nonces = Nonces(rotate=rule.nonces, clock=clock, key=rule.nonce_key)
         self._judge = ProofJudge(
-            is_new=Replays(rule.bounds, clock).is_new,
+            is_new=Replays(rule.bounds, clock, ticks).is_new,
             window=rule.window,
             clock=clock,
             is_current=self._nonces.accepts if self._nonces is not None else None,
@@ -196,7 +198,7 @@ class ResourceServer:
             if refused.counts:
                 self._known.forget(key)  # perhaps stolen, which is no reason to look at it more often than at others
             raise
-        self._known.put(key, None, until=self._clock() + _KNOWN_FOR)
+        self._known.put(key, None, seconds=_KNOWN_FOR)
         return principal
 
     async def _verified(self, token: str) -> Principal | None:

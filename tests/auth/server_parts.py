@@ -74,7 +74,7 @@ class Issuer:
     async def __call__(self, request: FetchRequest) -> FetchResponse:
         self.asked[request.url] += 1
         if self.down:
-            raise RequestFailed("nobody is there")
+            raise RequestFailed("nobody is there", delivered=False)
         if request.url in self.answers:
             return self.answers[request.url]
         if request.url == METADATA:

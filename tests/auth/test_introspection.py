@@ -15,8 +15,8 @@ from mcptrio import Secret
 from mcptrio.abc import FetchRequest, FetchResponse, Principal
 from mcptrio.auth.introspection import IntrospectedTokens, IntrospectionBounds
 from mcptrio.auth.token_requests import ClientIdentity
-from mcptrio.errors import Overloaded
-from tests.auth.server_parts import INTROSPECTION, ISSUER, METADATA, RESOURCE, Issuer
+from mcptrio.errors import Overloaded, RequestFailed
+from tests.auth.server_parts import INTROSPECTION, ISSUER, METADATA, RESOURCE, Clock, Issuer
 
 __all__: list[str] = []
 
@@ -31,6 +31,7 @@ def verifier(
     client: ClientIdentity = CLIENT,
     endpoint: str | None = INTROSPECTION,
     fetch: Any = None,
+    ticks: Clock | None = None,
     **bounds: Any,
 ) -> IntrospectedTokens:
     return IntrospectedTokens(
@@ -41,6 +42,7 @@ def verifier(
         endpoint=endpoint,
         bounds=IntrospectionBounds(**bounds),
         clock=issuer.clock,
+        ticks=ticks or issuer.clock,
     )
 
 
@@ -73,6 +75,7 @@ NOW = int(Issuer().clock())
     ("answer", "is_good"),
     [
         ({}, True),
+        ({"exp": None, "nbf": None, "iat": None}, True),
         ({"active": False}, False),
         ({"active": "true"}, False),
         ({"active": 1}, False),
@@ -268,6 +271,31 @@ async def test_answer_that_is_none_lets_nobody_in(answer: FetchResponse, caplog:
     assert "s:e cret" not in caplog.text
     issuer.answers.clear()
     assert await tokens.verify("other") is not None  # it was that one token
+
+
+async def test_one_token_that_gets_no_answer_keeps_no_other_waiting() -> None:
+    issuer = Issuer(active={"opaque": ACTIVE})
+
+    async def fetch(request: FetchRequest) -> FetchResponse:
+        if b"passwd" in request.body:
+            raise RequestFailed("the connection was reset")
+        return await issuer(request)
+
+    tokens = verifier(issuer, fetch=fetch)
+    with pytest.raises(Overloaded):
+        await tokens.verify("../etc/passwd")
+    assert await tokens.verify("opaque") is not None
+
+
+async def test_wall_clock_that_is_set_back_keeps_no_revoked_token() -> None:
+    issuer, ticks = Issuer(active={"opaque": ACTIVE}), Clock()
+    tokens = verifier(issuer, ticks=ticks, remember=30)
+    assert await tokens.verify("opaque") is not None
+
+    issuer.active.clear()
+    issuer.clock.now -= 86400
+    ticks.now += 31
+    assert await tokens.verify("opaque") is None
 
 
 async def test_endpoint_that_never_answers_is_given_up(autojump_clock: trio.testing.MockClock) -> None:

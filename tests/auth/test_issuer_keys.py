@@ -21,7 +21,7 @@ TIMES = KeyTimes(fresh=1000, stale=5000, refetch_after=30, patience=5)
 
 
 def keys_of(issuer: Issuer, jwks: str | None = JWKS) -> IssuerKeys:
-    return IssuerKeys(ISSUER, issuer, jwks=jwks, times=TIMES, clock=issuer.clock)
+    return IssuerKeys(ISSUER, issuer, jwks=jwks, times=TIMES, ticks=issuer.clock)
 
 
 async def test_metadata_says_where_the_keys_are() -> None:
@@ -76,7 +76,7 @@ async def test_many_requests_fetch_once() -> None:
         await slow.wait()
         return await issuer(request)
 
-    keys = IssuerKeys(ISSUER, fetch, jwks=JWKS, times=TIMES, clock=issuer.clock)
+    keys = IssuerKeys(ISSUER, fetch, jwks=JWKS, times=TIMES, ticks=issuer.clock)
     async with trio.open_nursery() as nursery:
         for _ in range(50):
             nursery.start_soon(keys.for_token, KEY.id)
@@ -95,7 +95,7 @@ async def test_who_comes_while_keys_are_fetched_waits_for_them_or_uses_the_old_o
         await gates[-1].wait()
         return await issuer(request)
 
-    keys, found = IssuerKeys(ISSUER, fetch, jwks=JWKS, times=TIMES, clock=issuer.clock), []
+    keys, found = IssuerKeys(ISSUER, fetch, jwks=JWKS, times=TIMES, ticks=issuer.clock), []
 
     async def wait() -> None:
         found.append(await keys.for_token(KEY.id))
@@ -172,7 +172,7 @@ async def test_who_gives_up_while_fetching_takes_nobody_along() -> None:
         await asked[-1].wait()
         return await issuer(request)
 
-    keys = IssuerKeys(ISSUER, fetch, jwks=JWKS, times=TIMES, clock=issuer.clock)
+    keys = IssuerKeys(ISSUER, fetch, jwks=JWKS, times=TIMES, ticks=issuer.clock)
     found = []
 
     async def wait() -> None:
@@ -200,7 +200,7 @@ async def test_who_gives_up_again_and_again_costs_one_request_a_second() -> None
         asked.append(request.url)
         await trio.sleep_forever()
 
-    keys = IssuerKeys(ISSUER, fetch, jwks=JWKS, times=TIMES, clock=issuer.clock)
+    keys = IssuerKeys(ISSUER, fetch, jwks=JWKS, times=TIMES, ticks=issuer.clock)
     for _ in range(30):
         issuer.clock.now += 0.1
         async with trio.open_nursery() as nursery:

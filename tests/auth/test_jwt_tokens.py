@@ -24,9 +24,9 @@ __all__: list[str] = []
 AUDIENCE = [RESOURCE, "api://mcp"]
 
 
-def verifier(issuer: Issuer, rules: ClaimRules | None = None) -> JWTTokens:
-    keys = IssuerKeys(ISSUER, issuer, clock=issuer.clock)
-    return JWTTokens(keys, audience=AUDIENCE, rules=rules, clock=issuer.clock)
+def verifier(issuer: Issuer, rules: ClaimRules | None = None, ticks: Clock | None = None) -> JWTTokens:
+    keys = IssuerKeys(ISSUER, issuer, ticks=ticks or issuer.clock)
+    return JWTTokens(keys, audience=AUDIENCE, rules=rules, clock=issuer.clock, ticks=ticks or issuer.clock)
 
 
 async def test_token_is_its_subjects() -> None:
@@ -282,3 +282,18 @@ async def test_algorithms_of_issuers(algorithm: str) -> None:
     rules = ClaimRules(algorithms=(algorithm,))
     assert await verifier(issuer, rules).verify(issuer.token(key)) is not None
     assert issuer.asked[JWKS] == 1
+
+
+async def test_wall_clock_that_is_set_back_keeps_no_withdrawn_key_and_no_old_answer() -> None:
+    issuer, ticks = Issuer(), Clock()
+    tokens = verifier(issuer, ticks=ticks)
+    issuer.clock.now += 86400  # wrong until it is set
+    old = issuer.token(exp=int(issuer.clock()) + 10**6, iat=None)
+    assert await tokens.verify(old) is not None
+
+    issuer.clock.now -= 86400
+    issuer.keys = [OTHER_KEY]
+    ticks.now += 3601
+    assert await tokens.verify(old) is None
+    assert await tokens.verify(issuer.token(OTHER_KEY)) is not None
+    assert issuer.asked[JWKS] == 2

@@ -14,7 +14,7 @@ __all__: list[str] = []
 
 def test_proof_is_new_once_and_forgotten_when_it_is_of_no_use() -> None:
     clock = Clock()
-    replays = Replays(ReplayBounds(), clock)
+    replays = Replays(ReplayBounds(), clock, clock)
 
     assert replays.is_new("key:1", clock.now + 300)
     assert not replays.is_new("key:1", clock.now + 300)
@@ -29,7 +29,7 @@ def test_proof_is_new_once_and_forgotten_when_it_is_of_no_use() -> None:
 
 def test_flood_of_one_key_is_refused_and_others_are_not() -> None:
     clock = Clock()
-    replays = Replays(ReplayBounds(proofs=100, proofs_per_key=10), clock)
+    replays = Replays(ReplayBounds(proofs=100, proofs_per_key=10), clock, clock)
     for number in range(10):
         assert replays.is_new(f"flood:{number}", clock.now + 300)
 
@@ -44,13 +44,28 @@ def test_flood_of_one_key_is_refused_and_others_are_not() -> None:
 
 def test_full_memory_forgets_nothing() -> None:
     clock = Clock()
-    replays = Replays(ReplayBounds(proofs=50), clock)
+    replays = Replays(ReplayBounds(proofs=50), clock, clock)
     for number in range(50):
         assert replays.is_new(f"{number}:1", clock.now + 300)
 
     with pytest.raises(Overloaded, match="too many proofs"):
         replays.is_new("more:1", clock.now + 300)
     assert not any(replays.is_new(f"{number}:1", clock.now + 300) for number in range(50))
+
+
+def test_proof_is_remembered_whatever_happens_to_the_wall_clock() -> None:
+    wall, ticks = Clock(), Clock()
+    replays = Replays(ReplayBounds(), wall, ticks)
+    began = wall.now
+    assert replays.is_new("key:1", began + 300)
+
+    wall.now += 86400
+    assert not replays.is_new("key:1", began + 300)
+    wall.now = began - 3600
+    ticks.now += 301
+    assert not replays.is_new("key:1", began + 300)
+    wall.now = began + 301
+    assert replays.is_new("key:1", began + 602)
 
 
 def test_nonce_is_taken_for_two_periods_and_only_with_the_key() -> None:
@@ -75,8 +90,8 @@ def test_what_is_remembered_is_bounded_and_ends() -> None:
     clock = Clock()
     kept: Remembered[int] = Remembered(2, clock)
     for number in range(3):
-        kept.put(hash_of(str(number)), number, until=clock.now + 10)
-    kept.put(hash_of("late"), 9, until=clock.now)
+        kept.put(hash_of(str(number)), number, seconds=10)
+    kept.put(hash_of("late"), 9, seconds=0)
 
     assert len(kept) == 2
     assert kept.get(hash_of("0")) is None

@@ -33,6 +33,7 @@ def server(clock: Clock, *, resource: Any = RESOURCE, **rule: Any) -> ResourceSe
         authorization_servers=[ISSUER],
         options=ResourceOptions(dpop=DPoPRule(**rule), failures=FailureLimit(per_minute=0)),
         clock=clock,
+        ticks=clock,
     )
 
 
@@ -151,6 +152,7 @@ async def test_stolen_token_is_not_looked_at_more_often_than_others() -> None:
         tokens=[Tokens({"bound": BOUND})],
         options=ResourceOptions(failures=FailureLimit(per_minute=1, burst=2)),
         clock=clock,
+        ticks=clock,
     )
     await guard.admit(proven(clock))
     for _ in range(2):
@@ -247,6 +249,7 @@ async def test_asking_for_a_nonce_is_no_failure() -> None:
         tokens=[Tokens({"bound": BOUND})],
         options=ResourceOptions(dpop=DPoPRule(nonces=60), failures=FailureLimit(burst=1)),
         clock=clock,
+        ticks=clock,
     )
 
     for _ in range(5):

@@ -29,7 +29,9 @@ GUARD = ResourceServer(
     RESOURCE,
     tokens=[
         Tokens({"odd": Principal(subject="odd", claims={"cnf": {"jkt": "x"}})}),
-        JWTTokens(IssuerKeys(ISSUER, ISSUED, clock=ISSUED.clock), audience=[RESOURCE], clock=ISSUED.clock),
+        JWTTokens(
+            IssuerKeys(ISSUER, ISSUED, ticks=ISSUED.clock), audience=[RESOURCE], clock=ISSUED.clock, ticks=ISSUED.clock
+        ),
     ],
     authorization_servers=[ISSUER],
     options=ResourceOptions(

@@ -52,13 +52,15 @@ ADA = Principal(subject="ada", issuer=ISSUER, client_id="cli", scopes=frozenset(
 def server(
     *verifiers: Any, options: ResourceOptions = NO_DPOP, resource: Any = RESOURCE, scopes: Sequence[str] = ("read",)
 ) -> ResourceServer:
+    clock = Clock()
     return ResourceServer(
         resource,
         tokens=verifiers or [Tokens({"good": ADA})],
         authorization_servers=[ISSUER],
         scopes=scopes,
         options=options,
-        clock=Clock(),
+        clock=clock,
+        ticks=clock,
     )
 
 
@@ -428,15 +430,26 @@ def test_mistakes_are_told_at_the_start(arguments: Mapping[str, Any], problem: s
 
 async def test_tokens_of_an_issuer_end_to_end() -> None:
     issuer = Issuer()
-    tokens = JWTTokens(IssuerKeys(ISSUER, issuer, clock=issuer.clock), audience=[RESOURCE], clock=issuer.clock)
-    guard = ResourceServer(RESOURCE, tokens=[tokens], authorization_servers=[ISSUER], clock=issuer.clock)
+    tokens = JWTTokens(
+        IssuerKeys(ISSUER, issuer, ticks=issuer.clock), audience=[RESOURCE], clock=issuer.clock, ticks=issuer.clock
+    )
+    guard = ResourceServer(
+        RESOURCE, tokens=[tokens], authorization_servers=[ISSUER], clock=issuer.clock, ticks=issuer.clock
+    )
 
     assert (await guard.admit(request(issuer.token()))).subject == "ada"
     assert (await refusal(guard, request(issuer.token(aud="https://other.example")))).status == 401
     issuer.down = True
     other = ResourceServer(
         RESOURCE,
-        tokens=[JWTTokens(IssuerKeys(ISSUER, issuer, clock=issuer.clock), audience=[RESOURCE], clock=issuer.clock)],
+        tokens=[
+            JWTTokens(
+                IssuerKeys(ISSUER, issuer, ticks=issuer.clock),
+                audience=[RESOURCE],
+                clock=issuer.clock,
+                ticks=issuer.clock,
+            )
+        ],
         authorization_servers=[ISSUER],
     )
     with pytest.raises(Overloaded):

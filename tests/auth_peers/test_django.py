@@ -54,7 +54,7 @@ def by(
     def make(url: str) -> ResourceServer:
         tokens: JWTTokens | IntrospectedTokens
         if way == "jwks":
-            keys = IssuerKeys(peer.url, loopback_fetch(), clock=clock)
+            keys = IssuerKeys(peer.url, loopback_fetch(), ticks=clock)
             tokens = JWTTokens(keys, audience=[url], clock=clock)
         else:
             tokens = IntrospectedTokens(
