@@ -8,6 +8,7 @@ Source: MCP 2026-07-28, basic/authorization.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from attrs import field, frozen
@@ -176,6 +177,14 @@ class TokenStore(Protocol):
         ...
 
     async def keys(self) -> Sequence[str]: ...
+
+    def lock(self, key: str) -> AbstractAsyncContextManager[None]:
+        """Hold the right to renew what is kept under a key, against every process that uses the store.
+
+        A refresh token is good for one use: processes that spend it at the same time end the login (RFC 9700 section
+        4.14.2).
+        """
+        ...
 
 
 class ClientAuth(Protocol):

@@ -32,11 +32,13 @@ class ClientCredentials:
 
     Args:
         client: its id, its secret or private key, and the issuer that knows it. A key is the better choice: it is never
-            sent. Without an issuer it is used with the first that each server names: only where one would trust all of
-            them with the secret.
+            sent.
         scopes: to ask for, beside those that a challenge names; by default those that the server supports.
         dpop: whether tokens are bound to a key of ours: where the server asks for it, always, or never.
         clock: seconds since 1970.
+
+    Raises:
+        ConfigError: the client has no issuer.
     """
 
     client: PreRegistered
@@ -44,6 +46,9 @@ class ClientCredentials:
     dpop: Literal["asked", "always", "never"] = field(default="asked", validator=validators.in_(DPOP_MODES))
     clock: Callable[[], float] = field(default=time.time, repr=False)
     _servers: dict[str, GrantedServer] = field(factory=dict, init=False, repr=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.client.check_issuer()
 
     @property
     def named_servers(self) -> Sequence[str]:

@@ -63,6 +63,9 @@ class OAuth:
             public, unless they are the server itself.
         dpop: whether tokens are bound to a key of ours: where the server asks for it, always, or never.
         clock: seconds since 1970.
+
+    Raises:
+        ConfigError: the client has a secret or a key, and no issuer.
     """
 
     client_name: str = "mcptrio"
@@ -86,6 +89,10 @@ class OAuth:
     _metadata: ClientMetadata = field(
         default=Factory(lambda self: _own_metadata(self), takes_self=True), init=False, repr=False, eq=False
     )
+
+    def __attrs_post_init__(self) -> None:
+        if self.client is not None:
+            self.client.check_issuer()
 
     @property
     def named_servers(self) -> Sequence[str]:
@@ -188,7 +195,7 @@ class OAuthClient:
             if granted is not None and granted.tokens.refresh_token is not None:
                 try:
                     place = await self._grant.find(None)
-                    client = await self._grant.known(place.server)
+                    client = await self._grant.holder(granted, place.server)
                     if client is not None and place.server.issuer == granted.issuer:
                         await drive(revoke_token(place.server, client, granted.tokens.refresh_token), self._fetch)
                 except (AuthorizationError, RequestFailed):
@@ -251,7 +258,9 @@ class OAuthClient:
                 f"{shown(server.url)} refuses the token that it asked for"
                 + (f": {refusal.words}" if refusal.words else "")
             )
-        return not is_fresh and await self._grant.refresh(refused) is not None
+        if is_fresh:
+            return False
+        return await self._grant.renew(refused, lambda kept: kept is not refused) is not None
 
     def _step(self, granted: Granted, refusal: Refusal) -> tuple[str, ...]:
         """The scopes to ask for now, after those granted did not suffice.
@@ -286,18 +295,15 @@ class OAuthClient:
         async with server.lock:
             if server.granted is not granted:
                 return server.granted
-            await self._grant.reload()
-            if server.granted is not None and not self._ends_soon(server.granted):
-                return server.granted
-            if server.granted is None:
-                return None
             try:
-                if (fresh := await self._grant.refresh(server.granted)) is not None:
+                fresh = await self._grant.renew(granted, lambda kept: not self._ends_soon(kept))
+            except (AuthorizationError, RequestFailed):
+                if server.granted is None or self._has_ended(server.granted):
+                    raise
+            else:
+                if fresh is not None:
                     server.rounds += 1
                     return fresh
-            except (AuthorizationError, RequestFailed):
-                if self._has_ended(server.granted):
-                    raise
         return server.granted if server.granted is not None and not self._has_ended(server.granted) else None
 
     async def _load(self) -> None:

@@ -12,6 +12,7 @@ Source: MCP 2026-07-28, basic/authorization/client-registration, "Authorization 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Final
 
 from attrs import field, frozen
@@ -49,6 +50,8 @@ class Granted:
 
     Args:
         asked: for which scopes; ``None`` where the server chose them.
+        client: the registration they were granted to, which alone may use the refresh token (RFC 6749 section 6);
+            ``None`` for a client whose id does not change: registered by hand, or with a metadata document.
         prover: has the key they are bound to.
         obtained_at: seconds since 1970.
         by_consent: whether a person was asked, and not only a refresh token used.
@@ -60,6 +63,7 @@ class Granted:
     asked: tuple[str, ...] | None
     obtained_at: float
     by_consent: bool
+    client: Registered | None = None
     prover: Prover | None = field(default=None, repr=False)
 
     @property
@@ -73,6 +77,7 @@ class Granted:
             "asked": None if self.asked is None else list(self.asked),
             "obtained_at": self.obtained_at,
             "by_consent": self.by_consent,
+            "client": None if self.client is None else self.client.write(),
             "key": None if self.prover is None else self.prover.key.private(),
         }
 
@@ -83,7 +88,7 @@ class Granted:
         Raises:
             KeyError, TypeError, BadKey: it did not.
         """
-        asked, key = value["asked"], value["key"]
+        asked, key, client = value["asked"], value["key"], value["client"]
         return cls(
             issuer=binding.issuer,
             resource=binding.resource,
@@ -91,6 +96,7 @@ class Granted:
             asked=None if asked is None else tuple(asked),
             obtained_at=value["obtained_at"],
             by_consent=value["by_consent"],
+            client=None if client is None else Registered.read(client),
             prover=None if key is None else Prover(Key.from_jwk(key)),
         )
 
@@ -150,8 +156,15 @@ class Credentials:
     async def keep_client(self, issuer: str, registered: Registered) -> None:
         await self._store.save(f"{_CLIENT}{issuer}", registered.write())
 
-    async def forget_client(self, issuer: str) -> None:
-        await self._store.delete(f"{_CLIENT}{issuer}")
+    async def forget_client(self, issuer: str, client_id: str) -> None:
+        """Forget a registration, unless another one has taken its place."""
+        known = await self.client(issuer)
+        if known is not None and known.identity.client_id == client_id:
+            await self._store.delete(f"{_CLIENT}{issuer}")
+
+    def lock(self, url: str) -> AbstractAsyncContextManager[None]:
+        """Hold the right to renew what was granted for a server, against every process that uses the store."""
+        return self._store.lock(f"{_SERVER}{url}")
 
     async def servers(self) -> list[str]:
         """The URLs of all servers there is something about, sorted."""
@@ -164,7 +177,7 @@ def _tokens(binding: Binding) -> str:
 
 
 class _Passing:
-    """A store that ends with its owner."""
+    """A store that ends with its owner, who has a lock for each server already."""
 
     def __init__(self) -> None:
         self._values: dict[str, Mapping[str, Any]] = {}
@@ -180,3 +193,6 @@ class _Passing:
 
     async def keys(self) -> Sequence[str]:
         return tuple(self._values)
+
+    def lock(self, key: str) -> AbstractAsyncContextManager[None]:
+        return nullcontext()

@@ -67,11 +67,14 @@ class EnterpriseManaged:
 
     Args:
         provider: of the company.
-        client: who we are at the servers' authorization server, and its issuer. Without an issuer it is used with any
-            that a server names and the provider has a policy for: only where it has no secret, or all may see it.
+        client: who we are at the servers' authorization server, and its issuer, which is needed with a secret or a key.
+            Without one it is used with any that a server names and the provider has a policy for.
         scopes: to ask for, beside those that a challenge names; by default those that the server supports.
         dpop: whether tokens are bound to a key of ours: where the server asks for it, always, or never.
         clock: seconds since 1970.
+
+    Raises:
+        ConfigError: the client has a secret or a key, and no issuer.
     """
 
     provider: IdentityProvider
@@ -80,6 +83,9 @@ class EnterpriseManaged:
     dpop: Literal["asked", "always", "never"] = field(default="asked", validator=validators.in_(DPOP_MODES))
     clock: Callable[[], float] = field(default=time.time, repr=False)
     _servers: dict[str, GrantedServer] = field(factory=dict, init=False, repr=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.client.check_issuer()
 
     @property
     def named_servers(self) -> Sequence[str]:

@@ -28,7 +28,7 @@ import h11
 import trio
 from attrs import define, field, frozen, validators
 
-from mcptrio.auth.redirects import Redirect
+from mcptrio.auth.redirects import Redirect, issuer_mark
 from mcptrio.auth.urls import check_url
 from mcptrio.errors import AuthorizationError
 
@@ -59,7 +59,8 @@ class LoopbackRedirects:
             none is opened.
         port: to listen on; by default any free one. Wanted where an authorization server compares the whole address,
             with the port.
-        path: of the address that browsers are sent back to.
+        path: of the address that browsers are sent back to. Each authorization server that registers clients gets one
+            of its own below it.
         timeout: seconds the person has.
         program: what the page that ends it calls this program.
     """
@@ -76,24 +77,25 @@ class LoopbackRedirects:
         return "native"
 
     @asynccontextmanager
-    async def open(self, registered: Sequence[str]) -> AsyncIterator[Redirect]:
-        """A port of the loopback interface.
+    async def open(self, registered: Sequence[str], issuer: str | None) -> AsyncIterator[Redirect]:
+        """A port of the loopback interface. See :meth:`mcptrio.auth.redirects.Redirects.open`.
 
         Raises:
             AuthorizationError: it is taken, or there is no such interface.
         """
-        host, listener = await self._listen(registered)
+        path = self.path if issuer is None else f"{self.path.rstrip('/')}/{issuer_mark(issuer)}"
+        host, listener = await self._listen(registered, path)
         try:
             port = listener.socket.getsockname()[1]
             authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-            yield _Loopback(self, listener, authority)
+            yield _Loopback(self, listener, authority, path)
         finally:
             listener.socket.close()
 
-    async def _listen(self, registered: Sequence[str]) -> tuple[str, trio.SocketListener]:
+    async def _listen(self, registered: Sequence[str], path: str) -> tuple[str, trio.SocketListener]:
         places = [(host, self.port) for host in _HOSTS]
         if not self.port:
-            places = [*self._known(registered), *places]
+            places = [*_known(registered, path), *places]
         failure: OSError | None = None
         for host, port in places:
             try:
@@ -104,18 +106,6 @@ class LoopbackRedirects:
                 return host, listeners[0]
         raise AuthorizationError(f"expected a free port on the loopback interface: {failure}") from failure
 
-    def _known(self, registered: Sequence[str]) -> list[tuple[str, int]]:
-        known = []
-        for uri in registered[:8]:
-            try:
-                there = urlsplit(uri)
-                host, port = there.hostname, there.port
-            except ValueError:
-                continue
-            if host in _HOSTS and port and (there.scheme, there.path) == ("http", self.path):
-                known.append((host, port))
-        return known
-
 
 @define
 class _Loopback:
@@ -124,13 +114,14 @@ class _Loopback:
     _settings: LoopbackRedirects
     _listener: trio.SocketListener
     _authority: str
+    _path: str
     _state: str = field(default="", init=False, repr=False)
     _result: str | None = field(default=None, init=False, repr=False)
     _done: trio.Event = field(factory=trio.Event, init=False)
 
     @property
     def uri(self) -> str:
-        return f"http://{self._authority}{self._settings.path}"
+        return f"http://{self._authority}{self._path}"
 
     async def authorize(self, url: str) -> str:
         check_url(url, "authorization_endpoint")
@@ -188,7 +179,7 @@ class _Loopback:
         host = next((value.decode("latin-1") for name, value in request.headers if name == b"host"), "")
         target = request.target.decode("ascii", "replace")
         path, _, query = target.partition("?")
-        if host.lower() != self._authority or path != self._settings.path:
+        if host.lower() != self._authority or path != self._path:
             return 404, _page("There is nothing here", "This address is not part of a sign-in."), None
         if request.method != b"GET":
             return 405, _page("Not like this", "A browser was expected to come back here by itself."), None
@@ -207,6 +198,20 @@ class _Loopback:
         if redirected is not None and self._result is None:
             self._result = redirected
             self._done.set()
+
+
+def _known(registered: Sequence[str], path: str) -> list[tuple[str, int]]:
+    """The ports that an authorization server knows us by."""
+    known = []
+    for uri in registered[:8]:
+        try:
+            there = urlsplit(uri)
+            host, port = there.hostname, there.port
+        except ValueError:
+            continue
+        if host in _HOSTS and port and (there.scheme, there.path) == ("http", path):
+            known.append((host, port))
+    return known
 
 
 async def _read_request(stream: trio.SocketStream, connection: h11.Connection) -> h11.Request:

@@ -10,6 +10,7 @@ Binding"; RFC 9449 section 5.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -107,8 +108,9 @@ class PersonGrant:
         scopes = with_offline(scopes, place.server)
         prover = self._prover(place, refusal)
         known = await self._credentials.client(place.server.issuer)
-        async with oauth.redirects.open(() if known is None else known.redirect_uris) as redirect:
-            client = await self._become_known(place, known, redirect, scopes, bound=prover is not None)
+        issuer = None if self._has_fixed_redirect(place.server) else place.server.issuer
+        async with oauth.redirects.open(() if known is None else known.redirect_uris, issuer) as redirect:
+            client, registered = await self._become_known(place, known, redirect, scopes, bound=prover is not None)
             attempt = begin(
                 place.server,
                 client,
@@ -132,18 +134,39 @@ class PersonGrant:
             asked=scopes,
             obtained_at=oauth.clock(),
             by_consent=True,
+            client=registered,
             prover=prover if tokens.scheme == "DPoP" else None,
         )
         await self._keep(binding, granted)
         return True
 
-    async def refresh(self, granted: Granted) -> Granted | None:
-        """New tokens for a refresh token; ``None`` where there is none, or it is good for nothing any more."""
+    async def renew(self, granted: Granted, is_good: Callable[[Granted], bool]) -> Granted | None:
+        """Other tokens: those that another process has got meanwhile, or new ones for the refresh token.
+
+        Processes that share the store take turns: the authorization server takes a refresh token that is used twice
+        for stolen, and ends the login.
+
+        Args:
+            is_good: whether tokens that are in the store need no renewal.
+
+        Returns:
+            ``None`` where there are none to be had without the person.
+        """
+        async with self._credentials.lock(self._server.url):
+            await self.reload()
+            kept = self._server.granted
+            if kept is None or is_good(kept):
+                return kept
+            if (kept.issuer, kept.resource) != (granted.issuer, granted.resource):
+                return None
+            return await self._refresh(kept)
+
+    async def _refresh(self, granted: Granted) -> Granted | None:
         server = self._server
         if granted.tokens.refresh_token is None or server.binding is None:
             return None
         place = server.place or await self.find(server.binding.metadata_url)
-        client = await self.known(place.server)
+        client = await self.holder(granted, place.server)
         if client is None or (place.server.issuer, place.resource) != (granted.issuer, granted.resource):
             return None
         flow = refresh_tokens(
@@ -159,7 +182,7 @@ class PersonGrant:
         except TokenRefused as refused:
             if refused.code not in _FINAL:
                 raise  # a server that is out of order may be in order again
-            await self._heed(refused.code, place.server)
+            await self._heed(refused.code, place.server, client)
             server.granted = None
             await self._credentials.forget_tokens(server.binding)
             return None
@@ -201,14 +224,15 @@ class PersonGrant:
         server.place = place
         return place
 
-    async def known(self, server: ServerMetadata) -> ClientIdentity | None:
-        """Who we are there, if it knows us."""
+    async def holder(self, granted: Granted, server: ServerMetadata) -> ClientIdentity | None:
+        """The client that tokens were granted to: it may have registered again since, as another one."""
+        if granted.client is not None:
+            return granted.client.identity
         if self._oauth.client is not None:
             return self._oauth.client.identity
         if self._metadata.document is not None and server.client_id_metadata_document_supported:
             return ClientIdentity(client_id=self._metadata.document, method="none")
-        known = await self._credentials.client(server.issuer)
-        return None if known is None else known.identity
+        return None
 
     # Private
 
@@ -241,22 +265,29 @@ class PersonGrant:
         scopes: tuple[str, ...] | None,
         *,
         bound: bool,
-    ) -> ClientIdentity:
+    ) -> tuple[ClientIdentity, Registered | None]:
+        """The client to use, and its registration if it has just got or already has one there."""
         server = place.server
         if self._oauth.client is not None:
-            return self._oauth.client.identity
-        has_document = self._metadata.document is not None and server.client_id_metadata_document_supported
-        if known is not None and not has_document and known.suits(redirect.uri, scopes, self._oauth.clock()):
-            return known.identity
+            return self._oauth.client.identity, None
+        is_fixed = self._has_fixed_redirect(server)
+        if known is not None and not is_fixed and known.suits(redirect.uri, scopes, self._oauth.clock()):
+            return known.identity, known
         # With all that a later step up may ask for: another registration would make us somebody else.
         offered = place.metadata.scopes_supported if place.metadata is not None else None
         registered = await drive(
             register(server, self._metadata, [redirect.uri], scopes=scopes, also=offered or (), bound_tokens=bound),
             self._fetch,
         )
-        if registered.redirect_uris:
-            await self._credentials.keep_client(server.issuer, registered)
-        return registered.identity
+        if not registered.redirect_uris:
+            return registered.identity, None
+        await self._credentials.keep_client(server.issuer, registered)
+        return registered.identity, registered
+
+    def _has_fixed_redirect(self, server: ServerMetadata) -> bool:
+        """Whether redirects were agreed on elsewhere: with a client registered by hand, or in a metadata document."""
+        has_document = self._metadata.document is not None and server.client_id_metadata_document_supported
+        return self._oauth.client is not None or has_document
 
     async def _exchanged(self, attempt: Attempt, code: Secret, prover: Prover | None) -> Tokens:
         refused: TokenRefused
@@ -264,10 +295,10 @@ class PersonGrant:
             return await drive(exchange(attempt, code, prover=prover, clock=self._oauth.clock), self._fetch)
         except TokenRefused as error:
             refused = error
-        await self._heed(refused.code, attempt.server)
+        await self._heed(refused.code, attempt.server, attempt.client)
         raise refused
 
-    async def _heed(self, code: str, server: ServerMetadata) -> None:
-        """A server that does not know us any more is introduced to us anew the next time."""
+    async def _heed(self, code: str, server: ServerMetadata, client: ClientIdentity) -> None:
+        """Register again next time with a server that no longer knows the client."""
         if code == "invalid_client" and self._oauth.client is None:
-            await self._credentials.forget_client(server.issuer)
+            await self._credentials.forget_client(server.issuer, client.client_id)

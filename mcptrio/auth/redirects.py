@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from hashlib import sha256
 from typing import Literal, Protocol
 from urllib.parse import urlsplit
 
@@ -19,7 +20,12 @@ from attrs import field, frozen
 
 from mcptrio.auth.urls import check_url, is_loopback
 
-__all__ = ["OwnRedirects", "Redirect", "Redirects"]
+__all__ = ["OwnRedirects", "Redirect", "Redirects", "issuer_mark"]
+
+
+def issuer_mark(issuer: str) -> str:
+    """What stands for an authorization server in a redirect URI: 16 characters, always the same for one issuer."""
+    return sha256(issuer.encode()).hexdigest()[:16]
 
 
 class Redirect(Protocol):
@@ -50,11 +56,13 @@ class Redirects(Protocol):
         """What authorization servers are told that we are."""
         ...
 
-    def open(self, registered: Sequence[str]) -> AbstractAsyncContextManager[Redirect]:
+    def open(self, registered: Sequence[str], issuer: str | None) -> AbstractAsyncContextManager[Redirect]:
         """A way back.
 
         Args:
             registered: those that the authorization server knows already, of which one is taken if it can be.
+            issuer: the authorization server that gets a redirect URI of its own, so that what another one sends back is
+                not taken for its answer (RFC 9700 section 4.4.2.2); ``None`` where the redirect URI is agreed on.
         """
         ...
 
@@ -65,6 +73,8 @@ class OwnRedirects:
 
     Args:
         uri: where browsers are to be sent back to: an https URL that you serve, or one that the system gives to you.
+            Where it has ``{issuer}`` in it, each authorization server that registers clients gets a URI of its own,
+            with 16 characters in this place, which keeps answers of one from being taken for those of another.
         send: send somebody to a URL, wait until they are back, and return the whole URL they came back to. Called once
             an attempt, with an ``http`` or ``https`` URL. Raises AuthorizationError where they do not come back.
     """
@@ -78,8 +88,8 @@ class OwnRedirects:
         return "web" if there.scheme in ("http", "https") and not is_loopback(there.hostname or "") else "native"
 
     @asynccontextmanager
-    async def open(self, registered: Sequence[str]) -> AsyncIterator[Redirect]:
-        yield _Own(self.uri, self.send)
+    async def open(self, registered: Sequence[str], issuer: str | None) -> AsyncIterator[Redirect]:
+        yield _Own(self.uri.replace("{issuer}", "" if issuer is None else issuer_mark(issuer)), self.send)
 
 
 @frozen

@@ -51,8 +51,8 @@ class PreRegistered:
     Args:
         client_id: as the authorization server knows it.
         client_secret: where it was given one.
-        issuer: of the authorization server; it is never sent to another. By default it is that of the first server it
-            is used for.
+        issuer: of the authorization server; nothing of this is sent to another one. Needed with a secret or a key. A
+            client without either is used with the first authorization server that a server names.
         key: private, of a client that authenticates with ``private_key_jwt``.
         method: how it authenticates, by default as strongly as it and the server can.
     """
@@ -62,6 +62,15 @@ class PreRegistered:
     issuer: str | None = None
     key: Key | None = field(default=None, repr=False)
     method: AuthenticationMethod | None = None
+
+    def check_issuer(self) -> None:
+        """
+        Raises:
+            ConfigError: there is a secret or a key, and no issuer: whatever authorization server a server names would
+                be sent it (MCP 2026-07-28, basic/authorization/client-registration, "Authorization Server Binding").
+        """
+        if self.issuer is None and (self.client_secret is not None or self.key is not None):
+            raise ConfigError("client: expected an issuer with the secret or key, so that no other server is sent it")
 
     @property
     def identity(self) -> ClientIdentity:

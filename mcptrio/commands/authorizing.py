@@ -125,6 +125,8 @@ def login(
         raise click.UsageError("expected --client-id with --client-secret and --issuer")
     client = None
     if client_id is not None:
+        if client_secret is not None and issuer is None:
+            raise click.UsageError("expected --issuer with --client-secret: the server alone would say who is sent it")
         secret = None if client_secret is None else Secret(read_value("--client-secret", client_secret))
         client = PreRegistered(client_id=client_id, client_secret=secret, issuer=issuer)
     wanted = _Wanted(scopes=scopes, client=client, private=private, port=port, browser=not no_browser)

@@ -127,7 +127,7 @@ class _Nobody:
     def application_type(self) -> Literal["native", "web"]:
         return "native"
 
-    def open(self, registered: Sequence[str]) -> AbstractAsyncContextManager[Redirect]:
+    def open(self, registered: Sequence[str], issuer: str | None) -> AbstractAsyncContextManager[Redirect]:
         raise AuthorizationError(f"the server wants another login: {_advice(self._url)}")
 
 

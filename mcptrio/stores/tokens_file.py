@@ -18,7 +18,8 @@ import secrets
 import stat
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -26,11 +27,7 @@ import orjson
 import trio
 
 from mcptrio.errors import StoreFailed
-
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
+from mcptrio.stores.file_lock import NO_LINK, lock_file
 
 __all__ = ["FileTokenStore"]
 
@@ -38,7 +35,8 @@ T = TypeVar("T")
 
 _BYTES: Final = 4 * 1024 * 1024
 """Of the file; a few hundred servers have 1 MiB."""
-_POLL: Final = 0.02
+_RENEWAL: Final = 60.0
+"""Seconds to wait for another process that renews a login, which takes one request."""
 _OTHERS: Final = 0o077
 
 
@@ -100,7 +98,7 @@ class FileTokenStore:
                 self._replace(kept)
             return changed
 
-        async with self._locked():
+        async with self._locked(".lock", self._lock_timeout):
             return await self._in_thread(rewrite)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
@@ -112,39 +110,44 @@ class FileTokenStore:
             raise StoreFailed(f"{self.path}: {error.strerror or error}") from error
 
     @asynccontextmanager
-    async def _locked(self) -> AsyncIterator[None]:
-        descriptor = await self._in_thread(self._open_lock)
-        try:
-            with trio.move_on_after(self._lock_timeout) as scope:
-                while not _lock(descriptor):  # noqa: ASYNC110 - another process has it, and tells nobody
-                    await trio.sleep(_POLL)
-            if scope.cancelled_caught:
-                raise StoreFailed(f"{self.path}: another process has had it locked for {self._lock_timeout:g} seconds")
+    async def lock(self, key: str) -> AsyncIterator[None]:
+        """
+        Raises:
+            StoreFailed: another process has held the lock for a minute, or the folder is open to others.
+        """
+        digest = sha256(key.encode()).hexdigest()[:16]
+        async with self._locked(f".{digest}.lock", _RENEWAL):
             yield
-        finally:
-            os.close(descriptor)  # and the lock is free
+
+    @asynccontextmanager
+    async def _locked(self, suffix: str, timeout: float) -> AsyncIterator[None]:
+        await self._in_thread(self._make_folder)
+        path = self.path.with_name(self.path.name + suffix)
+
+        def check(descriptor: int) -> None:
+            _check_private(path, os.fstat(descriptor), stat.S_ISREG)
+
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(lock_file(path, timeout=timeout, check=check))
+            except StoreFailed:
+                raise
+            except OSError as error:
+                raise StoreFailed(f"{path}: {error.strerror or error}") from error
+            yield
 
     # In a thread
 
-    def _open_lock(self) -> int:
+    def _make_folder(self) -> None:
         folder = self.path.parent
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _check_private(folder, os.stat(folder), stat.S_ISDIR)
-        # It is never removed: somebody might hold the lock of a file that is gone, beside one of a new file.
-        lock = self.path.with_name(self.path.name + ".lock")
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o600)
-        try:
-            _check_private(lock, os.fstat(descriptor), stat.S_ISREG)
-        except StoreFailed:
-            os.close(descriptor)
-            raise
-        return descriptor
 
     def _read(self) -> dict[str, Any]:
         with suppress(FileNotFoundError):
             _check_private(self.path.parent, os.stat(self.path.parent), stat.S_ISDIR)
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | _NO_LINK)
+            descriptor = os.open(self.path, os.O_RDONLY | NO_LINK)
         except FileNotFoundError:
             return {}
         with open(descriptor, "rb") as file:
@@ -166,7 +169,7 @@ class FileTokenStore:
         if len(data) > _BYTES:
             raise StoreFailed(f"{self.path}: there is no room for more than {_BYTES} bytes of credentials")
         beside = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o600)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK, 0o600)
         try:
             with open(descriptor, "wb") as file:
                 file.write(data)
@@ -175,21 +178,6 @@ class FileTokenStore:
             os.replace(beside, self.path)
         finally:
             beside.unlink(missing_ok=True)  # where it has not become the file
-
-
-_NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-
-
-def _lock(descriptor: int) -> bool:
-    """Whether nobody else holds it; then we do, until the descriptor is closed."""
-    try:
-        if sys.platform == "win32":
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        else:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def _check_private(path: Path, found: os.stat_result, is_kind: Callable[[int], bool]) -> None:

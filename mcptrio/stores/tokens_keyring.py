@@ -10,14 +10,23 @@ keys for the first time at the same moment may leave one of them out of the list
 
 from __future__ import annotations
 
+import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+import stat
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from getpass import getuser
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import orjson
 import trio
 
 from mcptrio.errors import ConfigError, StoreFailed
+from mcptrio.stores.file_lock import lock_file
 
 __all__ = ["KeyringTokenStore"]
 
@@ -27,6 +36,8 @@ _PART: Final = 1000
 """Characters."""
 _PARTS: Final = 200
 """Of one value."""
+_RENEWAL: Final = 60.0
+"""Seconds to wait for another process that renews a login."""
 _KEYS: Final = 1000
 """In the list."""
 _LIST: Final = "keys"
@@ -37,11 +48,38 @@ class KeyringTokenStore:
 
     Args:
         service: what the entries are filed under.
+        locks: a folder of the user's own for the files by which processes take turns in renewing a login; by default
+            ``mcptrio-locks-USER`` among the temporary files of the system.
     """
 
-    def __init__(self, *, service: str = "mcptrio") -> None:
+    def __init__(self, *, service: str = "mcptrio", locks: Path | str | None = None) -> None:
         self._service = service
+        self._folder = Path(tempfile.gettempdir(), f"mcptrio-locks-{_user()}") if locks is None else Path(locks)
         self._lock = trio.Lock()
+
+    @asynccontextmanager
+    async def lock(self, key: str) -> AsyncIterator[None]:
+        """
+        Raises:
+            StoreFailed: another process has held the lock for a minute, or the folder for it cannot be used.
+        """
+        digest = sha256(f"{self._service} {key}".encode()).hexdigest()[:16]
+        async with AsyncExitStack() as stack:
+            try:
+                await trio.to_thread.run_sync(self._make_folder)
+                await stack.enter_async_context(lock_file(self._folder / f"{digest}.lock", timeout=_RENEWAL))
+            except StoreFailed:
+                raise
+            except OSError as error:
+                raise StoreFailed(f"{self._folder}: {error.strerror or error}") from error
+            yield
+
+    def _make_folder(self) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = self._folder.lstat()
+        # Among the temporary files, another user may have made a folder of this name before.
+        if sys.platform != "win32" and (not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid()):
+            raise StoreFailed(f"{self._folder}: expected a folder of your own, got user {found.st_uid}'s")
 
     async def load(self, key: str) -> Mapping[str, Any] | None:
         """
@@ -167,3 +205,7 @@ class _Ring:
             return function(self._service, *args)
         except self._error as error:
             raise StoreFailed(f"the system's keyring failed: {error or type(error).__name__}") from error
+
+
+def _user() -> str:
+    return getuser() if sys.platform == "win32" else str(os.geteuid())

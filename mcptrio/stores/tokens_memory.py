@@ -6,9 +6,11 @@ The one rule: what is kept and what is given out are copies, so nobody changes a
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from copy import deepcopy
 from typing import Any
+from weakref import WeakValueDictionary
 
 import trio
 
@@ -24,7 +26,13 @@ class MemoryTokenStore:
 
     def __init__(self, *, most: int = 1000) -> None:
         self._most = most
+        self._locks: WeakValueDictionary[str, trio.Lock] = WeakValueDictionary()
         self._kept: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
+
+    @asynccontextmanager
+    async def lock(self, key: str) -> AsyncIterator[None]:
+        async with self._locks.setdefault(key, trio.Lock()):
+            yield
 
     async def load(self, key: str) -> Mapping[str, Any] | None:
         await trio.lowlevel.checkpoint()

@@ -6,12 +6,13 @@ The one rule: the world is strict. It grants nothing that was not asked for as t
 from __future__ import annotations
 
 import json
-from base64 import urlsafe_b64encode
-from collections.abc import Mapping, Sequence
+from base64 import b64decode, urlsafe_b64encode
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from hashlib import sha256
 from itertools import count
 from typing import Any, TypeVar
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 import trio
 from attrs import define, field
@@ -81,6 +82,7 @@ class Kept:
     """A token store that can be looked into."""
 
     values: dict[str, Mapping[str, Any]] = field(factory=dict)
+    locks: dict[str, trio.Lock] = field(factory=dict)
 
     async def load(self, key: str) -> Mapping[str, Any] | None:
         await trio.lowlevel.checkpoint()
@@ -94,6 +96,11 @@ class Kept:
 
     async def keys(self) -> Sequence[str]:
         return tuple(self.values)
+
+    @asynccontextmanager
+    async def lock(self, key: str) -> AsyncIterator[None]:
+        async with self.locks.setdefault(key, trio.Lock()):
+            yield
 
 
 @define
@@ -152,7 +159,11 @@ class Issuer:
         self.tokens.append(fields)
         self.authorizations.append(request.headers.get("authorization"))
         if fields["grant_type"] == "refresh_token":
-            granted = self.refresh.pop(fields["refresh_token"], None)
+            granted = self.refresh.get(fields["refresh_token"])
+            # RFC 6749 section 6: bound to the client that it was issued to, and here it is good for one use.
+            if granted is not None and self._client_of(request, fields) != granted["client_id"]:
+                return answer({"error": "invalid_grant", "error_description": "of another client"}, 400)
+            self.refresh.pop(fields["refresh_token"], None)
         else:
             granted = self.codes.pop(fields.get("code", ""), None)
             if granted is not None:
@@ -172,6 +183,11 @@ class Issuer:
         if self.grants is not None:
             given["scope"] = self.grants[granted.get("scope", "")]
         return answer(given)
+
+    @staticmethod
+    def _client_of(request: FetchRequest, fields: Mapping[str, str]) -> str:
+        basic = request.headers.get("authorization", "").removeprefix("Basic ")
+        return fields.get("client_id") or unquote(b64decode(basic).decode().partition(":")[0])
 
 
 @define
@@ -204,6 +220,7 @@ class World:
 
     async def fetch(self, request: FetchRequest) -> FetchResponse:
         self.requests.append(request)
+        await trio.lowlevel.checkpoint()
         if f"{request.method} {request.url}" == f"GET {self.place}":
             own = {"resource": self.url, "authorization_servers": [self.issuer.url]}
             return answer({**own, **self.resource})
@@ -224,7 +241,8 @@ class World:
         raise AssertionError(f"nobody is at {url}")
 
     def oauth(self, **options: Any) -> OAuth:
-        return OAuth(redirects=OwnRedirects(uri=BACK, send=self.send), clock=self.clock, **options)
+        options.setdefault("redirects", OwnRedirects(uri=BACK, send=self.send))
+        return OAuth(clock=self.clock, **options)
 
     def client(self, oauth: OAuth | None = None, **options: Any) -> OAuthClient:
         return (oauth or self.oauth(**options)).client_auth(self.url, self.fetch)

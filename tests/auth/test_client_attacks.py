@@ -92,7 +92,7 @@ async def test_no_pkce_no_authorization(world: World) -> None:
 
 async def test_secrets_are_not_shown(world: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    oauth = world.oauth(client=PreRegistered(client_id="abc", client_secret="s3cret"))
+    oauth = world.oauth(client=PreRegistered(client_id="abc", client_secret="s3cret", issuer=world.issuer.url))
     client = world.client(oauth)
     await world.refuse(client)
     for text in (repr(oauth), repr(client), repr(client._server), caplog.text):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 import trio
 
 from mcptrio.abc import FetchRequest, FetchResponse
-from mcptrio.auth.client_oauth import OAuth
+from mcptrio.auth.client_credentials import ClientCredentials
+from mcptrio.auth.client_oauth import OAuth, OAuthClient
 from mcptrio.auth.credentials import Credentials
+from mcptrio.auth.enterprise_managed import EnterpriseManaged, IdentityProvider
+from mcptrio.auth.jose import Key
 from mcptrio.auth.person_grant import ASKED, PATIENCE
 from mcptrio.auth.redirects import OwnRedirects
 from mcptrio.auth.registration import PreRegistered
@@ -438,9 +441,26 @@ async def test_client_that_was_registered_by_hand(world: World) -> None:
     assert [header and header[:6] for header in world.issuer.authorizations] == ["Basic ", "Basic "]
 
 
-@pytest.mark.parametrize("issuer", ["https://login.example.com", None])
-async def test_secret_is_not_shown_to_another_authorization_server(world: World, issuer: str | None) -> None:
-    own = PreRegistered(client_id="abc", client_secret="s3cret", issuer=issuer)
+@pytest.mark.parametrize("secret", [{"client_secret": "s3cret"}, {"key": Key.generate("ES256")}])
+def test_secret_needs_an_issuer(secret: dict[str, Any]) -> None:
+    """Otherwise every server could name the authorization server that is sent it."""
+    own = PreRegistered(client_id="abc", **secret)
+
+    for make in (
+        lambda: OAuth(client=own),
+        lambda: ClientCredentials(client=own),
+        lambda: EnterpriseManaged(
+            provider=IdentityProvider(issuer="https://idp.example.com", client=own, identity=trio.sleep_forever),
+            client=own,
+        ),
+    ):
+        with pytest.raises(ConfigError, match="expected an issuer with the secret or key"):
+            make()
+
+
+@pytest.mark.parametrize("known", [{"client_secret": "s3cret", "issuer": "https://login.example.com"}, {}])
+async def test_client_is_not_shown_to_another_authorization_server(world: World, known: dict[str, Any]) -> None:
+    own = PreRegistered(client_id="abc", **known)
     oauth = world.oauth(client=own)
     client = world.client(oauth)
     await world.refuse(client)
@@ -513,6 +533,83 @@ async def test_other_process_has_refreshed_meanwhile(world: World) -> None:
 
     assert await world.sent(one) == await world.sent(other)
     assert len(world.issuer.tokens) == 2
+
+
+async def test_processes_take_turns_in_renewing(world: World) -> None:
+    """A refresh token that is used twice is taken for stolen, and ends the login."""
+    store = Kept()
+    await world.refuse(world.client(store=store))
+    clients = [world.client(store=store) for _ in range(5)]
+    for client in clients:
+        await world.sent(client)
+    world.clock.now += 3600
+    sent: list[str | None] = []
+
+    async def send(client: OAuthClient) -> None:
+        sent.append(await world.sent(client))
+
+    async with trio.open_nursery() as nursery:
+        for client in clients:
+            nursery.start_soon(send, client)
+
+    assert len(world.issuer.tokens) == 2
+    assert len(set(sent)) == 1
+    assert None not in sent
+
+
+async def test_processes_take_turns_after_a_refusal(world: World) -> None:
+    store = Kept()
+    await world.refuse(world.client(store=store))
+    clients = [world.client(store=store) for _ in range(5)]
+    for client in clients:
+        await world.sent(client)
+    world.clock.now += 60
+    async with trio.open_nursery() as nursery:
+        for client in clients:
+            nursery.start_soon(world.refuse, client)
+
+    assert len(world.issuer.tokens) == 2
+    assert len({await world.sent(client) for client in clients}) == 1
+
+
+async def test_new_registration_leaves_other_logins_alone(world: World) -> None:
+    """A refresh token belongs to the client that it was issued to, whatever client came after that."""
+    store = Kept()
+    first = world.client(store=store)
+    await world.refuse(first)
+    other = World(url="https://other.example.com/mcp", issuers=world.issuers, clock=world.clock)
+    back = OwnRedirects(uri="http://127.0.0.1:10/callback", send=other.send)
+    second = other.client(store=store, redirects=back)
+    await other.refuse(second)
+    assert len(world.issuer.clients) == 2
+    world.clock.now += 3600
+
+    assert await world.sent(world.client(store=store))
+    assert await other.sent(other.client(store=store))
+    assert (world.people, other.people) == (1, 1)
+
+
+async def test_code_of_another_authorization_server_is_not_taken(world: World) -> None:
+    """A mix-up: the server's login leads to an honest one, which sends no ``iss`` and knows another redirect URI."""
+    uris: list[str] = []
+
+    async def send(url: str) -> str:
+        uris.append(world.issuer.authorize(url).partition("?")[0])
+        state = parse_qs(urlsplit(url).query)["state"][0]
+        # The honest server sends browsers back only to what was registered there.
+        return f"{uris[0]}?{urlencode({'code': 'honest', 'state': state})}"
+
+    redirects = OwnRedirects(uri="http://127.0.0.1:9/callback/{issuer}", send=send)
+    world.issuer.metadata["authorization_response_iss_parameter_supported"] = None
+    with pytest.raises(AuthorizationError):
+        await world.refuse(world.client(redirects=redirects))
+    evil = World(url="https://mcp.evil.example/mcp", issuers=[Issuer("https://evil.example")])
+    evil.issuer.metadata["authorization_response_iss_parameter_supported"] = None
+    with pytest.raises(AuthorizationError, match="expected a redirect to"):
+        await evil.refuse(world_client := evil.client(redirects=redirects))
+
+    assert await evil.sent(world_client) is None
+    assert evil.issuer.tokens == []
 
 
 @pytest.mark.parametrize("spoiled", [{}, {"access_token": 1}, {"asked": None, "key": {"kty": "x"}}])

@@ -164,7 +164,7 @@ async def test_a_key(world: World) -> None:
         "token_endpoint_auth_signing_alg_values_supported": ["ES384"],
     }
 
-    await world.refuse(machine(world, PreRegistered(client_id="me", key=key)))
+    await world.refuse(machine(world, PreRegistered(client_id="me", key=key, issuer=AS)))
 
     [asked] = world.tokens
     assert asked["client_assertion_type"] == "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -180,7 +180,7 @@ async def test_a_key(world: World) -> None:
         (PreRegistered(client_id="me"), {}, "expected a secret or a private key"),
         (SECRET, {"token_endpoint_auth_methods_supported": ["private_key_jwt"]}, "expected one of client_secret_basic"),
         (
-            PreRegistered(client_id="me", key=PLATFORM),
+            PreRegistered(client_id="me", key=PLATFORM, issuer=AS),
             {"token_endpoint_auth_signing_alg_values_supported": ["RS256"]},
             "expected ES256 to be among them",
         ),
@@ -206,18 +206,6 @@ async def test_a_secret_is_shown_to_its_own_issuer_only(world: World) -> None:
     with pytest.raises(AuthorizationError, match="it is not shown them"):
         await world.refuse(machine(world))
     assert world.tokens == []
-
-
-async def test_the_first_issuer_is_kept_to(world: World) -> None:
-    client = machine(world, PreRegistered(client_id="me", client_secret="s"))
-    await world.refuse(client)
-    await world.sent(client)
-    world.issuer = "https://evil.example.com"
-    world.clock.now += 100
-
-    with pytest.raises(AuthorizationError, match="it is not shown them"):
-        await world.refuse(client)
-    assert len(world.tokens) == 1
 
 
 async def test_a_token_is_for_one_origin(world: World) -> None:
@@ -355,7 +343,7 @@ async def test_a_request_that_was_sent_with_an_older_token(world: World, autojum
 
 
 def test_secrets_are_not_shown() -> None:
-    method = ClientCredentials(client=PreRegistered(client_id="me", client_secret="hidden", key=PLATFORM))
+    method = ClientCredentials(client=PreRegistered(client_id="me", client_secret="hidden", key=PLATFORM, issuer=AS))
 
     assert "hidden" not in repr(method)
     assert PLATFORM.private()["d"] not in repr(method)

@@ -54,7 +54,7 @@ class Browsed:
 async def test_way_back() -> None:
     browser = Browsed()
     result: list[str] = []
-    async with LoopbackRedirects(show=browser.show, program="<Notes>").open(()) as redirect:
+    async with LoopbackRedirects(show=browser.show, program="<Notes>").open((), None) as redirect:
         assert urlsplit(redirect.uri).hostname == "127.0.0.1"
 
         async def authorize() -> None:
@@ -91,7 +91,7 @@ async def test_way_back() -> None:
 async def test_what_does_not_belong_here_changes_nothing(query: str, options: dict[str, Any], status: int) -> None:
     browser = Browsed()
     result: list[str] = []
-    async with LoopbackRedirects(show=browser.show).open(()) as redirect:
+    async with LoopbackRedirects(show=browser.show).open((), None) as redirect:
 
         async def authorize() -> None:
             result.append(await redirect.authorize(URL))
@@ -112,7 +112,7 @@ async def test_hostile_neighbours_do_not_hold_it_up() -> None:
     """Connections that say nothing, say rubbish, or say too much, as many as there may be and a few more."""
     browser = Browsed()
     result: list[str] = []
-    async with LoopbackRedirects(show=browser.show).open(()) as redirect:
+    async with LoopbackRedirects(show=browser.show).open((), None) as redirect:
         there = urlsplit(redirect.uri)
 
         async def authorize() -> None:
@@ -140,7 +140,7 @@ async def test_hostile_neighbours_do_not_hold_it_up() -> None:
 async def test_browser_that_leaves_before_the_page() -> None:
     browser = Browsed()
     result: list[str] = []
-    async with LoopbackRedirects(show=browser.show).open(()) as redirect:
+    async with LoopbackRedirects(show=browser.show).open((), None) as redirect:
         there = urlsplit(redirect.uri)
 
         async def authorize() -> None:
@@ -159,13 +159,13 @@ async def test_browser_that_leaves_before_the_page() -> None:
 
 
 async def test_nobody_comes_back() -> None:
-    async with LoopbackRedirects(show=lambda url: None, timeout=0.05).open(()) as redirect:
+    async with LoopbackRedirects(show=lambda url: None, timeout=0.05).open((), None) as redirect:
         with pytest.raises(AuthorizationError, match=r"nobody came back .* within 0\.05 seconds"):
             await redirect.authorize(URL)
 
 
 async def test_address_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    async with LoopbackRedirects(timeout=0.05).open(()) as redirect:
+    async with LoopbackRedirects(timeout=0.05).open((), None) as redirect:
         with pytest.raises(AuthorizationError):
             await redirect.authorize(URL)
     printed = capsys.readouterr()
@@ -180,8 +180,8 @@ async def test_address_that_is_not_opened(url: str, capsys: pytest.CaptureFixtur
         raise AssertionError("not to be called")
 
     async with (
-        LoopbackRedirects().open(()) as loopback,
-        OwnRedirects(uri="https://a.example/", send=send).open(()) as own,
+        LoopbackRedirects().open((), None) as loopback,
+        OwnRedirects(uri="https://a.example/", send=send).open((), None) as own,
     ):
         for redirect in (loopback, own):
             with pytest.raises(AuthorizationError, match="authorization_endpoint: "):
@@ -192,8 +192,10 @@ async def test_address_that_is_not_opened(url: str, capsys: pytest.CaptureFixtur
 # --- ports
 
 
-async def uri_of(redirects: LoopbackRedirects, registered: tuple[str, ...] = ()) -> str:
-    async with redirects.open(registered) as redirect:
+async def uri_of(
+    redirects: LoopbackRedirects, registered: tuple[str, ...] = (), issuer: str | None = "https://login.example.com"
+) -> str:
+    async with redirects.open(registered, issuer) as redirect:
         return redirect.uri
 
 
@@ -206,13 +208,26 @@ async def test_port_that_is_registered_is_taken_again() -> None:
     assert (await uri_of(LoopbackRedirects(), rubbish)).startswith("http://127.0.0.1:")
 
 
+async def test_every_authorization_server_has_a_redirect_of_its_own() -> None:
+    """So that an answer of one is not taken for that of another (RFC 9700 section 4.4.2.2)."""
+    paths = [
+        urlsplit(await uri_of(LoopbackRedirects(), issuer=issuer)).path
+        for issuer in ("https://a.example", "https://b.example", "https://a.example", None)
+    ]
+
+    assert paths[0] == paths[2]
+    assert len(set(paths)) == 3
+    assert paths[3] == "/callback"
+    assert len(paths[0].removeprefix("/callback/")) == 16
+
+
 async def test_port_that_is_registered_may_be_taken() -> None:
-    async with LoopbackRedirects().open(()) as first, LoopbackRedirects().open((first.uri,)) as second:
+    async with LoopbackRedirects().open((), None) as first, LoopbackRedirects().open((first.uri,), None) as second:
         assert first.uri != second.uri
 
 
 async def test_port_that_was_asked_for() -> None:
-    async with LoopbackRedirects().open(()) as taken:
+    async with LoopbackRedirects().open((), None) as taken:
         port = urlsplit(taken.uri).port or 0
         with socket.socket(socket.AF_INET6) if socket.has_ipv6 else socket.socket() as other:
             try:
@@ -256,7 +271,7 @@ async def test_browser_is_opened_with_consent_alone(browser: Path, consents: boo
         return consents
 
     redirects = LoopbackRedirects(show=lambda url: None, consent=consent)
-    async with redirects.open(()) as redirect:
+    async with redirects.open((), None) as redirect:
         with trio.fail_after(60):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(authorize_there, redirect)
@@ -279,7 +294,7 @@ async def test_person_who_does_not_answer_may_open_it_himself() -> None:
         await trio.sleep_forever()
         return True
 
-    async with LoopbackRedirects(show=lambda url: None, consent=consent).open(()) as redirect:
+    async with LoopbackRedirects(show=lambda url: None, consent=consent).open((), None) as redirect:
         with trio.fail_after(30):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(authorize_there, redirect)

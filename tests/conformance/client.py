@@ -243,8 +243,18 @@ def own_client(task: Task, *, issuer: str | None = None) -> PreRegistered:
     )
 
 
+def issuer_of(task: Task) -> str:
+    """The authorization server that the suite's server names: the suite leaves it out of what it says of the client."""
+    there = urlsplit(task.url)
+    connection = http.client.HTTPConnection(there.netloc, timeout=SECONDS)
+    connection.request("GET", f"/.well-known/oauth-protected-resource{there.path}")
+    issuer: str = json.loads(connection.getresponse().read())["authorization_servers"][0]
+    connection.close()
+    return issuer
+
+
 async def authorize_as_itself(task: Task) -> None:
-    await use(task, ClientCredentials(client=own_client(task)))
+    await use(task, ClientCredentials(client=own_client(task, issuer=issuer_of(task))))
 
 
 async def authorize_by_the_company(task: Task) -> None:
@@ -259,7 +269,7 @@ async def authorize_by_the_company(task: Task) -> None:
         identity=identity,
         token_endpoint=context["idp_token_endpoint"],
     )
-    await use(task, EnterpriseManaged(provider=provider, client=own_client(task)))
+    await use(task, EnterpriseManaged(provider=provider, client=own_client(task, issuer=issuer_of(task))))
 
 
 async def authorize_as_a_workload(task: Task) -> None:

@@ -88,6 +88,26 @@ async def test_what_is_saved_is_loaded(store: TokenStore) -> None:
     assert sorted(await store.keys()) == ["b", "tokens https://as https://mcp"]
 
 
+async def test_one_at_a_time_renews(store: TokenStore) -> None:
+    inside, most = 0, 0
+
+    async def renew() -> None:
+        nonlocal inside, most
+        async with store.lock("server https://mcp.example.com/mcp"):
+            inside += 1
+            most = max(most, inside)
+            await store.save("k", VALUE)
+            inside -= 1
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(5):
+            nursery.start_soon(renew)
+    async with store.lock("one"), store.lock("another"):
+        assert await store.load("k") == VALUE
+
+    assert most == 1
+
+
 async def test_what_is_saved_again_is_replaced(store: TokenStore) -> None:
     await store.save("a", VALUE)
     await store.save("a", {"access_token": "x" * 20_000})
@@ -266,7 +286,7 @@ async def test_a_lock_is_not_waited_for_for_ever(tmp_path: Path) -> None:
         assert process.stdout is not None
         process.stdout.readline()
 
-        with pytest.raises(StoreFailed, match=r"another process has had it locked for 0\.1 seconds"):
+        with pytest.raises(StoreFailed, match=r"another process has held the lock for 0\.1 seconds"):
             await store.save("b", {})
         assert await store.load("a") == VALUE
         process.communicate(b"")
