@@ -19,6 +19,8 @@ class Reply:
     status: int = 0
     headers: dict[str, str] = field(factory=dict)
     messages: list[dict[str, Any]] = field(factory=list)
+    ids: list[str] = field(factory=list)
+    """Of the events."""
     began: trio.Event = field(factory=trio.Event)
     ended: trio.Event = field(factory=trio.Event)
     _came: trio.Event = field(factory=trio.Event)
@@ -42,6 +44,7 @@ class Reply:
         if self.headers.get("content-type") == "text/event-stream":
             *events, self._body = self._body.split(b"\n\n")
             for event in events:
+                self.ids += [line[3:].strip().decode() for line in event.split(b"\n") if line.startswith(b"id:")]
                 payload = b"".join(line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:"))
                 if payload:
                     self.messages.append(json.loads(payload))

@@ -15,6 +15,7 @@ from attrs import define
 from mcptrio import Context, Principal, Server, Timeouts
 from mcptrio.stores.memory import MemoryBus, MemoryEventStore, MemorySessionStore
 from mcptrio.transports.http.app import HTTPApp
+from mcptrio.transports.http.exchange import HTTPLimits
 from tests.guards import FunctionGuard
 from tests.runtime.asgi import Reply, exchange, post
 
@@ -236,3 +237,69 @@ async def test_a_session_whose_peer_answers_no_pings_can_come_back(autojump_cloc
             for _ in range(3):
                 assert (await post(both.apps[0], both.request("ping"), mcp_session_id=session)).status == 200
         assert both.servers[0].supervisor.in_flight == 0
+
+
+def listen(both: Replicas, app: int, session: str, **headers: str) -> Reply:
+    """A GET that stays open."""
+    reply = Reply()
+    named = {"mcp-session-id": session, **{name.replace("_", "-"): value for name, value in headers.items()}}
+    both.nursery.start_soon(exchange, both.apps[app], "GET", named, b"", reply)
+    return reply
+
+
+async def changed(both: Replicas, name: str) -> None:
+    """The list of tools changes, and every replica hears of it."""
+
+    async def work() -> str:
+        return ""
+
+    both.servers[0].add_tool(work, name=name)
+    await trio.sleep(2)
+
+
+async def test_of_two_listening_streams_the_newer_one_delivers_wherever_it_is(autojump_clock: Any) -> None:
+    async with replicas(name) as both:
+        session = await both.begin(0)
+        first = listen(both, 0, session)
+        await trio.sleep(1)
+        second = listen(both, 1, session)
+        await trio.sleep(1)
+        await changed(both, "one")
+        assert (len(first.messages), len(second.messages)) == (0, 1)
+        third = listen(both, 0, session)
+        await trio.sleep(1)
+        await changed(both, "two")
+        assert [len(each.messages) for each in (first, second, third)] == [0, 1, 1]
+
+
+async def test_an_older_listening_stream_delivers_again_when_the_newer_one_has_gone(autojump_clock: Any) -> None:
+    async with replicas(name) as both:
+        session = await both.begin(0)
+        first = listen(both, 0, session)
+        await trio.sleep(1)
+        second = listen(both, 1, session)
+        await trio.sleep(1)
+        second.disconnect()
+        # The messages of the one that left are kept for as long, in case its client comes back.
+        await trio.sleep(HTTPLimits().linger + 10)
+        await changed(both, "one")
+        assert len(first.messages) == 1
+
+
+async def test_a_stream_that_is_resumed_elsewhere_ends_where_it_was_read_before(autojump_clock: Any) -> None:
+    async with replicas(name) as both:
+        session = await both.begin(0)
+        call = both.start(0, session, both.request("tools/call", {"name": "name"}))
+        asked = await call.next()
+        cursor = call.ids[0]
+        readers = []
+        for _ in range(2):
+            readers.append(listen(both, 1, session, last_event_id=cursor))
+            await trio.sleep(1)
+        assert call.ended.is_set()
+        assert [len(reader.messages) for reader in readers] == [1, 1]
+        answer = {"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "accept", "content": {"value": "Ann"}}}
+        assert (await post(both.apps[1], answer, mcp_session_id=session)).status == 202
+        await trio.sleep(1)
+        # The one that resumed last has the answer, alone.
+        assert [len(reply.messages) for reply in (call, *readers)] == [1, 1, 2]

@@ -1,9 +1,11 @@
 """News between the local parts of one session on several replicas.
 
 Used by the sessions. What has to find a request that runs elsewhere travels here by session id: the client's answer to
-a question, a cancellation, a changed log level, the end, and the wake-up for whoever reads a stream.
+a question, a cancellation, a changed log level, the end, the wake-up for a reader of a stream, and on which replica
+the client listens.
 The one rule: the bus may lose anything. A lost answer costs the question its deadline, a lost wake-up a delay, and a
-lost end nothing, since the store is asked first.
+lost end nothing, since the store is asked first. After a lost change of the listening replica, a client with streams
+on both may get a message of the server's own twice, until it listens again.
 """
 
 from __future__ import annotations

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import logging
 import secrets
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
+from weakref import WeakValueDictionary
 
 import trio
 from attrs import frozen
@@ -92,6 +94,10 @@ class Session:
         self.silence = shared.silence
         self._shared = shared
         self._saved = saved
+        self._views: WeakValueDictionary[str, Stream] = WeakValueDictionary()
+        """Streams of other replicas that are read here."""
+        self._newest = ""
+        """The newest stream of the session's own on any replica: when it was opened, and its id."""
 
     @property
     def id(self) -> str:
@@ -131,30 +137,46 @@ class Session:
 
     def find_stream(self, id: str) -> Stream:
         """The stream with this id: ours, or what we can see of another replica's."""
-        if id in self.streams:
-            return self.streams[id]
-        stream = self.open_stream("")
-        stream.id = id
+        stream = self.streams.get(id) or self._views.get(id)
+        if stream is None:
+            stream = self.open_stream("")
+            stream.id = id
+            self._views[id] = stream
         return stream
+
+    async def resume(self, id: str) -> Stream:
+        """The stream with this id, which the client reads here from now on and nowhere else."""
+        await self._shared.replicas.tell(self.id, {"resumed": id})
+        return self.find_stream(id)
 
     def start(self, stream: Stream, items: Sequence[Item] = ()) -> None:
         """Pump the stream into the store, in the application's nursery, so that it outlives the exchange."""
         self.streams[stream.id] = stream
         self._shared.start_soon(self._pump, stream, items)
 
-    def listen(self) -> Stream:
-        """The session's own stream, attached to the engine."""
+    async def listen(self) -> Stream:
+        """The session's own stream, attached to the engine here and detached on every other replica."""
         if self.standing is None:
             self.standing = self.open_stream(STANDING)
             self.start(self.standing)
-            self.peer.attach(self.standing)
-        return self.standing
+        stream = self.standing
+        self.peer.detach(stream)
+        self.peer.attach(stream)
+        # Later than what was heard of, also where another machine's clock is ahead.
+        opened = max(time.time_ns(), int(self._newest.partition(" ")[0] or 0) + 1)
+        self._newest = f"{opened:020d} {stream.id}"
+        await self._shared.replicas.tell(self.id, {"standing": self._newest})
+        return stream
 
-    def stop_listening(self) -> None:
-        if self.standing is not None:
-            self.peer.detach(self.standing)
-            self.standing.close()
+    async def stop_listening(self) -> None:
+        """End the session's own stream, which has no reader; that of another replica goes on."""
+        stream = self.standing
+        if stream is not None:
+            self.peer.detach(stream)
+            stream.close()
             self.standing = None
+            if self._newest.endswith(f" {stream.id}"):
+                await self._shared.replicas.tell(self.id, {"vacant": stream.id})
 
     async def receive(self, incoming: Message | Batch, outlet: Outlet, principal: Principal | None) -> None:
         """Hand over what a POST brought, here and to whoever waits for it elsewhere."""
@@ -218,6 +240,19 @@ class Session:
             if isinstance(incoming, Batch):
                 for message in incoming.messages:
                     self.peer.receive(message, NOWHERE)
+        elif "standing" in news:
+            if news["standing"] > self._newest:
+                self._newest = news["standing"]
+                if self.standing is not None:
+                    # Its readers stay: it is attached again when the newer one has gone.
+                    self.peer.detach(self.standing)
+        elif "vacant" in news:
+            if self.standing is not None and self.standing.readers:
+                self._shared.start_soon(self.listen)
+        elif "resumed" in news:
+            stream = self.streams.get(news["resumed"]) or self._views.get(news["resumed"])
+            if stream is not None:
+                stream.supersede()
         elif "end" in news:
             self.end(news["end"])
 

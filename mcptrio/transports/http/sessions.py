@@ -198,7 +198,7 @@ class Sessions:
             await session.try_to_save()
             standing = session.standing
             if standing is not None and not standing.readers and now - standing.unread_since > self._limits.linger:
-                session.stop_listening()
+                await session.stop_listening()
             if session.peer.busy or session.exchanges:
                 session.used = now
                 if now - session.touched > _TOUCH:

@@ -236,7 +236,7 @@ async def _reply(exchange: Exchange, item: Item) -> None:
 
 
 async def _listen(session: Session, exchange: Exchange, *, anew: bool = False) -> None:
-    stream = session.listen()
+    stream = await session.listen()
     reader = Reader(stream, exchange, anew=anew)
     if stream.primes:
         await stream.prime()
@@ -249,7 +249,7 @@ async def _resume(sessions: Sessions, session: Session, exchange: Exchange, even
         # Not 404, which would oblige the client to begin a new session (2025-11-25, "Session Management", rule 4).
         await exchange.refuse(Refusal.because(400, "Last-Event-ID: no such event, or what came after it is gone"))
         return
-    stream = session.find_stream(found[0])
+    stream = await session.resume(found[0])
     standing = stream.id.startswith(STANDING)
 
     async def follow() -> None:

@@ -274,6 +274,12 @@ class Stream:
     def over(self) -> bool:
         return self._wakes.over or self.broken
 
+    def supersede(self) -> None:
+        """End all readers here: the client reads the stream elsewhere now."""
+        for reader in self.readers:
+            reader.is_superseded = True
+        self.wake()
+
     def news(self) -> trio.Event:
         return self._wakes.next(self.id)
 
@@ -296,11 +302,10 @@ class Reader:
         self.behind = 0
         self.moved = trio.Event()
         self._exchange = exchange
-        self._superseded = False
+        self.is_superseded = False
         if cursor is not None or anew:
             stream.cursor = cursor
-            for other in stream.readers:
-                other._superseded = True
+            stream.supersede()
         stream.readers.append(self)
         stream.wake()
 
@@ -320,7 +325,7 @@ class Reader:
             ConnectionClosed: the client does not read.
         """
         stream = self.stream
-        while not (self._superseded or stream.over):
+        while not (self.is_superseded or stream.over):
             news = stream.news()
             events: list[StoredEvent] = []
             if stream.readers[-1] is self:
