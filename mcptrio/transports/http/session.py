@@ -96,6 +96,8 @@ class Session:
         self._saved = saved
         self._views: WeakValueDictionary[str, Stream] = WeakValueDictionary()
         """Streams of other replicas that are read here."""
+        self._attached: Stream | None = None
+        """The session's own stream, while the engine sends to it."""
         self._newest = ""
         """The newest stream of the session's own on any replica: when it was opened, and its id."""
 
@@ -160,8 +162,9 @@ class Session:
             self.standing = self.open_stream(STANDING)
             self.start(self.standing)
         stream = self.standing
-        self.peer.detach(stream)
-        self.peer.attach(stream)
+        if self._attached is not stream:
+            self.peer.attach(stream)
+            self._attached = stream
         # Later than what was heard of, also where another machine's clock is ahead.
         opened = max(time.time_ns(), int(self._newest.partition(" ")[0] or 0) + 1)
         self._newest = f"{opened:020d} {stream.id}"
@@ -172,7 +175,7 @@ class Session:
         """End the session's own stream, which has no reader; that of another replica goes on."""
         stream = self.standing
         if stream is not None:
-            self.peer.detach(stream)
+            self._detach()
             stream.close()
             self.standing = None
             if self._newest.endswith(f" {stream.id}"):
@@ -243,9 +246,8 @@ class Session:
         elif "standing" in news:
             if news["standing"] > self._newest:
                 self._newest = news["standing"]
-                if self.standing is not None:
-                    # Its readers stay: it is attached again when the newer one has gone.
-                    self.peer.detach(self.standing)
+                # Its readers stay: it is attached again when the newer one has gone.
+                self._detach()
         elif "vacant" in news:
             if self.standing is not None and self.standing.readers:
                 self._shared.start_soon(self.listen)
@@ -264,9 +266,14 @@ class Session:
         finally:
             del self.streams[stream.id]
             if self.standing is stream:
-                self.peer.detach(stream)
+                self._detach()
                 self.standing = None
         await stream.settle()
+
+    def _detach(self) -> None:
+        if self._attached is not None:
+            self.peer.detach(self._attached)
+            self._attached = None
 
     async def _announce(self, stream: str) -> None:
         await self._shared.replicas.tell(self.id, {"wake": stream})
