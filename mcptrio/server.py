@@ -123,7 +123,6 @@ class Server:
             audience=audience,
             server_info=LATEST.unstructure(self.info),
         )
-        self.threads = trio.CapacityLimiter(self.settings.limits.threads)
         self.extensions: dict[str, dict[str, Any]] = {}
         self.logging = Logging()
         self.entering: set[str | None] = set()
@@ -352,6 +351,11 @@ class Server:
         for session in list(self.supervisor.sessions):
             await session.tell(method, dict(params) if params else None)
 
+    @property
+    def threads(self) -> trio.CapacityLimiter:
+        """For sync code in threads: the server's own share; each plugin has one of the same size."""
+        return self.supervisor.threads.of(None)
+
     # What plugins bring
 
     def limits_of(self, owner: str | None) -> CallLimits | None:
@@ -378,7 +382,7 @@ class Server:
             "server": {"name": self.info.name, "version": self.info.version},
             "plugins": [plugin.snapshot() for plugin in self.plugins.plugins.values()],
             # Of sync functions; also those that go on after their request has ended.
-            "threads": {"busy": self.threads.borrowed_tokens, "limit": self.threads.total_tokens},
+            "threads": self.supervisor.threads.snapshot(),
             **self.supervisor.snapshot(),
         }
 

@@ -5,9 +5,6 @@ Made for each plugin with such limits; asked by every call of one of its functio
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 import trio
 
 from mcptrio.errors import Overloaded
@@ -20,8 +17,8 @@ class CallLimits:
     """
     Args:
         owner: for messages.
-        timeout: seconds for one call.
-        concurrency: calls at the same time; more wait, until their own deadline.
+        timeout: seconds for one call, from when it begins.
+        concurrency: calls at the same time; more wait. A call counts until its code has ended.
         rate: calls a second; as many, and one at least, may come at once.
     """
 
@@ -35,27 +32,22 @@ class CallLimits:
     ) -> None:
         self._owner = owner
         self.timeout = timeout
-        self._limiter = trio.CapacityLimiter(concurrency) if concurrency is not None else None
+        self.limiter = trio.CapacityLimiter(concurrency) if concurrency is not None else None
         self._rate = rate
         self._bucket: TokenBucket | None = None
         """Made at the first call: it counts from there."""
 
-    @asynccontextmanager
-    async def admitted(self) -> AsyncIterator[None]:
-        """Around one call; waits for its turn.
+    def check_rate(self) -> None:
+        """Count a call.
 
         Raises:
             Overloaded: more calls a second than allowed; says when to try again.
         """
-        if self._rate is not None:
-            if self._bucket is None:
-                self._bucket = TokenBucket(self._rate, max(1.0, self._rate))
-            if not self._bucket.take():
-                raise Overloaded(
-                    f"too many calls of {self._owner}: more than {self._rate:g} a second", retry_after=1 / self._rate
-                )
-        if self._limiter is None:
-            yield
-        else:
-            async with self._limiter:
-                yield
+        if self._rate is None:
+            return
+        if self._bucket is None:
+            self._bucket = TokenBucket(self._rate, max(1.0, self._rate))
+        if not self._bucket.take():
+            raise Overloaded(
+                f"too many calls of {self._owner}: more than {self._rate:g} a second", retry_after=self._bucket.wait()
+            )

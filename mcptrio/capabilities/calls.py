@@ -7,8 +7,9 @@ where its input channel puts it, for it may outlive the request.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
+
+import trio
 
 from mcptrio.capabilities.context import Context
 from mcptrio.capabilities.functions import Function
@@ -20,13 +21,10 @@ from mcptrio.protocol.revisions.revision import Inputs
 from mcptrio.runtime.inputs import BackChannel, InputChannel, NoChannel
 from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.runtime.round_trips import RoundTrips
+from mcptrio.runtime.work import Work
 
 __all__ = ["call"]
 
-_CHANNELS: dict[Inputs, Callable[[RequestScope], InputChannel]] = {
-    Inputs.BACK_CHANNEL: BackChannel,
-    Inputs.ROUND_TRIPS: RoundTrips,
-}
 _ANSWERED_BY_QUESTIONS = (CallToolParams, GetPromptParams, ReadResourceParams)
 """The only requests that may be answered with ``input_required``.
 
@@ -43,35 +41,50 @@ async def call(
     label: str,
     owner: str | None,
     timeout: float | None,
+    limiter: trio.CapacityLimiter | None = None,
 ) -> Any:
-    """What the function returned, or the InputRequiredResult that has to come first."""
+    """What the function returned, or the InputRequiredResult that has to come first.
+
+    Args:
+        timeout: seconds, from when it begins; by default what the operator has set.
+        limiter: of the tool itself, beside those of its plugin.
+
+    Raises:
+        Overloaded: too many calls of the plugin a second.
+    """
     scope.label = label
     scope.owner = owner
-    limits = host.limits_of(owner)
-    if limits is None:
-        return await _called(scope, host, function, values, timeout)
-    async with limits.admitted():
-        return await _called(scope, host, function, values, limits.timeout if timeout is None else timeout)
+    with host.supervisor.works.new(label, owner, scope) as work:
+        limits = host.limits_of(owner)
+        if limits is not None:
+            limits.check_rate()
+            timeout = limits.timeout if timeout is None else timeout
+        # The tool's own first: what waits for a slow tool must not take the places of the others.
+        for each in (
+            limiter,
+            limits.limiter if limits is not None else None,
+            host.seen_by(owner).threads if function.in_thread else None,
+        ):
+            if each is not None:
+                await work.hold(each)
+        scope.begin(timeout)
+        # Cancelled, or out of time, as its turn came: it must not begin.
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if function.context is None:
+            return await function(values, None, work)
+        channel = _channel(scope, work)
+        context = Context(channel, host.seen_by(owner), host.state_of(owner))
+
+        async def handler() -> Any:
+            return await function(values, context, work)
+
+        return await channel.run(handler, parks=not function.in_thread)
 
 
-async def _called(
-    scope: RequestScope, host: Host, function: Function, values: dict[str, Any], timeout: float | None
-) -> Any:
-    if timeout is not None:
-        scope.bound(timeout)
-    if function.context is None:
-        return await function(values, None, host.threads)
-    channel = _channel(scope)
-    context = Context(channel, host.seen_by(scope.owner), host.state_of(scope.owner))
-
-    async def handler() -> Any:
-        return await function(values, context, host.threads)
-
-    return await channel.run(handler)
-
-
-def _channel(scope: RequestScope) -> InputChannel:
+def _channel(scope: RequestScope, work: Work) -> InputChannel:
     inputs = scope.request.peer.revision.inputs
-    if inputs is Inputs.ROUND_TRIPS and not isinstance(scope.request.params, _ANSWERED_BY_QUESTIONS):
-        return NoChannel(scope)
-    return _CHANNELS[inputs](scope)
+    if inputs is Inputs.BACK_CHANNEL:
+        return BackChannel(scope)
+    if isinstance(scope.request.params, _ANSWERED_BY_QUESTIONS):
+        return RoundTrips(scope, work)
+    return NoChannel(scope)

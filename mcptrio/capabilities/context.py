@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+import orjson
 import trio
 
 from mcptrio.abc import Principal
@@ -295,16 +296,24 @@ class Context:
     async def once(self, effect: Callable[..., Awaitable[Any]], *args: Any, key: str | None = None) -> Any:
         """Run a side effect that must not run twice: in 2026-07-28 a handler that asks may be run again.
 
+        In 2026-07-28 it runs once for a call, also where the client sends a retry twice to the same process; and where
+        the call is cancelled, it has 5 seconds to end. One that fails or is cut runs again with the next retry.
+
         Args:
-            effect: an async function; its result must be a JSON value, for it travels with the client.
-            key: names the effect; by default the function's name and arguments do.
+            effect: an async function. Its result must be a JSON value, since it travels with the client; what comes
+                back is what JSON makes of it, so a tuple is a list.
+            key: names the effect; by default its name and arguments do, which must be JSON values then.
+
+        Raises:
+            TypeError: the result, or an argument without a ``key``, is no JSON value.
         """
+        name = f"{getattr(effect, '__module__', '')}:{getattr(effect, '__qualname__', type(effect).__name__)}"
         if key is None:
-            name = f"{getattr(effect, '__module__', '')}:{getattr(effect, '__qualname__', repr(effect))}"
-            key = f"{name}{json.dumps(args, default=repr)}"
+            # Never by repr: that of most objects holds their address, which is another one in a replay.
+            key = name + json.dumps(_as_json(args, f"the arguments of {name}, or a key=..."), sort_keys=True)
 
         async def run() -> Any:
-            return await effect(*args)
+            return _as_json(await effect(*args), f"the result of {name}")
 
         return await self._inputs.once(key, run)
 
@@ -348,3 +357,16 @@ class Context:
         Source: MCP 2025-11-25, basic/transports, "Sending Messages to the Server", 6.
         """
         return self._scope.outlet.release(retry_ms)
+
+
+def _as_json(value: Any, what: str) -> Any:
+    """A value as it comes back from the state that travels with the client.
+
+    Raises:
+        TypeError: there is no such value in JSON.
+    """
+    try:
+        # The first refuses NaN, the second integers of more than 64 bits and lone surrogates.
+        return orjson.loads(orjson.dumps(json.loads(json.dumps(value, allow_nan=False))))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"ctx.once: expected JSON values as {what}, got {type(value).__name__}: {error}") from error

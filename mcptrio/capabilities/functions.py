@@ -11,13 +11,14 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import trio
 
 from mcptrio.capabilities.context import Context
 from mcptrio.capabilities.schemas import Arguments
 from mcptrio.runtime.nesting import well_nested
+from mcptrio.runtime.work import Work
 
 __all__ = ["Function"]
 
@@ -49,16 +50,27 @@ class Function:
     def parameters(self) -> frozenset[str]:
         return frozenset(inspect.signature(self.function).parameters)
 
-    async def __call__(self, values: dict[str, Any], context: Context | None, limiter: trio.CapacityLimiter) -> Any:
-        """Call it with keyword arguments, already converted."""
+    @property
+    def in_thread(self) -> bool:
+        """Whether it is sync, so each call of it needs a thread."""
+        return not (self._is_async or self._is_async_stream)
+
+    async def __call__(self, values: dict[str, Any], context: Context | None, work: Work) -> Any:
+        """Call it with keyword arguments, already converted.
+
+        Args:
+            work: counts the thread of the call, which may go on after this is cancelled.
+        """
         if self.context is not None:
             values[self.context] = context
         if self._is_async:
             return await well_nested(self.function, values)
         if self._is_async_stream:
             return await _collect(self.function(**values))
-        work = functools.partial(_drain if self._is_stream else _call, self.function, values)
-        return await trio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=limiter)
+        call = functools.partial(_drain if self._is_stream else _call, self.function, values)
+        # All that Trio needs of a limiter, as its documentation has it.
+        limiter = cast(trio.CapacityLimiter, work)
+        return await trio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
 
 
 def _call(function: Callable[..., Any], values: dict[str, Any]) -> Any:

@@ -46,7 +46,7 @@ class Host(Protocol):
     def subscriptions(self) -> Subscriptions: ...
     @property
     def threads(self) -> trio.CapacityLimiter:
-        """Sync functions run below this."""
+        """For sync code in threads: the share of the plugin."""
         ...
 
     @property

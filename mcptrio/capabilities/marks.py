@@ -186,8 +186,8 @@ def tool(
         title: for people.
         description: for the model; by default the docstring without its parameters.
         read_only, destructive, idempotent, open_world: hints; ``None`` leaves them unsaid.
-        timeout: seconds from the call's start, whatever it reports; ``math.inf`` for none.
-        concurrency: how many calls may run at the same time; more wait.
+        timeout: seconds from when the call begins, with or without progress; ``math.inf`` for none.
+        concurrency: how many calls may run at the same time; more wait. A call counts until its code has ended.
         scopes: that the token of whoever calls it must have, all of them (RFC 6749 section 3.3). Who lacks one does not
             find it in lists, and is told over HTTP what to ask for. Where nobody is authenticated they mean nothing.
         input_schema: used instead of the signature's; the function then takes one ``dict`` or keyword arguments.

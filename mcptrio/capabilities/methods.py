@@ -84,8 +84,12 @@ class Methods:
             self.rows.setdefault(mark.name, Method(mark.name, None, None, Side.SERVER))
 
         async def hear(session: Session, params: Any) -> None:
-            if owner not in self._host.entering:
-                await function(dict.fromkeys(free, params), None, self._host.threads)
+            if owner in self._host.entering:
+                return
+            with self._host.supervisor.works.new(mark.name, owner) as work:
+                if function.in_thread:
+                    await work.hold(self._host.seen_by(owner).threads)
+                await function(dict.fromkeys(free, params), None, work)
 
         self.listeners.setdefault(mark.name, []).append(hear)
         self._hearing.setdefault(owner, []).append((mark.name, hear))

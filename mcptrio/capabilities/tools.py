@@ -165,12 +165,9 @@ class Tools:
             label=entry.key,
             owner=entry.owner,
             timeout=entry.mark.timeout,
+            limiter=entry.limiter,
         )
-        if entry.limiter is None:
-            outcome = await contain(work)
-        else:
-            async with entry.limiter:
-                outcome = await contain(work)
+        outcome = await contain(work)
         if isinstance(outcome, Done):
             return _result(entry, outcome.value)
         return _failure(scope, self._host, entry, outcome.error)

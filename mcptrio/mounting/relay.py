@@ -170,7 +170,8 @@ class Relay:
             )
 
         await context.once(begin, key=f"request {number}")
-        recorded = await context.once(exchange if is_new else missing, key=f"answer {number}")
+        # Not shared: it may ask, and its result is not recorded.
+        recorded = await context.inputs.once(f"answer {number}", exchange if is_new else missing, shared=False)
         return (done[0] if done else None), recorded
 
     async def _answers(self, context: Context, number: int, asked: InputRequiredResult) -> dict[str, Any]:

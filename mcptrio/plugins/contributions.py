@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+import trio
 from attrs import evolve
 
 from mcptrio.capabilities.authorization import Authorizer
@@ -126,6 +127,7 @@ class Contributions:
         for registry in self._registries:
             registry.withdraw(plugin.name)
         server.methods.withdraw(plugin.name)
+        server.supervisor.parking.clear("its plugin has left", owner=plugin.name)
         for identifier in self._extensions.pop(plugin.name, ()):
             server.remove_extension(identifier)
         for sink in self._sinks.pop(plugin.name, ()):
@@ -269,6 +271,11 @@ class _SeenBy:
         self.add_prompt = partial(contributions.add, plugin, "prompts", server.add_prompt)
         self.add_completion = partial(contributions.add, plugin, "completions", server.add_completion)
         self._plugin = plugin
+
+    @property
+    def threads(self) -> trio.CapacityLimiter:
+        """For sync code in threads: the plugin's own share, with its functions."""
+        return self._server.supervisor.threads.of(self._plugin.name)
 
     def tool_name(self, name: str) -> str:
         plugin = self._plugin

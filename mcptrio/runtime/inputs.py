@@ -9,17 +9,18 @@ Source: MCP 2025-11-25, client/elicitation, client/sampling, client/roots; MCP 2
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import trio
 
-from mcptrio.errors import MCPTrioError, MissingClientCapability
+from mcptrio.errors import ConnectionClosed, MCPTrioError, MissingClientCapability
 from mcptrio.protocol.events import Peer
 from mcptrio.protocol.model.base import Result
 from mcptrio.protocol.model.input_required import InputRequest
 from mcptrio.runtime.request_scope import RequestScope
 
-__all__ = ["BackChannel", "InputChannel", "NoChannel", "Question", "declares", "require"]
+__all__ = ["Asking", "BackChannel", "InputChannel", "NoChannel", "Question", "declares", "require"]
 
 
 class Question(Protocol):
@@ -54,8 +55,12 @@ class InputChannel(Protocol):
     scope: RequestScope
     """The request as it is now; a handler that outlives its request finds the retry here."""
 
-    async def run(self, handler: Callable[[], Awaitable[Any]]) -> Any:
-        """Run the handler of the request, which may ask."""
+    async def run(self, handler: Callable[[], Awaitable[Any]], *, parks: bool = True) -> Any:
+        """Run the handler of the request, which may ask.
+
+        Args:
+            parks: whether the handler may wait between two requests; ``False`` for one that would keep its thread.
+        """
         ...
 
     async def ask(self, questions: Sequence[Question]) -> list[Any]:
@@ -69,9 +74,47 @@ class InputChannel(Protocol):
         """
         ...
 
-    async def once(self, key: str, effect: Callable[[], Awaitable[Any]]) -> Any:
-        """The result of a side effect that must not run twice, however often the handler is replayed."""
+    async def once(self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool = True) -> Any:
+        """The result of a side effect that must not run twice, however often the handler is replayed.
+
+        Args:
+            effect: its result is a JSON value.
+            shared: whether another delivery of the request takes the result, for which the effect is finished although
+                the request is cancelled. ``False`` for an effect that asks.
+        """
         ...
+
+
+class Asking:
+    """The questions of one handler that are under way.
+
+    A question that is asked from a thread, or from a nursery of the plugin's, is not below the handler's own cancel
+    scope. It is cancelled here when the handler has ended.
+    """
+
+    def __init__(self) -> None:
+        self._scopes: set[trio.CancelScope] = set()
+        self._over: str | None = None
+
+    async def run(self, ask: Callable[[], Awaitable[list[Any]]]) -> list[Any]:
+        """
+        Raises:
+            ConnectionClosed: the handler has ended.
+        """
+        if self._over is None:
+            scope = trio.CancelScope()
+            self._scopes.add(scope)
+            try:
+                with scope:
+                    return await ask()
+            finally:
+                self._scopes.discard(scope)
+        raise ConnectionClosed(f"nothing can be asked: {self._over}")
+
+    def end(self, reason: str) -> None:
+        self._over = reason
+        for scope in self._scopes:
+            scope.cancel()
 
 
 class BackChannel:
@@ -79,11 +122,18 @@ class BackChannel:
 
     def __init__(self, scope: RequestScope) -> None:
         self.scope = scope
+        self._asking = Asking()
 
-    async def run(self, handler: Callable[[], Awaitable[Any]]) -> Any:
-        return await handler()
+    async def run(self, handler: Callable[[], Awaitable[Any]], *, parks: bool = True) -> Any:
+        try:
+            return await handler()
+        finally:
+            self._asking.end(f"{self.scope.label} is over")
 
     async def ask(self, questions: Sequence[Question]) -> list[Any]:
+        return await self._asking.run(partial(self._ask_client, questions))
+
+    async def _ask_client(self, questions: Sequence[Question]) -> list[Any]:
         scope = self.scope
         for question in questions:
             require(scope.request.peer, question.capability)
@@ -98,7 +148,7 @@ class BackChannel:
             scope.input_arrived()
         return answers
 
-    async def once(self, key: str, effect: Callable[[], Awaitable[Any]]) -> Any:
+    async def once(self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool = True) -> Any:
         return await effect()
 
     async def _ask_all(self, questions: Sequence[Question], answers: list[Any], timeout: float) -> None:
@@ -135,14 +185,14 @@ class NoChannel:
     def __init__(self, scope: RequestScope) -> None:
         self.scope = scope
 
-    async def run(self, handler: Callable[[], Awaitable[Any]]) -> Any:
+    async def run(self, handler: Callable[[], Awaitable[Any]], *, parks: bool = True) -> Any:
         return await handler()
 
     async def ask(self, questions: Sequence[Question]) -> list[Any]:
         method, revision = self.scope.request.method.name, self.scope.request.peer.revision.version
         raise RuntimeError(f"{revision} has no way to ask the client during {method}")
 
-    async def once(self, key: str, effect: Callable[[], Awaitable[Any]]) -> Any:
+    async def once(self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool = True) -> Any:
         return await effect()
 
 

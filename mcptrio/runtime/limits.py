@@ -21,11 +21,11 @@ class Limits:
             notifications may be waiting for plugins to hear them, more are dropped.
         listen_streams: open ``subscriptions/listen`` requests.
         subscriptions: URIs one session or one listen request may subscribe to.
-        parked: handlers that wait for a client's answer between two requests; past it the oldest is cancelled, and its
-            retry replays. 0 makes every retry replay.
+        parked: handlers that wait for a client's answer between two requests; past it the caller with the most of them
+            loses its oldest, whose retry replays. 0 makes every retry replay.
         state_bytes: length of a sealed ``requestState``.
         outbox: messages waiting to be written to one peer; past it senders wait.
-        threads: sync functions running at the same time.
+        threads: sync functions of one plugin running at the same time.
         logs_per_second: log messages sent to one session; past it they are dropped, and a later message says how many.
     """
 

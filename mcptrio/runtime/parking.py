@@ -10,6 +10,7 @@ from collections import OrderedDict
 from typing import Any, Protocol
 
 import trio
+from attrs import frozen
 
 __all__ = ["Parked", "ParkingLot"]
 
@@ -25,43 +26,75 @@ class Parked(Protocol):
     def cancel(self, reason: str) -> None: ...
 
 
+@frozen
+class _Space:
+    run: Parked
+    caller: str
+    session: object
+
+
 class ParkingLot:
     """
     Args:
-        spaces: how many; past it the one that has waited longest is cancelled.
+        spaces: for all callers together. When they are used up, the caller with the most parked handlers loses the one
+            that has waited longest.
     """
 
     def __init__(self, spaces: int) -> None:
         self._spaces = spaces
-        self._parked: OrderedDict[str, Parked] = OrderedDict()
+        self._parked: dict[str, _Space] = {}
+        self._callers: dict[str, OrderedDict[str, None]] = {}
+        """The tickets of each caller, the oldest first."""
 
-    def park(self, ticket: str, run: Parked) -> bool:
-        """Whether there is a space at all."""
-        if self._spaces == 0:
+    def __len__(self) -> int:
+        return len(self._parked)
+
+    @property
+    def has_spaces(self) -> bool:
+        return self._spaces > 0
+
+    def park(self, ticket: str, run: Parked, *, caller: str = "", session: object = None) -> bool:
+        """Whether there is a space at all.
+
+        Args:
+            caller: whose request it is.
+            session: with whose end the handler ends too.
+        """
+        if not self.has_spaces:
             return False
         while len(self._parked) >= self._spaces:
-            _, oldest = self._parked.popitem(last=False)
-            oldest.cancel("evicted: too many handlers wait for an answer")
-        self._parked[ticket] = run
+            most = max(self._callers.values(), key=len)
+            self._take(next(iter(most))).run.cancel("evicted: too many handlers wait for an answer")
+        self._parked[ticket] = _Space(run, caller, session)
+        self._callers.setdefault(caller, OrderedDict())[ticket] = None
         return True
 
     def find(self, ticket: str) -> Parked | None:
         """The handler parked under this ticket."""
-        return self._parked.get(ticket)
+        space = self._parked.get(ticket)
+        return space.run if space is not None else None
 
     def remove(self, run: Parked) -> None:
-        """The handler ended by itself, or its time is over."""
-        for ticket, parked in self._parked.items():
-            if parked is run:
-                del self._parked[ticket]
+        """Take a handler off that has ended, or whose time is over."""
+        for ticket, space in self._parked.items():
+            if space.run is run:
+                self._take(ticket)
                 return
 
-    def clear(self, reason: str, owner: str | None = None) -> None:
-        """Throw out all, or those of one plugin."""
-        for ticket, run in list(self._parked.items()):
-            if owner is None or run.owner == owner:
-                del self._parked[ticket]
-                run.cancel(reason)
+    def clear(self, reason: str, *, owner: str | None = None, session: object = None) -> None:
+        """Cancel all; or those of one plugin, or of one session."""
+        for ticket, space in list(self._parked.items()):
+            if (owner is None or space.run.owner == owner) and (session is None or space.session is session):
+                self._take(ticket).run.cancel(reason)
 
     def snapshot(self) -> list[dict[str, Any]]:
-        return [{"label": run.label, "age": trio.current_time() - run.since} for run in self._parked.values()]
+        runs = [space.run for space in self._parked.values()]
+        return [{"label": run.label, "age": trio.current_time() - run.since} for run in runs]
+
+    def _take(self, ticket: str) -> _Space:
+        space = self._parked.pop(ticket)
+        tickets = self._callers[space.caller]
+        del tickets[ticket]
+        if not tickets:
+            del self._callers[space.caller]
+        return space

@@ -56,7 +56,8 @@ class RequestScope:
     """
 
     __slots__ = (
-        "_caller",
+        "_begun",
+        "_latest",
         "_lent",
         "_timeouts",
         "_waiting",
@@ -96,9 +97,12 @@ class RequestScope:
         self.owner: str | None = None
         self._waiting = 0
         meta = self.meta
-        self._caller = call_timeout(meta)
-        self._timeouts = timeouts if self._caller is None else timeouts.shortened(self._caller)
-        self.deadline = self.started + min(self._timeouts.idle, self._timeouts.request)
+        allowed = call_timeout(meta)
+        self._latest = inf if allowed is None else self.started + allowed
+        """The caller gives up then, whatever else holds."""
+        self._timeouts = timeouts
+        self._begun = self.started
+        self.deadline = min(self.started + min(timeouts.idle, timeouts.request), self._latest)
         self.closes = closes
         self.reply: Response | ErrorResponse | None = None
         self.fault: MCPError | None = None
@@ -183,12 +187,20 @@ class RequestScope:
         self._lent = None
         self.ended = True
 
-    def bound(self, request: float | None) -> None:
-        """A plugin's or a tool's own bound, in seconds from the request's start."""
-        if request is not None:
-            stated = self._timeouts.stated(request)
-            self._timeouts = stated if self._caller is None else stated.shortened(self._caller)
-            self._set_deadline()
+    def begin(self, timeout: float | None) -> None:
+        """Its turn has come, where it had to wait for one: idle time starts now.
+
+        Args:
+            timeout: a plugin's or a tool's own bound, in seconds from now.
+        """
+        if trio.current_time() >= self.deadline:
+            # The alarm has not rung yet.
+            self.expire()
+            return
+        if timeout is not None:
+            self._timeouts = self._timeouts.stated(timeout)
+            self._begun = trio.current_time()
+        self._set_deadline()
 
     def unbounded(self) -> None:
         """This request is meant to stay open (a subscription)."""
@@ -202,7 +214,7 @@ class RequestScope:
     def wait_for_input(self) -> float:
         """The client is being asked: the idle time stops. Returns the seconds it may take."""
         self._waiting += 1
-        self.deadline = self.started + self._timeouts.request
+        self.deadline = min(self._begun + self._timeouts.request, self._latest)
         return self._timeouts.input
 
     def input_arrived(self) -> None:
@@ -270,6 +282,6 @@ class RequestScope:
 
     def _set_deadline(self) -> None:
         times = self._timeouts
-        deadline = min(trio.current_time() + times.idle, self.started + times.request)
+        deadline = min(trio.current_time() + times.idle, self._begun + times.request, self._latest)
         self.deadline = deadline
         self.session.supervisor.deadlines.moved(self)

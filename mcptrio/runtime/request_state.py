@@ -34,8 +34,10 @@ _log = logging.getLogger("mcptrio.request_state")
 
 NONCE_BYTES = 12
 KEY_ID_BYTES = 4
+VERSION = 1
+"""Of the members of a state; one of another version is refused."""
 LIFETIME = 3600
-"""Seconds for which a sealed state is accepted; an answer later than that starts afresh."""
+"""Seconds for which a sealed state is accepted."""
 
 
 class KeyRing:
@@ -102,16 +104,20 @@ class Journal:
 
     Args:
         answers: the client's answers by key, in wire form.
-        once: results of side effects that must not run twice, by key.
+        once: results of side effects that must not run twice, by key; JSON values.
         asked: the keys of the questions of the last round.
+        pages: those of them that were pages to visit before the handler could work.
         ticket: where the handler is parked, if it still is.
+        call: names the call over all its rounds; ``None`` before its first state.
     """
 
     round: int = 0
     answers: dict[str, Any] = field(factory=dict)
     once: dict[str, Any] = field(factory=dict)
     asked: tuple[str, ...] = ()
+    pages: tuple[str, ...] = ()
     ticket: str | None = None
+    call: str | None = None
 
 
 def digest_of(request: RequestReceived) -> str:
@@ -125,6 +131,7 @@ def digest_of(request: RequestReceived) -> str:
 
 def seal_state(ring: KeyRing | Any, journal: Journal, *, audience: str, principal: str, digest: str) -> str:
     value = {
+        "v": VERSION,
         "e": int(time.time()) + LIFETIME,
         "p": principal,
         "d": digest,
@@ -132,7 +139,9 @@ def seal_state(ring: KeyRing | Any, journal: Journal, *, audience: str, principa
         "a": journal.answers,
         "o": journal.once,
         "k": journal.asked,
+        "u": journal.pages,
         "t": journal.ticket,
+        "c": journal.call,
         # The state must differ in every round even if nothing else does.
         "n": secrets.token_hex(4),
     }
@@ -148,6 +157,8 @@ def open_state(ring: KeyRing | Any, sealed: str, *, audience: str, principal: st
     refusal = _refusal(sealed)
     try:
         value = orjson.loads(ring.open(sealed, audience=audience.encode()))
+        if value.get("v") != VERSION:
+            raise ValueError("sealed by another version of this server")
     except ValueError as error:
         _log.warning("requestState refused: %s", error)
         raise refusal from error
@@ -160,7 +171,15 @@ def open_state(ring: KeyRing | Any, sealed: str, *, audience: str, principal: st
         if not passed:
             _log.warning("requestState refused: %s", what)
             raise refusal
-    return Journal(round=value["r"], answers=value["a"], once=value["o"], asked=tuple(value["k"]), ticket=value["t"])
+    return Journal(
+        round=value["r"],
+        answers=value["a"],
+        once=value["o"],
+        asked=tuple(value["k"]),
+        pages=tuple(value["u"]),
+        ticket=value["t"],
+        call=value["c"],
+    )
 
 
 def _refusal(sealed: str) -> InvalidParams:

@@ -13,120 +13,47 @@ Source: MCP 2026-07-28, basic/patterns/mrtr.
 
 from __future__ import annotations
 
-import hashlib
-import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from math import inf
+from functools import partial
 from typing import Any
 
-import orjson
 import trio
-from attrs import define, evolve
+from attrs import evolve
 
-from mcptrio.errors import InvalidParams, MCPError, URLElicitationRequired
+from mcptrio.errors import ConnectionClosed, InvalidParams, MCPError, ToolError, URLElicitationRequired
 from mcptrio.protocol.model.elicitation import ElicitURLParams
 from mcptrio.protocol.model.input_required import ElicitRequest, InputRequest, InputRequiredResult
-from mcptrio.runtime.current import CURRENT
-from mcptrio.runtime.dispatch import Done, Failure, contain
+from mcptrio.runtime.callers import caller_of
+from mcptrio.runtime.dispatch import Done, Failure
 from mcptrio.runtime.inputs import Question, require
 from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.runtime.request_state import Journal, digest_of, open_state, seal_state
+from mcptrio.runtime.runs import Asked, Run
+from mcptrio.runtime.work import Work
 
 __all__ = ["RoundTrips"]
 
-_log = logging.getLogger("mcptrio.round_trips")
-
-
-@define(eq=False, slots=True)
-class _Asked:
-    """A question of a run that has no answer yet."""
-
-    question: Question
-    wire: InputRequest
-    arrived: trio.Event
-    answer: Any = None
-
-
-class Run:
-    """A handler, running or parked."""
-
-    def __init__(self, channel: RoundTrips, journal: Journal, given: dict[str, Any]) -> None:
-        self.channel = channel
-        self.journal = journal
-        self.given = given
-        """Answers that came with the request; they go into the journal when their question is asked, or nowhere."""
-        self.label = channel.scope.label
-        self.owner = channel.scope.owner
-        self.since = trio.current_time()
-        self.cancel_scope = trio.CancelScope()
-        self.open: dict[str, _Asked] = {}
-        self.outcome: Done[Any] | Failure | None = None
-        self.fault: MCPError | None = None
-        self._changed = trio.Event()
-        self._names: set[str] = set()
-        self._seen: dict[str, int] = {}
-        self._effects: dict[str, int] = {}
-
-    async def work(self, handler: Callable[[], Awaitable[Any]]) -> None:
-        """Runs in the supervisor's nursery."""
-        CURRENT.set(self.channel)
-        with self.cancel_scope:
-            self.outcome = await contain(handler)
-        self.channel.over()
-        self.channel.scope.session.supervisor.parking.remove(self)
-        self._wake()
-
-    def cancel(self, reason: str) -> None:
-        _log.debug("%s: %s", self.label, reason)
-        self.cancel_scope.cancel()
-
-    async def settle(self) -> None:
-        """Wait until the handler has ended or has asked something."""
-        while self.outcome is None and not self.open and not self.cancel_scope.cancelled_caught and self.fault is None:
-            self._changed = trio.Event()
-            await self._changed.wait()
-
-    def key_for(self, question: Question, wire: dict[str, Any]) -> str:
-        name = key = question.key if question.key is not None else content_key(wire)
-        # An author's key may look like one of ours.
-        while name in self._names:
-            self._seen[key] = count = self._seen.get(key, 1) + 1
-            name = f"{key}#{count}"
-        self._names.add(name)
-        return name
-
-    def effect_key(self, key: str) -> str:
-        self._effects[key] = count = self._effects.get(key, 0) + 1
-        return key if count == 1 else f"{key}#{count}"
-
-    def wait_for(self, key: str, asked: _Asked) -> None:
-        self.open[key] = asked
-        self._wake()
-
-    def fail(self, error: MCPError) -> None:
-        """The round is over with an error for the client; the handler has no say in it."""
-        self.fault = error
-        self.cancel_scope.cancel()
-        self._wake()
-
-    def _wake(self) -> None:
-        self._changed.set()
-
 
 class RoundTrips:
-    def __init__(self, scope: RequestScope) -> None:
+    """
+    Args:
+        work: of the request, which a handler takes over that it starts or resumes.
+    """
+
+    def __init__(self, scope: RequestScope, work: Work) -> None:
         self.scope = scope
+        self._work = work
         self._run: Run | None = None
 
-    async def run(self, handler: Callable[[], Awaitable[Any]]) -> Any:
+    async def run(self, handler: Callable[[], Awaitable[Any]], *, parks: bool = True) -> Any:
         scope = self.scope
         digest = digest_of(scope.request)
         journal = self._journal(digest)
         run = self._resume(journal)
         if run is None:
-            run = self._run = Run(self, evolve(journal, ticket=None), self._given(journal))
-            scope.session.supervisor.nursery.start_soon(run.work, handler)
+            run = self._run = Run(self, self._work, evolve(journal, ticket=None), self._given(journal), parks=parks)
+            scope.session.supervisor.nursery.start_soon(run.run, handler)
         try:
             await run.settle()
         except trio.Cancelled:
@@ -137,8 +64,8 @@ class RoundTrips:
             raise
         if run.fault is not None:
             raise run.fault
-        if run.open:
-            return self._park(run, digest)
+        if run.open and not run.is_over:
+            return self._ask_and_park(run, digest)
         if isinstance(run.outcome, Done):
             return run.outcome.value
         if isinstance(run.outcome, Failure):
@@ -148,20 +75,24 @@ class RoundTrips:
         raise InvalidParams("the handler that asked is gone: send the request anew")
 
     async def ask(self, questions: Sequence[Question]) -> list[Any]:
-        run = self._run
-        assert run is not None, "ask() belongs inside run()"
-        if _shielded(run.cancel_scope):
+        run = self._current()
+        if run.is_shielded():
             raise RuntimeError("ask the client outside shielded scopes: an answer may never come")
         peer = self.scope.request.peer
         for question in questions:
             require(peer, question.capability)
-        asked: dict[str, _Asked] = {}
+        return await run.asking.run(partial(self._ask, run, questions))
+
+    async def _ask(self, run: Run, questions: Sequence[Question]) -> list[Any]:
+        revision = self.scope.request.peer.revision
+        asked: dict[str, Asked] = {}
+        effects = run.begin_question()
         try:
             for question in questions:
                 request = question.request()
-                wire = {"method": request.method, "params": peer.revision.unstructure(request.params)}
+                wire = {"method": request.method, "params": revision.unstructure(request.params)}
                 key = run.key_for(question, wire)
-                entry = asked[key] = _Asked(question, request, trio.Event())
+                entry = asked[key] = Asked(question, request)
                 if key in run.given:
                     run.journal.answers.setdefault(key, run.given[key])
                 if key in run.journal.answers:
@@ -176,30 +107,26 @@ class RoundTrips:
             for entry in asked.values():
                 await entry.arrived.wait()
         finally:
+            run.end_question(effects)
             # What nobody waits for any more is not asked any more.
             for key, entry in asked.items():
                 if run.open.get(key) is entry:
                     del run.open[key]
         return [entry.answer for entry in asked.values()]
 
-    async def once(self, key: str, effect: Callable[[], Awaitable[Any]]) -> Any:
-        run = self._run
-        assert run is not None, "once() belongs inside run()"
-        key = run.effect_key(key)
-        if key not in run.journal.once:
-            value = await effect()
-            try:
-                orjson.dumps(value)
-            except TypeError as error:
-                raise TypeError(f"expected a JSON value from the effect {key}, got {type(value).__name__}") from error
-            run.journal.once[key] = value
-        return run.journal.once[key]
+    async def once(self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool = True) -> Any:
+        return await self._current().once(key, effect, shared=shared)
 
     def over(self) -> None:
         """The handler has ended. Each of the two held the other."""
         self._run = None
 
     # Private
+
+    def _current(self) -> Run:
+        if self._run is None:
+            raise ConnectionClosed(f"{self.scope.label} is over")
+        return self._run
 
     def _journal(self, digest: str) -> Journal:
         state = self.scope.request.params.request_state
@@ -225,8 +152,7 @@ class RoundTrips:
         """The parked handler of this request, woken with the answers that came."""
         parking = self.scope.session.supervisor.parking
         run = parking.find(journal.ticket) if journal.ticket is not None else None
-        # One whose time is over may still be cleaning up.
-        if not isinstance(run, Run) or run.outcome is not None or run.cancel_scope.cancel_called:
+        if not isinstance(run, Run) or not run.can_resume:
             return None
         given = self._given(journal)
         # An answer that does not fit is the client's affair: the handler stays parked.
@@ -234,7 +160,7 @@ class RoundTrips:
         parking.remove(run)
         # The handler holds the channel it was started with; from now on that one speaks for the retry.
         run.channel.scope = self.scope
-        run.cancel_scope.deadline = inf
+        run.resume(self._work)
         for key, answer in read.items():
             entry = run.open.pop(key)
             run.journal.answers[key] = given[key]
@@ -254,30 +180,53 @@ class RoundTrips:
             raise InvalidParams(f"expected an object, got {type(raw).__name__} @ $.inputResponses")
         return question.read(self.scope.request.peer.revision.structure(raw, question.result_type()))
 
-    def _park(self, run: Run, digest: str) -> InputRequiredResult:
+    def _ask_and_park(self, run: Run, digest: str) -> InputRequiredResult:
+        """The reply with the questions of a handler, which waits for the answers if there is room for it."""
         supervisor = self.scope.session.supervisor
-        ticket = secrets.token_urlsafe(16)
-        run.since = trio.current_time()
-        parked = not supervisor.draining and supervisor.parking.park(ticket, run)
-        if parked:
-            run.cancel_scope.deadline = run.since + supervisor.settings.timeouts.input
-        journal = evolve(
-            run.journal, round=run.journal.round + 1, asked=tuple(run.open), ticket=ticket if parked else None
-        )
+        ticket = None
+        if run.parks and not supervisor.draining and supervisor.parking.has_spaces:
+            ticket = secrets.token_urlsafe(16)
+        journal = self._next(run.journal, asked=tuple(run.open), ticket=ticket)
+        # Sealed first: no retry would ever come for a handler whose state cannot be sent.
+        reply: InputRequiredResult | None = None
+        try:
+            reply = self._input_required({key: asked.wire for key, asked in run.open.items()}, journal, digest)
+        finally:
+            if reply is None:
+                run.cancel("its state cannot be sent")
         run.journal = journal
-        requests = {key: asked.wire for key, asked in run.open.items()}
-        if not parked:
+        if ticket is None:
             run.cancel("not parked: the retry replays")
-        return self._input_required(requests, journal, digest)
+        else:
+            run.park(supervisor.settings.timeouts.input)
+            session = self.scope.session
+            supervisor.parking.park(
+                ticket, run, caller=caller_of(self.scope), session=session if session.is_shared else None
+            )
+        return reply
+
+    @staticmethod
+    def _next(journal: Journal, *, asked: tuple[str, ...], pages: tuple[str, ...] = (), ticket: str | None) -> Journal:
+        call = journal.call or secrets.token_urlsafe(16)
+        return evolve(journal, round=journal.round + 1, asked=asked, pages=pages, ticket=ticket, call=call)
 
     def _visit_first(self, run: Run, error: URLElicitationRequired, digest: str) -> InputRequiredResult:
-        """What 2025-11-25 says with an error (-32042) is a round trip here; the retry runs the handler again."""
+        """What 2025-11-25 says with an error (-32042) is a round trip here; the retry runs the handler again.
+
+        Raises:
+            ToolError: the user did not want to visit the page.
+        """
+        for page in run.journal.pages:
+            answer = run.given.get(page)
+            action = answer.get("action") if isinstance(answer, dict) else None
+            if action in ("decline", "cancel"):
+                raise ToolError(f"the user chose to {action}: {error.message}")
         requests: dict[str, InputRequest] = {}
         for elicitation in error.data["elicitations"]:
             url = ElicitURLParams(message=elicitation["message"], url=elicitation["url"])
             requests[elicitation["elicitationId"]] = ElicitRequest(params=url)
         require(self.scope.request.peer, "elicitation.url")
-        journal = evolve(run.journal, round=run.journal.round + 1, asked=tuple(requests), ticket=None)
+        journal = self._next(run.journal, asked=tuple(requests), pages=tuple(requests), ticket=None)
         return self._input_required(requests, journal, digest)
 
     def _input_required(self, requests: dict[str, InputRequest], journal: Journal, digest: str) -> InputRequiredResult:
@@ -293,18 +242,3 @@ class RoundTrips:
         if len(state) > limit:
             raise MCPError(f"the answers so far need {len(state)} bytes of state, more than {limit}")
         return InputRequiredResult(input_requests=requests, request_state=state)
-
-
-def _shielded(outermost: trio.CancelScope) -> bool:
-    """Whether a shield keeps the cancellation of ``outermost`` from reaching the current task."""
-    deadline = outermost.deadline
-    outermost.deadline = -inf
-    try:
-        return trio.current_effective_deadline() != -inf
-    finally:
-        outermost.deadline = deadline
-
-
-def content_key(wire: dict[str, Any]) -> str:
-    """A key made of the question itself, so that an answer only meets the question it was given for."""
-    return hashlib.sha256(orjson.dumps(wire, option=orjson.OPT_SORT_KEYS)).hexdigest()[:24]

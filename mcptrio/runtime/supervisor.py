@@ -31,10 +31,13 @@ from mcptrio.protocol.model.methods import Method, Side
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.runtime.deadlines import Deadlines
 from mcptrio.runtime.dispatch import Around, Done, Failure, Handler, Middlewares, contain
+from mcptrio.runtime.effects import Effects
 from mcptrio.runtime.parking import ParkingLot
 from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.runtime.request_state import LIFETIME
 from mcptrio.runtime.session import Session
 from mcptrio.runtime.settings import Settings
+from mcptrio.runtime.work import ThreadShares, Works
 from mcptrio.runtime.workers import Workers
 
 __all__ = ["Listener", "Supervisor"]
@@ -82,6 +85,9 @@ class Supervisor:
         self.in_flight = 0
         self.deadlines = Deadlines()
         self.parking = ParkingLot(settings.limits.parked)
+        self.works = Works()
+        self.effects = Effects(LIFETIME)
+        self.threads = ThreadShares(settings.limits.threads)
         self.workers = Workers(self._start)
         """Of the sessions over HTTP."""
         self._introductions = Introductions()
@@ -94,8 +100,6 @@ class Supervisor:
         self._nursery: trio.Nursery | None = None
         self._draining = trio.Event()
         self._idle = trio.Event()
-        self._awaited: dict[RequestScope, trio.Event] = {}
-        """Whose end somebody waits for; few, and seldom."""
         self.stop_by = inf
         """Trio time until which what is in flight may go on, once the server is stopping."""
 
@@ -131,9 +135,10 @@ class Supervisor:
                 if scope.stands:
                     self.nursery.start_soon(session.conclude, scope)
         self.parking.clear("the server is stopping")
-        if self.in_flight:
-            with trio.move_on_at(self.stop_by):
+        with trio.move_on_at(self.stop_by):
+            if self.in_flight:
                 await self._idle.wait()
+            await self.works.wait_ended()
         for session in list(self.sessions):
             session.end("the server is stopping")
 
@@ -151,7 +156,8 @@ class Supervisor:
         limits = self.settings.limits
         if self.draining:
             raise Overloaded("the server is stopping", retry_after=self.settings.timeouts.shutdown)
-        if self.in_flight >= limits.requests:
+        # Handlers of requests that have ended may still clean up.
+        if max(self.in_flight, len(self.works)) >= limits.requests:
             raise Overloaded(f"too many requests: {limits.requests} are in flight on this server")
         if len(session.in_flight) >= limits.requests_per_session:
             raise Overloaded(f"too many requests: {limits.requests_per_session} are in flight in this session")
@@ -167,27 +173,19 @@ class Supervisor:
         self.deadlines.discard(scope)
         if not self.in_flight and self.draining:
             self._idle.set()
-        if self._awaited and scope in self._awaited:
-            self._awaited.pop(scope).set()
 
     async def drain_owner(self, owner: str, reason: str, deadline: float) -> None:
-        """Wait until the calls of a plugin that are in flight have ended; what has not by ``deadline`` is answered with
-        an error. What it has parked is thrown out then: nobody could go on with it."""
-        scopes = [scope for session in self.sessions for scope in session.in_flight.values() if scope.owner == owner]
-        ends = [self._awaited.setdefault(scope, trio.Event()) for scope in scopes]
-
-        async def all_ended() -> None:
-            for end in ends:
-                await end.wait()
-
+        """Wait until no code of a plugin is at work for a request. Handlers that it has parked are cancelled at once;
+        calls that have not ended by ``deadline`` are cancelled and answered with an error."""
+        self.parking.clear(reason, owner=owner)
         with trio.move_on_at(deadline) as patience:
-            await all_ended()
+            await self.works.wait_ended(owner)
         if patience.cancelled_caught:
-            for scope in scopes:
-                scope.give_up(InternalError(f"{scope.label} was ended: {reason}"))
+            for work in list(self.works):
+                if work.owner == owner:
+                    work.give_up(InternalError(f"{work.label} was ended: {reason}"))
             with trio.move_on_after(GOODBYE):
-                await all_ended()
-        self.parking.clear(reason, owner)
+                await self.works.wait_ended(owner)
 
     # The engine: what transports call
 
@@ -226,6 +224,7 @@ class Supervisor:
                 nursery.cancel_scope.deadline = trio.current_time() + GOODBYE
         finally:
             self.sessions.discard(session)
+            self.parking.clear("its client has left", session=session)
             with trio.move_on_after(GOODBYE, shield=True):
                 await channel.aclose()
 
@@ -322,6 +321,8 @@ class Supervisor:
         return {
             "draining": self.draining,
             "in_flight": self.in_flight,
+            # Calls of plugins' functions, also those that go on after their request has ended.
+            "working": len(self.works),
             "parked": self.parking.snapshot(),
             "sessions": [session.snapshot() for session in self.sessions],
         }

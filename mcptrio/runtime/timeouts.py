@@ -43,12 +43,8 @@ class Timeouts:
     blocked: float = field(default=1.0, validator=gt(0))
 
     def stated(self, request: float) -> Timeouts:
-        """What an author or an operator states for a tool or a plugin: so long, whatever it reports."""
+        """What an author or an operator states for a tool or a plugin: so long, whatever it reports, or does not."""
         return evolve(self, request=request, idle=request)
-
-    def shortened(self, request: float) -> Timeouts:
-        """What a caller allows: it can only shorten."""
-        return evolve(self, request=min(self.request, request), idle=min(self.idle, request))
 
 
 def call_timeout(meta: dict[str, object] | None) -> float | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import trio
 import trio.testing
@@ -40,8 +40,15 @@ def run_jumping(
     return trio.run(function, clock=clock, instruments=instruments)
 
 
+class Borrowed(Protocol):
+    """A limiter, or several."""
+
+    @property
+    def borrowed_tokens(self) -> int: ...
+
+
 @contextmanager
-def waiting_for_threads(*limiters: trio.CapacityLimiter) -> Iterator[None]:
+def waiting_for_threads(*limiters: Borrowed) -> Iterator[None]:
     """Inside, a clock that jumps gives threads :data:`PATIENCE` seconds; nothing happens on a real clock.
 
     Args:
@@ -63,7 +70,7 @@ def waiting_for_threads(*limiters: trio.CapacityLimiter) -> Iterator[None]:
 class _Watch(trio.abc.Instrument):
     """Looks after each step of a task, since only a step starts a thread or takes in its result."""
 
-    def __init__(self, clock: trio.testing.MockClock, limiters: Sequence[trio.CapacityLimiter]) -> None:
+    def __init__(self, clock: trio.testing.MockClock, limiters: Sequence[Borrowed]) -> None:
         self._clock = clock
         self._limiters = limiters
         self._kept: float | None = None

@@ -114,7 +114,7 @@ async def open_served(
     server = parts.make()
     if case.transport == "memory":
         async with open_hidden_nursery(), server.open():
-            with waiting_for_threads(server.threads):
+            with waiting_for_threads(server.supervisor.threads):
                 yield Served(case, server, server, recording)
     else:
         async with _listening(server) as url:

@@ -325,18 +325,20 @@ async def test_a_parked_handler_is_not_kept_for_ever(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, transports=["memory", "stdio"], because="an HTTP client has no channel to close")
-async def test_a_parked_handler_survives_its_channel(serve: Serve) -> None:
+async def test_a_parked_handler_ends_with_its_channel_and_is_replayed_on_another(serve: Serve) -> None:
     asking = Asking()
     peer = await serve(plugins=[asking], capabilities=FORMS)
     first = await _asked(peer, "ask")
     await peer.leave()
     await peer.eventually(lambda: not serve.server.snapshot()["sessions"])
+    await peer.eventually(lambda: asking.ended == ["cancelled"])
+    assert serve.server.snapshot()["parked"] == []
 
     other = await serve.connect(capabilities=FORMS)
     second = await (await _go_on(other, "ask", first["requestState"], first=accept("a"))).result()
 
     assert list(second["inputRequests"]) == ["second"]
-    assert asking.runs == 1
+    assert asking.runs == 2
 
 
 @only(revisions=MODERN, because=ROUNDS)

@@ -11,7 +11,7 @@ import trio.testing
 
 from mcptrio import Context, Limits, Server, Timeouts
 from mcptrio.protocol.messages import ErrorResponse, Request
-from tests.runtime.peers import Client, connected, tool
+from tests.runtime.peers import Client, connected, open_client, tool
 
 __all__: list[str] = []
 
@@ -292,3 +292,98 @@ async def test_two_questions_at_once_may_be_answered_one_by_one(autojump_clock: 
             if asked["resultType"] == "complete":
                 break
         assert text(asked) == "ab"
+
+
+async def test_nothing_is_parked_whose_state_is_too_large(autojump_clock: Any) -> None:
+    """The client has no state, so no retry would ever come."""
+    ended: list[int] = []
+
+    async def large(ctx: Context) -> str:
+        try:
+            return (await ctx.elicit("again?", str, key="k" * 3000)).unwrap()
+        finally:
+            ended.append(1)
+
+    server = serving(large, limits=Limits(state_bytes=2000, parked=2))
+    server.add_tool(twice)
+    async with connected(server, revision=None) as client:
+        waiting = await client.result(tool(1, "twice", modern=True))
+        for id in range(2, 7):
+            assert "bytes of state" in (await client.error(tool(id, "it", modern=True))).message
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(ended) == 5
+        assert [each["label"] for each in server.snapshot()["parked"]] == ["twice"]
+        assert keys(await client.result(retry(9, "twice", waiting, {"first": accept("a")}))) == ["second"]
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+@pytest.mark.parametrize("id", [None, "sign-in"])
+async def test_a_page_that_the_user_does_not_want_is_asked_for_once(
+    id: str | None, action: str, autojump_clock: Any
+) -> None:
+    async def guarded(ctx: Context) -> str:
+        await ctx.elicit("name?", str, key="name")
+        raise ctx.url_required("sign in first", "https://example.com/in", id=id)
+
+    async with connected(serving(guarded), revision=None) as client:
+        one = await first_round(client)
+        # What was declined before is another question.
+        two = await client.result(retry(2, "it", one, {"name": {"action": "decline"}}))
+        (page,) = keys(two)
+        last = await client.result(retry(3, "it", two, {page: {"action": action}}))
+        assert last["isError"]
+        assert last["content"][0]["text"] == f"the user chose to {action}: sign in first"
+
+
+async def test_a_page_that_the_user_opens_is_asked_for_until_it_is_visited(autojump_clock: Any) -> None:
+    calls: list[int] = []
+
+    async def guarded(ctx: Context) -> str:
+        calls.append(1)
+        if len(calls) < 3:
+            raise ctx.url_required("sign in first", "https://example.com/in")
+        return "signed in"
+
+    async with connected(serving(guarded), revision=None) as client:
+        asked = await first_round(client)
+        for id in (2, 3):
+            (page,) = keys(asked)
+            asked = await client.result(retry(id, "it", asked, {page: {"action": "accept"}}))
+        assert text(asked) == "signed in"
+
+
+async def test_a_client_that_asks_much_evicts_its_own_handlers(autojump_clock: Any) -> None:
+    starts: list[str] = []
+
+    async def asks(ctx: Context) -> str:
+        starts.append(ctx.caller)
+        return (await ctx.elicit("what?", str, key="what")).unwrap()
+
+    server = serving(asks, limits=Limits(parked=5))
+    async with connected(server, revision=None) as greedy, open_client(server) as modest:
+        asked = await first_round(modest)
+        for id in range(20):
+            await first_round(greedy, id)
+        assert text(await modest.result(retry(2, "it", asked, {"what": accept("a")}))) == "a"
+        assert len(server.snapshot()["parked"]) == 4
+        assert len(starts) == 21
+
+
+async def test_what_a_client_has_parked_ends_when_it_leaves(autojump_clock: Any) -> None:
+    ended: list[str] = []
+
+    async def asks(ctx: Context) -> str:
+        try:
+            return (await ctx.elicit("what?", str)).unwrap()
+        finally:
+            ended.append(ctx.caller)
+
+    server = serving(asks)
+    async with connected(server, revision=None) as stays:
+        await first_round(stays)
+        async with open_client(server) as leaves:
+            for id in range(3):
+                await first_round(leaves, id)
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(ended) == 3
+        assert len(server.snapshot()["parked"]) == 1

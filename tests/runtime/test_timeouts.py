@@ -17,14 +17,6 @@ seconds = st.floats(min_value=0.001, max_value=1e6)
 
 
 @given(seconds, seconds, seconds)
-def test_a_caller_only_shortens(request: float, idle: float, to: float) -> None:
-    shortened = Timeouts(request=request, idle=idle).shortened(to)
-
-    assert shortened.request == min(request, to)
-    assert shortened.idle == min(idle, to)
-
-
-@given(seconds, seconds, seconds)
 def test_an_author_states_the_whole(request: float, idle: float, to: float) -> None:
     stated = Timeouts(request=request, idle=idle, input=7).stated(to)
 

@@ -1,0 +1,74 @@
+"""Results of ``ctx.once`` that another delivery of the same request must find.
+
+A client may send a retry of 2026-07-28 twice, or again after its connection broke. Both deliveries carry the same
+``requestState``, so neither has what the other has done. Whichever comes first runs the effect; the others wait for
+its result. The results are those of this process.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import orjson
+import trio
+
+__all__ = ["Effects"]
+
+MAX_RESULTS = 10_000
+MAX_BYTES = 16 * 1024 * 1024
+"""Of all results together; past either bound the oldest is forgotten."""
+
+
+class Effects:
+    """
+    Args:
+        lifetime: seconds for which a result is kept: as long as a sealed state is accepted.
+    """
+
+    def __init__(self, lifetime: float) -> None:
+        self._lifetime = lifetime
+        self._running: dict[tuple[str, str], trio.Event] = {}
+        self._results: OrderedDict[tuple[str, str], tuple[float, bytes]] = OrderedDict()
+        """Until when it is kept, and the result as JSON; in the order of their ends."""
+        self._bytes = 0
+
+    async def once(self, call: str, key: str, effect: Callable[[], Awaitable[Any]]) -> Any:
+        """The result of an effect, which runs unless another delivery of the call has run it or does so now.
+
+        An effect that fails or is cancelled leaves no result, and the next delivery runs it.
+
+        Args:
+            call: names the call over all its rounds.
+            effect: its result is a JSON value.
+        """
+        name = (call, key)
+        while name not in self._results:
+            running = self._running.get(name)
+            if running is None:
+                return await self._run(name, effect)
+            await running.wait()
+        return orjson.loads(self._results[name][1])
+
+    async def _run(self, name: tuple[str, str], effect: Callable[[], Awaitable[Any]]) -> Any:
+        ended = self._running[name] = trio.Event()
+        try:
+            value = await effect()
+            self._keep(name, orjson.dumps(value))
+            return value
+        finally:
+            del self._running[name]
+            ended.set()
+
+    def _keep(self, name: tuple[str, str], result: bytes) -> None:
+        now = trio.current_time()
+        self._results[name] = now + self._lifetime, result
+        self._bytes += len(result)
+        while self._results and self._is_too_much(now):
+            _, (_, forgotten) = self._results.popitem(last=False)
+            self._bytes -= len(forgotten)
+
+    def _is_too_much(self, now: float) -> bool:
+        oldest, _ = next(iter(self._results.values()))
+        return oldest < now or len(self._results) > MAX_RESULTS or self._bytes > MAX_BYTES

@@ -1,0 +1,295 @@
+"""A handler of a revision with round trips: running, or parked between two requests.
+
+Started by :class:`~mcptrio.runtime.round_trips.RoundTrips` in the supervisor's nursery: it may outlive its request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import trio
+from attrs import define, field
+
+from mcptrio.errors import ConnectionClosed, MCPError
+from mcptrio.protocol.model.input_required import InputRequest
+from mcptrio.runtime.current import CURRENT
+from mcptrio.runtime.dispatch import Done, Failure, contain
+from mcptrio.runtime.inputs import Asking, Question
+from mcptrio.runtime.request_state import Journal
+from mcptrio.runtime.work import Work
+
+if TYPE_CHECKING:
+    from mcptrio.runtime.round_trips import RoundTrips
+
+__all__ = ["Asked", "Run"]
+
+_log = logging.getLogger("mcptrio.round_trips")
+
+MAX_FINISH = 5.0
+"""Seconds that a side effect has for its end, once its handler is cancelled."""
+
+
+@define(eq=False, slots=True)
+class Asked:
+    """A question of a run that has no answer yet."""
+
+    question: Question
+    wire: InputRequest
+    arrived: trio.Event = field(factory=trio.Event)
+    answer: Any = None
+
+
+@define(eq=False, slots=True)
+class _Effect:
+    """A side effect that is under way.
+
+    Args:
+        outer: the nurseries that its task had opened before; tasks in later ones belong to the effect.
+        finishes: whether it is waited for when the handler is cancelled.
+        asks: questions that it waits for.
+    """
+
+    task: trio.lowlevel.Task
+    outer: tuple[trio.Nursery, ...]
+    finishes: bool
+    asks: int = 0
+
+    def holds(self, above: list[tuple[trio.lowlevel.Task, trio.Nursery | None]]) -> bool:
+        return any(task is self.task and (nursery is None or nursery not in self.outer) for task, nursery in above)
+
+
+class Run:
+    """
+    Args:
+        work: of the request that started it.
+        given: answers that came with the request; they go into the journal when their question is asked, or nowhere.
+        parks: whether it may wait between two requests; otherwise each retry replays it.
+    """
+
+    def __init__(
+        self, channel: RoundTrips, work: Work, journal: Journal, given: dict[str, Any], *, parks: bool
+    ) -> None:
+        self.channel = channel
+        self.work = work
+        self.journal = journal
+        self.given = given
+        self.parks = parks
+        self.label = work.label
+        self.owner = work.owner
+        self.since = trio.current_time()
+        self.deadline = inf
+        """Trio time at which a parked handler is cancelled."""
+        self.is_parked = False
+        self.open: dict[str, Asked] = {}
+        self.outcome: Done[Any] | Failure | None = None
+        self.fault: MCPError | None = None
+        self.is_over = False
+        self.asking = Asking()
+        self._scope = trio.CancelScope()
+        self._task: trio.lowlevel.Task | None = None
+        self._is_ending = False
+        self._changed = trio.Event()
+        self._resumed = trio.Event()
+        self._ended = trio.Event()
+        self._effects: list[_Effect] = []
+        self._names: set[str] = set()
+        self._seen: dict[str, int] = {}
+        self._effect_keys: dict[str, int] = {}
+        work.begin()
+
+    async def run(self, handler: Callable[[], Awaitable[Any]]) -> None:
+        """Run the handler to its end, however that comes."""
+        CURRENT.set(self.channel)
+        self._task = trio.lowlevel.current_task()
+        supervisor = self.channel.scope.session.supervisor
+        try:
+            with self._scope:
+                self.outcome = await contain(handler)
+        finally:
+            self.is_over = True
+            self.asking.end(f"{self.label} is over")
+            self.channel.over()
+            if self.is_parked:
+                # The handler ended while it was parked, so it is not counted as work now.
+                self.is_parked = False
+                supervisor.parking.remove(self)
+                supervisor.deadlines.discard(self)
+            else:
+                self.work.end()
+            self._ended.set()
+            self._wake()
+
+    def cancel(self, reason: str) -> None:
+        """Cancel the handler: as soon as its side effects have ended, and at the latest after :data:`MAX_FINISH`."""
+        if self._is_ending or self.is_over:
+            return
+        _log.debug("%s: %s", self.label, reason)
+        self._is_ending = True
+        if self.is_parked:
+            # From now on its code runs again, and cleans up.
+            self._unpark(self.work)
+        self._cut()
+
+    def expire(self) -> None:
+        """The answer has not come in time."""
+        self.channel.scope.session.supervisor.parking.remove(self)
+        self.cancel("no answer came")
+
+    def park(self, seconds: float) -> None:
+        """Its request is answered with its questions: nothing of it runs until one that answers them comes."""
+        self.since = trio.current_time()
+        self.deadline = self.since + seconds
+        self.is_parked = True
+        self._resumed = trio.Event()
+        self.channel.scope.session.supervisor.deadlines.add(self)
+        self.work.end()
+
+    def resume(self, work: Work) -> None:
+        """Continue, for another request."""
+        self._unpark(work)
+
+    @property
+    def can_resume(self) -> bool:
+        # One whose time is over may still be cleaning up.
+        return self.is_parked and self.outcome is None
+
+    async def settle(self) -> None:
+        """Wait until the handler has ended, or has asked something while no side effect is under way.
+
+        A replay would repeat an effect whose result is not yet recorded when the state is sealed.
+        """
+        while not (self.is_over or self.fault is not None or (self.open and not self._is_working)):
+            self._changed = trio.Event()
+            await self._changed.wait()
+
+    def key_for(self, question: Question, wire: dict[str, Any]) -> str:
+        name = key = question.key if question.key is not None else content_key(wire)
+        # An author's key may look like one of ours.
+        while name in self._names:
+            self._seen[key] = count = self._seen.get(key, 1) + 1
+            name = f"{key}#{count}"
+        self._names.add(name)
+        return name
+
+    def wait_for(self, key: str, asked: Asked) -> None:
+        self.open[key] = asked
+        self._wake()
+
+    def fail(self, error: MCPError) -> None:
+        """The round is over with an error for the client; the handler has no say in it."""
+        self.fault = error
+        self.cancel("an answer does not fit")
+        self._wake()
+
+    # Side effects
+
+    async def once(self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool) -> Any:
+        self._effect_keys[key] = count = self._effect_keys.get(key, 0) + 1
+        if count > 1:
+            key = f"{key}#{count}"
+        if key in self.journal.once:
+            return self.journal.once[key]
+        await self._wait_for_turn()
+        task = trio.lowlevel.current_task()
+        under_way = _Effect(task, tuple(task.child_nurseries), finishes=shared)
+        self._effects.append(under_way)
+        try:
+            call = self.journal.call
+            if shared and call is not None:
+                value = await self.channel.scope.session.supervisor.effects.once(call, key, effect)
+            else:
+                # No state of this call was sent yet, so there is no other delivery.
+                value = await effect()
+            self.journal.once[key] = value
+        finally:
+            self._effects.remove(under_way)
+            if self._is_ending:
+                self._cut()
+            self._wake()
+        return value
+
+    def is_shielded(self) -> bool:
+        """Whether a shield keeps a cancellation of this run from the current task, which is one of its own."""
+        if all(task is not self._task for task, _ in _above()):
+            # It was asked for from a thread, or from a nursery of the plugin's: it ends with the run all the same.
+            return False
+        deadline = self._scope.deadline
+        self._scope.deadline = -inf
+        try:
+            return trio.current_effective_deadline() != -inf
+        finally:
+            self._scope.deadline = deadline
+
+    def begin_question(self) -> list[_Effect]:
+        """The current task asks: side effects of which it is a part are not at work meanwhile.
+
+        Returns:
+            For :meth:`end_question`.
+        """
+        above = _above()
+        waiting = [effect for effect in self._effects if effect.holds(above)]
+        for effect in waiting:
+            effect.asks += 1
+        return waiting
+
+    def end_question(self, waiting: list[_Effect]) -> None:
+        for effect in waiting:
+            effect.asks -= 1
+
+    # Private
+
+    async def _wait_for_turn(self) -> None:
+        """Begin no side effect that the state, which the client has by now, does not know of.
+
+        Raises:
+            ConnectionClosed: the run is over.
+        """
+        while self.is_parked:
+            await self._resumed.wait()
+        # Clean-up in a shield may have side effects, and this run waits for it.
+        if self.is_over or (self._is_ending and not self.is_shielded()):
+            await self._ended.wait()
+            raise ConnectionClosed(f"{self.label} is over")
+
+    @property
+    def _is_working(self) -> bool:
+        return any(not effect.asks for effect in self._effects)
+
+    def _cut(self) -> None:
+        if any(effect.finishes and not effect.asks for effect in self._effects):
+            self._scope.deadline = min(self._scope.deadline, trio.current_time() + MAX_FINISH)
+        else:
+            self._scope.cancel()
+
+    def _unpark(self, work: Work) -> None:
+        self.is_parked = False
+        self.deadline = inf
+        self.channel.scope.session.supervisor.deadlines.discard(self)
+        self.work = work
+        work.begin()
+        self._resumed.set()
+
+    def _wake(self) -> None:
+        self._changed.set()
+
+
+def content_key(wire: dict[str, Any]) -> str:
+    """A key made of the question itself, so that an answer only meets the question it was given for."""
+    return hashlib.sha256(orjson.dumps(wire, option=orjson.OPT_SORT_KEYS)).hexdigest()[:24]
+
+
+def _above() -> list[tuple[trio.lowlevel.Task, trio.Nursery | None]]:
+    """The current task and those above it, each with the nursery through which the one below it runs."""
+    found: list[tuple[trio.lowlevel.Task, trio.Nursery | None]] = []
+    task: trio.lowlevel.Task | None = trio.lowlevel.current_task()
+    nursery: trio.Nursery | None = None
+    while task is not None:
+        found.append((task, nursery))
+        nursery = task.parent_nursery
+        task = nursery.parent_task if nursery is not None else None
+    return found

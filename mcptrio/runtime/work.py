@@ -1,0 +1,153 @@
+"""The code of plugins that is at work for a request, counted until it has really ended.
+
+Each call of an author's function is one :class:`Work`. The answer may be sent long before its end: a thread cannot be
+cancelled, and a handler of 2026-07-28 cleans up outside of its request. A work keeps its places in limiters and the
+lifespan of its plugin until its code has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import trio
+
+from mcptrio.errors import MCPError
+
+if TYPE_CHECKING:
+    from mcptrio.runtime.request_scope import RequestScope
+
+__all__ = ["ThreadShares", "Work", "Works"]
+
+
+class Work:
+    """One call of an author's function: its tasks and threads, and the places that they hold in limiters.
+
+    It also is the limiter of the call's own thread, since Trio tells a limiter when the thread has really ended.
+
+    Attributes:
+        label: the tool or the like, for messages.
+        owner: the plugin whose code it is.
+        scope: the request that waits for it; ``None`` for a notification.
+    """
+
+    __slots__ = ("_ended", "_held", "_parts", "_works", "label", "owner", "scope")
+
+    def __init__(self, works: Works, label: str, owner: str | None, scope: RequestScope | None) -> None:
+        self.label = label
+        self.owner = owner
+        self.scope = scope
+        self._works = works
+        self._held: list[trio.CapacityLimiter] = []
+        self._parts = 0
+        self._ended: trio.Event | None = None
+
+    def begin(self) -> None:
+        """One more task or thread of it runs."""
+        if self._parts == 0:
+            self._works.add(self)
+        self._parts += 1
+
+    def end(self) -> None:
+        """A task or thread of it has ended; with the last one, all places are free again."""
+        self._parts -= 1
+        if self._parts == 0:
+            while self._held:
+                self._held.pop().release_on_behalf_of(self)
+            self._works.discard(self)
+            if self._ended is not None:
+                self._ended.set()
+                self._ended = None
+
+    def __enter__(self) -> Self:
+        self.begin()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.end()
+
+    async def hold(self, limiter: trio.CapacityLimiter) -> None:
+        """Wait for a place, and keep it until the code has ended. A checkpoint only if no place is free."""
+        try:
+            limiter.acquire_on_behalf_of_nowait(self)
+        except trio.WouldBlock:
+            await limiter.acquire_on_behalf_of(self)
+        self._held.append(limiter)
+
+    async def wait_ended(self) -> None:
+        if self._parts:
+            if self._ended is None:
+                self._ended = trio.Event()
+            await self._ended.wait()
+
+    def give_up(self, fault: MCPError) -> None:
+        """Answer its request with an error, and cancel what can be cancelled."""
+        if self.scope is not None:
+            self.scope.give_up(fault)
+
+    # As the limiter of a thread
+
+    async def acquire_on_behalf_of(self, borrower: object) -> None:
+        self.begin()
+
+    def release_on_behalf_of(self, borrower: object) -> None:
+        self.end()
+
+
+class Works:
+    """All works of a server."""
+
+    def __init__(self) -> None:
+        self._works: set[Work] = set()
+
+    def __len__(self) -> int:
+        return len(self._works)
+
+    def __iter__(self) -> Iterator[Work]:
+        return iter(self._works)
+
+    def new(self, label: str, owner: str | None, scope: RequestScope | None = None) -> Work:
+        """A work, counted while something of it runs: ``with works.new(...) as work``."""
+        return Work(self, label, owner, scope)
+
+    def add(self, work: Work) -> None:
+        self._works.add(work)
+
+    def discard(self, work: Work) -> None:
+        self._works.discard(work)
+
+    async def wait_ended(self, owner: str | None = None) -> None:
+        """Wait until no work of a plugin is left; without ``owner``, no work at all."""
+        while works := [work for work in self._works if owner is None or work.owner == owner]:
+            for work in works:
+                await work.wait_ended()
+
+
+class ThreadShares:
+    """The threads of sync functions: so many for each plugin, so no plugin waits for the threads of another.
+
+    Args:
+        share: threads at the same time, of one plugin; those left behind count until they have ended.
+    """
+
+    def __init__(self, share: int) -> None:
+        self._share = share
+        self._limiters: dict[str | None, trio.CapacityLimiter] = {}
+
+    def of(self, owner: str | None) -> trio.CapacityLimiter:
+        """A plugin's share; ``None``: the server's own."""
+        limiter = self._limiters.get(owner)
+        if limiter is None:
+            limiter = self._limiters[owner] = trio.CapacityLimiter(self._share)
+        return limiter
+
+    @property
+    def borrowed_tokens(self) -> int:
+        """Threads that are busy."""
+        return sum(limiter.borrowed_tokens for limiter in self._limiters.values())
+
+    def snapshot(self) -> dict[str, Any]:
+        return {"busy": self.borrowed_tokens, "limit": self._share}

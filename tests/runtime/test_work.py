@@ -1,0 +1,321 @@
+"""Code that is at work for a request: counted, and its places kept, until it has really ended."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+import mcptrio
+from mcptrio import Context, Limits, MCPError, Server, Timeouts, hookimpl
+from mcptrio import tool as mark
+from mcptrio.protocol.messages import ErrorResponse, Notification, Request
+from tests.runtime.peers import connected, tool
+from tests.runtime.test_round_trips import accept, keys, retry, text
+
+__all__: list[str] = []
+
+REVISIONS = pytest.mark.parametrize("revision", [None, "2025-11-25"])
+
+
+class Shop:
+    """A plugin whose handlers clean up for a second with the state of its lifespan."""
+
+    def __init__(self) -> None:
+        self.happened: list[str] = []
+        self.begun = trio.Event()
+
+    @hookimpl
+    def lifespan(self, server: Server) -> Any:
+        @asynccontextmanager
+        async def live() -> AsyncIterator[str]:
+            yield "state"
+            self.happened.append("left")
+
+        return live()
+
+    async def _work(self, ctx: Context, ask: bool) -> str:
+        try:
+            self.begun.set()
+            if ask:
+                await ctx.elicit("sure?", str, key="sure")
+            await trio.sleep_forever()
+            return "unreachable"
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(1)
+            self.happened.append("cleaned up")
+
+    @mark
+    async def sell(self, ctx: Context) -> str:
+        """Work until it is cancelled."""
+        return await self._work(ctx, ask=False)
+
+    @mark
+    async def ask(self, ctx: Context) -> str:
+        """Ask, and work on."""
+        return await self._work(ctx, ask=True)
+
+
+@REVISIONS
+@pytest.mark.parametrize("how", ["running", "cancelled", "asking"])
+async def test_a_lifespan_is_left_after_the_handlers_have_ended(
+    how: str, revision: str | None, autojump_clock: Any
+) -> None:
+    shop = Shop()
+    server = Server(plugins=[shop], timeouts=Timeouts(shutdown=5))
+    async with connected(server, revision=revision) as client:
+        name = "ask" if how == "asking" else "sell"
+        await client.send(tool(1, name, modern=revision is None))
+        await shop.begun.wait()
+        if how == "asking":
+            # The question, or the answer that is one.
+            await client.next()
+        elif how == "cancelled":
+            await client.send(Notification("notifications/cancelled", {"requestId": 1}))
+        await trio.testing.wait_all_tasks_blocked()
+        await server.disable_plugin("Shop")
+        assert shop.happened == ["cleaned up", "left"]
+        assert server.snapshot()["working"] == 0
+
+
+async def test_a_plugin_in_quarantine_has_nothing_parked(autojump_clock: Any) -> None:
+    shop = Shop()
+    server = Server(plugins=[shop])
+    async with connected(server, revision=None) as client:
+        await client.result(tool(1, "ask", modern=True))
+        server.quarantine(server.plugins.plugins["Shop"], "it is faulty")
+        assert server.snapshot()["parked"] == []
+        await trio.sleep(2)
+        assert shop.happened == ["cleaned up"]
+
+
+class Threads:
+    """Sync tools that wait until they are let go.
+
+    Attributes:
+        begun, most: calls, and calls at the same time.
+        first: set when there was one.
+    """
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+        self.first = threading.Event()
+        self.inside = self.most = self.begun = 0
+        self._lock = threading.Lock()
+
+    def hold(self) -> str:
+        """Wait."""
+        with self._lock:
+            self.begun += 1
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+        self.first.set()
+        self.go_on.wait(60)
+        with self._lock:
+            self.inside -= 1
+        return "held"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self.go_on.set()
+
+
+async def ended(server: Server) -> None:
+    """Wait until no thread is busy."""
+    with trio.fail_after(60):
+        while server.snapshot()["threads"]["busy"]:  # noqa: ASYNC110 - a thread that is left tells nobody
+            await trio.sleep(0.01)
+
+
+@REVISIONS
+async def test_a_thread_that_was_left_behind_keeps_its_place_in_its_tool(revision: str | None) -> None:
+    threads = Threads()
+    server = Server()
+    server.add_tool(threads.hold, concurrency=1, timeout=0.02)
+    async with server.open(), mcptrio.connect(server, revision=revision) as client:
+        with threads.held():
+            with pytest.raises(MCPError, match="timed out"):
+                await client.call_tool("hold")
+            for _ in range(2):
+                with trio.move_on_after(0.05):
+                    await client.call_tool("hold")
+            await trio.to_thread.run_sync(threads.first.wait)
+            assert (threads.begun, server.snapshot()["threads"]["busy"]) == (1, 1)
+        await ended(server)
+        assert threads.most == 1
+
+
+class Named:
+    """A plugin with a sync tool."""
+
+    def __init__(self, name: str, function: Callable[[], str]) -> None:
+        self.__name__ = name
+        self._function = function
+
+    @hookimpl
+    def register_tools(self, register: Callable[..., str]) -> None:
+        register(self._function, name=self.__name__)
+
+
+@REVISIONS
+async def test_threads_that_were_left_behind_hold_up_no_other_plugin(revision: str | None) -> None:
+    threads = Threads()
+    plugins = [Named("slow", threads.hold), Named("quick", lambda: "quick")]
+    config = {"slow": {"timeout": 0.02}}
+    server = Server(plugins=plugins, config=config, limits=Limits(threads=2))
+    async with server.open(), mcptrio.connect(server, revision=revision) as client:
+        with threads.held():
+            for _ in range(2):
+                with pytest.raises(MCPError, match="timed out"):
+                    await client.call_tool("slow")
+            assert server.snapshot()["threads"] == {"busy": 2, "limit": 2}
+            with trio.fail_after(30):
+                assert (await client.call_tool("quick")).content[0].text == "quick"  # type: ignore[union-attr]
+        await ended(server)
+
+
+@REVISIONS
+@pytest.mark.parametrize("bound", ["tool", "plugin"])
+async def test_a_timeout_counts_from_when_the_call_begins(
+    bound: str, revision: str | None, autojump_clock: Any
+) -> None:
+    begun: list[float] = []
+
+    async def work() -> str:
+        begun.append(trio.current_time())
+        await trio.sleep(0.4)
+        return "done"
+
+    if bound == "tool":
+        server = Server()
+        server.add_tool(work, concurrency=1, timeout=0.7)
+    else:
+        server = Server(plugins=[Named("work", work)], config={"work": {"concurrency": 1, "timeout": 0.7}})  # type: ignore[arg-type]
+    async with connected(server, revision=revision) as client:
+        await client.send(*[tool(id, "work", modern=revision is None) for id in range(6)])
+        for _ in range(6):
+            answer = await client.next()
+            assert not isinstance(answer, ErrorResponse), answer
+        assert [later - begun[0] for later in begun] == pytest.approx([0.4 * n for n in range(6)])
+
+
+@REVISIONS
+async def test_a_call_whose_time_is_over_when_its_turn_comes_is_not_begun(
+    revision: str | None, autojump_clock: Any
+) -> None:
+    begun: list[int] = []
+
+    async def work(number: int) -> str:
+        begun.append(number)
+        await trio.sleep(1)
+        return "done"
+
+    server = Server()
+    server.add_tool(work, concurrency=1)
+    async with connected(server, revision=revision) as client:
+        # The second is given up in the moment in which its turn comes.
+        for id, meta in ((1, {}), (2, {"mcptrio/timeout": 1.0}), (3, {})):
+            await client.send(tool(id, "work", {"number": id}, modern=revision is None, _meta=meta))
+        answers = [await client.next() for _ in range(3)]
+        assert begun == [1, 3]
+        (error,) = [answer for answer in answers if isinstance(answer, ErrorResponse)]
+        assert error.id == 2
+
+
+@REVISIONS
+async def test_a_sync_tool_may_ask(revision: str | None) -> None:
+    starts: list[int] = []
+
+    def ask(ctx: Context) -> str:
+        starts.append(1)
+        first = trio.from_thread.run(lambda: ctx.elicit("first?", str, key="first")).unwrap()
+        second = trio.from_thread.run(lambda: ctx.elicit("second?", str, key="second")).unwrap()
+        return f"{first} {second}"
+
+    server = Server()
+    server.add_tool(ask)
+    async with connected(server, revision=revision) as client:
+        if revision is None:
+            one = await client.result(tool(1, "ask", modern=True))
+            await ended(server)
+            two = await client.result(retry(2, "ask", one, {"first": accept("a")}))
+            assert (keys(one), keys(two)) == (["first"], ["second"])
+            done = await client.result(retry(3, "ask", two, {"second": accept("b")}))
+            # It is replayed, since one that waits would keep its thread.
+            assert (text(done), len(starts)) == ("a b", 3)
+        else:
+            await client.send(tool(1, "ask"))
+            for value in ("a", "b"):
+                asked = await client.next()
+                assert isinstance(asked, Request)
+                await client.send(mcptrio.protocol.messages.Response(asked.id, accept(value)))
+            answer = await client.next()
+            assert answer.result["content"][0]["text"] == "a b"  # type: ignore[union-attr]
+        await ended(server)
+
+
+@REVISIONS
+async def test_a_sync_tool_that_asks_ends_when_it_is_cancelled(revision: str | None) -> None:
+    told: list[BaseException] = []
+    over = threading.Event()
+
+    def ask(ctx: Context) -> str:
+        try:
+            trio.from_thread.run(lambda: ctx.elicit("sure?", str, key="sure"))
+        except BaseException as error:
+            told.append(error)
+            raise
+        finally:
+            over.set()
+        return "unreachable"
+
+    server = Server()
+    server.add_tool(ask)
+    async with connected(server, revision=revision) as client:
+        await client.send(tool(1, "ask", modern=revision is None))
+        await client.next()
+        await client.send(Notification("notifications/cancelled", {"requestId": 1}))
+        with trio.fail_after(60):
+            await trio.to_thread.run_sync(over.wait, abandon_on_cancel=True)
+        await ended(server)
+        assert isinstance(told[0], mcptrio.ConnectionClosed)
+
+
+async def test_a_notification_is_heard_to_its_end_before_the_lifespan_is_left(autojump_clock: Any) -> None:
+    happened: list[str] = []
+    begun = trio.Event()
+
+    class Ears:
+        @hookimpl
+        def register_methods(self, register: Callable[..., str]) -> None:
+            async def hear() -> None:
+                begun.set()
+                await trio.sleep(1)
+                happened.append("heard")
+
+            register(hear, "com.example/said", notification=True)
+
+        @hookimpl
+        def lifespan(self, server: Server) -> Any:
+            @asynccontextmanager
+            async def live() -> AsyncIterator[None]:
+                yield
+                happened.append("left")
+
+            return live()
+
+    server = Server(plugins=[Ears()])
+    async with connected(server) as client:
+        await client.send(Notification("com.example/said"))
+        await begun.wait()
+        await server.disable_plugin("Ears")
+        assert happened == ["heard", "left"]
