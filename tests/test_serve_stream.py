@@ -383,3 +383,21 @@ async def test_client_speaks_every_revision(address: str) -> None:
                 result = await client.call_tool("shout", {"text": revision})
         assert result.structured_content is not None
         assert it.calls == ["2024-11-05", "2025-11-25", "2026-07-28"]
+
+
+async def test_errors_of_accept_end_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """A listening socket that is shut down makes each accept fail with EINVAL, until it listens again."""
+    shutdown = trio.Event()
+    with trio.fail_after(60), socket.create_server(("127.0.0.1", 0)) as listening:
+        async with trio.open_nursery() as nursery:
+            serve = partial(serve_stream, Server("s"), f"fd:{listening.fileno()}", shutdown=shutdown)
+            await nursery.start(serve)
+            with caplog.at_level(logging.WARNING, "mcptrio.stream"):
+                listening.shutdown(socket.SHUT_RDWR)
+                while "could not be accepted" not in caplog.text:
+                    await trio.sleep(0.01)
+            listening.listen()
+            async with await trio.open_tcp_stream(*listening.getsockname()) as stream:
+                await stream.send_all(b'{"jsonrpc":"2.0","id":1,"method":"nothing"}\n')
+                assert b'"id":1' in await stream.receive_some()
+            shutdown.set()

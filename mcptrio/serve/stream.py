@@ -29,6 +29,7 @@ from mcptrio.protocol.jsonrpc import DEFAULT, Limits
 from mcptrio.protocol.messages import Batch, ErrorResponse, Incoming, Request
 from mcptrio.serve.opened import serve_transport
 from mcptrio.server import Server
+from mcptrio.transports.accepting import StreamAccepting
 from mcptrio.transports.sockets import Listening, keep_alive, listen
 from mcptrio.transports.stream import StreamChannel
 
@@ -103,11 +104,7 @@ async def _serve(
         for listening in bound:
             _warn(listening)
         # Duplicates, since Trio closes them as soon as it is cancelled, and a Unix socket is removed before that.
-        listeners = [
-            trio.SocketListener(trio.socket.from_stdlib_socket(each.dup()))
-            for listening in bound
-            for each in listening.sockets
-        ]
+        listeners = [StreamAccepting(each.dup(), _log) for listening in bound for each in listening.sockets]
         connections = _Connections(engine, options)
         async with trio.open_nursery() as nursery:
             async with trio.open_nursery() as accepting:

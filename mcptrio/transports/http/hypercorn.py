@@ -26,6 +26,7 @@ from hypercorn.typing import AppWrapper, ASGIFramework, LifespanState
 from hypercorn.utils import repr_socket_addr
 
 from mcptrio.abc import ASGIApp
+from mcptrio.transports.accepting import StreamAccepting
 from mcptrio.transports.http.hypercorn_config import ServerConfig
 from mcptrio.transports.http.hypercorn_connection import Connection
 from mcptrio.transports.http1.limits import LOG, ConnectionLimits
@@ -171,7 +172,8 @@ class _Server:
         urls = []
         for sock in self._config.create_sockets().insecure_sockets:
             sock.listen(_BACKLOG)
-            plain = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
+            sock.setblocking(False)
+            plain = StreamAccepting(sock, LOG)
             listeners.append(trio.SSLListener(plain, self._tls, https_compatible=True) if self._tls else plain)
             scheme = "https" if self._tls else "http"
             urls.append(f"{scheme}://{repr_socket_addr(sock.family, sock.getsockname())}")

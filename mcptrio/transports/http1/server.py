@@ -10,7 +10,6 @@ application. Deadlines are looked at a few times a second by one task, instead o
 
 from __future__ import annotations
 
-import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context, copy_context
@@ -26,6 +25,7 @@ from attrs import frozen
 
 from mcptrio.abc import ASGIApp
 from mcptrio.contexts import Within
+from mcptrio.transports.accepting import Accepted, Accepting
 from mcptrio.transports.http.tls import tls_extension
 from mcptrio.transports.http1.access_log import AccessLog
 from mcptrio.transports.http1.connection import Connection
@@ -148,7 +148,9 @@ class Owner:
             self._nursery = nursery
             nursery.start_soon(self._look)
             async with trio.open_nursery() as accepting:
-                sockets = [_Accepting(sock, self._wait_turn) for each in listening for sock in each.sockets]
+                sockets = [
+                    Accepting(sock, LOG, wait_turn=self._wait_turn) for each in listening for sock in each.sockets
+                ]
                 accepting.start_soon(partial(trio.serve_listeners, self._handle, sockets, handler_nursery=nursery))
                 for url in urls:
                     LOG.info("serving on %s", url)
@@ -268,64 +270,34 @@ class Owner:
         for connection in tuple(self._connections):
             connection.cut()
 
-    async def _handle(self, accepted: _Accepted) -> None:
+    async def _handle(self, accepted: Accepted) -> None:
+        try:
+            await self._connect(accepted)
+        except Exception:  # a fault of ours must not reach the other connections
+            LOG.exception("a connection was closed after an error")
+
+    async def _connect(self, accepted: Accepted) -> None:
         sock = accepted.sock
         wire: Wire = PlainWire(sock) if self._tls is None else TLSWire(sock, self._tls)
+        try:
+            address = sock.getsockname()
+        except OSError:  # the client has left again
+            wire.cut()
+            return
         if len(self._connections) >= self.limits.connections:
             if self._tls is None:
                 wire.send_now(self.error(503))
                 wire.half_close()
             wire.cut()
             return
-        connection = Connection(self, wire, _address(accepted.peer), _address(sock.getsockname()))
+        connection = Connection(self, wire, _address(accepted.peer), _address(address))
         self._connections.add(connection)
         try:
             await connection.run()
-        except Exception:  # a fault of ours must not reach the other connections
-            LOG.exception("a connection was closed after an error")
         finally:
             self._connections.discard(connection)
             if self.draining and not self._connections:
                 self._empty.set()
-
-
-class _Accepted(trio.abc.AsyncResource):
-    """A socket on its way to its connection, which owns it."""
-
-    def __init__(self, sock: socket.socket, peer: object) -> None:
-        self.sock = sock
-        self.peer = peer
-
-    async def aclose(self) -> None:
-        self.sock.close()
-        await trio.lowlevel.checkpoint()
-
-
-class _Accepting(trio.abc.Listener[_Accepted]):
-    """What ``trio.serve_listeners`` asks for connections; it knows what to do when there are no descriptors left."""
-
-    def __init__(self, sock: socket.socket, wait_turn: Callable[[], Awaitable[None]]) -> None:
-        self._sock = sock
-        self._wait_turn = wait_turn
-
-    async def accept(self) -> _Accepted:
-        while True:
-            await trio.lowlevel.wait_readable(self._sock)
-            await self._wait_turn()
-            try:
-                sock, peer = self._sock.accept()
-            except (BlockingIOError, ConnectionError):
-                continue  # another process was faster, or the client has left again
-            sock.setblocking(False)
-            if sock.family in (socket.AF_INET, socket.AF_INET6):
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return _Accepted(sock, peer)
-
-    async def aclose(self) -> None:
-        if self._sock.fileno() >= 0:
-            trio.lowlevel.notify_closing(self._sock)
-            self._sock.close()
-        await trio.lowlevel.checkpoint()
 
 
 def _address(name: Any) -> tuple[str, int] | tuple[str, None] | None:

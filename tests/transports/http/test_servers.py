@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -376,6 +377,30 @@ async def test_connections_past_the_limit_are_turned_away(serving: Serving) -> N
         with trio.fail_after(30):
             while not (await ask(port)).endswith(b"ok"):  # noqa: ASYNC110 - it tells nobody when it has noticed
                 await trio.sleep(0.01)
+
+
+async def test_errors_of_accept_end_nothing(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    """A listening socket that is shut down makes each accept fail with EINVAL, until it listens again."""
+    shutdown = trio.Event()
+    with trio.fail_after(60), socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        # Hypercorn closes the descriptor that it is given; our own engine duplicates it.
+        number = os.dup(listening.fileno()) if serve is hypercorn.serve else listening.fileno()
+        bind = [f"fd://{number}", "127.0.0.1:0"]
+        async with trio.open_nursery() as nursery:
+            urls = await nursery.start(partial(serve, App(), bind=bind, shutdown=shutdown))
+            with caplog.at_level(logging.WARNING, "mcptrio.http.server"):
+                listening.shutdown(socket.SHUT_RDWR)
+                await eventually(lambda: "could not be accepted" in caplog.text)
+                other = next(int(url.rpartition(":")[2]) for url in urls if not url.endswith(f":{port}"))
+                assert (await ask(other)).endswith(b"ok")
+                await trio.sleep(0.3)
+            listening.listen()
+            # The system may have given it another port.
+            assert (await ask(listening.getsockname()[1])).endswith(b"ok")
+            shutdown.set()
+
+    assert caplog.text.count("could not be accepted") == 1
 
 
 async def test_unix_socket_is_removed_at_the_end(serve: Serve, tmp_path: Path) -> None:

@@ -1,0 +1,61 @@
+"""Log lines that a peer can cause at will, limited in number.
+
+The servers that accept connections use it, so that a flood of connections does not become a flood of log lines.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+
+import trio
+
+__all__ = ["SparingLog"]
+
+
+class SparingLog:
+    """Writes a limited number of lines a minute and counts the others.
+
+    Args:
+        log: receives the lines.
+        per_key: lines a minute with the same key.
+        total: lines a minute.
+    """
+
+    def __init__(self, log: logging.Logger, *, per_key: int = 5, total: int = 60) -> None:
+        self._log = log
+        self._per_key = per_key
+        self._total = total
+        self._written: Counter[str] = Counter()
+        """By key. Holds at most ``total`` keys, since every line that is written adds at most one."""
+        self._dropped = 0
+        self._until = 0.0
+
+    def write(self, level: int, key: str, message: str, *args: object, exc_info: bool = False) -> None:
+        """Log a line, unless the lines of this minute are used up.
+
+        Args:
+            key: identifies the cause, for example the address of the peer.
+        """
+        self.flush()
+        if self._written[key] >= self._per_key or self._written.total() >= self._total:
+            if not self._written[key]:
+                del self._written[key]
+            self._dropped += 1
+        else:
+            self._written[key] += 1
+            self._log.log(level, message, *args, exc_info=exc_info)
+
+    def flush(self, *, now: bool = False) -> None:
+        """Log how many lines were dropped, once the minute is over.
+
+        Args:
+            now: whether to end the minute here.
+        """
+        if not now and trio.current_time() < self._until:
+            return
+        dropped, self._dropped = self._dropped, 0
+        self._written.clear()
+        self._until = trio.current_time() + 60.0
+        if dropped:
+            self._log.warning("%d more lines like these were not logged", dropped)
