@@ -311,10 +311,10 @@ class AuthorizationError(MCPTrioError):
 
 
 class ConsentNeeded(AuthorizationError):
-    """There are no credentials for a request before a person has been asked.
+    """There are no credentials for a request before the user has been asked.
 
-    Raised out of the request, so that no deadline of it runs while they think. The client asks and sends it again; who
-    uses a link without a client does so itself.
+    Raised out of the request, so that no deadline of it runs while the user decides. The server has not served the
+    request: the client asks the user and sends it again. Code that uses a link without a client does the same.
 
     Args:
         ask: has them asked, once for all requests that wait for it. Raises AuthorizationError where they say no or do

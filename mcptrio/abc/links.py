@@ -80,8 +80,17 @@ class Link(Protocol):
         """The handshake is done, for the first time or again: what the server sends unasked may come from now on."""
         ...
 
+    async def until_listening(self) -> None:
+        """Wait until the link receives what the server sends unasked, for about a second at most."""
+        ...
+
     async def wait_closed(self) -> str:
-        """Wait until the server has closed the link or it broke; why, in a few words."""
+        """Wait until the server has closed the link or it broke; why, in a few words.
+
+        Raises:
+            SessionLost: the server has forgotten the session. The link is usable for another handshake, and this can be
+                called again.
+        """
         ...
 
 

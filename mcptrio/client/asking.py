@@ -16,11 +16,12 @@ from typing import Any
 import trio
 
 from mcptrio.client.calls import OnProgress
+from mcptrio.client.consent import with_consent
 from mcptrio.client.round_trips import drive
 from mcptrio.client.session import ClientSession
-from mcptrio.client.supervisor import CONSENTS, ClientSupervisor
+from mcptrio.client.supervisor import ClientSupervisor
 from mcptrio.client.url_elicitation import send_after_pages
-from mcptrio.errors import ConnectionClosed, ConsentNeeded, RequestFailed, SessionLost, URLElicitationRequired
+from mcptrio.errors import ConnectionClosed, RequestFailed, SessionLost, URLElicitationRequired
 from mcptrio.protocol.model.input_required import InputRequest, InputRequiredResult
 from mcptrio.protocol.revisions.revision import Inputs
 
@@ -73,25 +74,20 @@ class Asking:
         Args:
             mirrored: the arguments that headers repeat.
         """
-        pause, repeats, consents, is_renewed = _PAUSE, 0, 0, False
+        pause, repeats, is_renewed = _PAUSE, 0, False
         while True:
-            session = await self._supervisor.current()
-            generation = session.generation
+            session = await self._supervisor.current(timeout)
+            epoch = self._supervisor.epoch
+            work = partial(
+                session.request, method, params, timeout=timeout, on_progress=progress, mirrored=mirrored or {}
+            )
             try:
-                return await session.request(
-                    method, params, timeout=timeout, on_progress=progress, mirrored=mirrored or {}
-                )
+                return await with_consent(work)
             except SessionLost:
                 if is_renewed:
                     raise
                 is_renewed = True
-                await self._supervisor.renew(session, generation)
-            except ConsentNeeded as needed:
-                # Here, where no deadline of the request runs while they think.
-                if consents == CONSENTS:
-                    raise
-                consents += 1
-                await needed.ask()
+                await self._supervisor.until_over(epoch)
             except (RequestFailed, ConnectionClosed) as failed:
                 passing = failed.status in _PASSING if isinstance(failed, RequestFailed) else self._supervisor.restarts
                 if method not in _REPEATABLE or not passing or repeats == _REPEATS:

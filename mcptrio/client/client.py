@@ -20,6 +20,7 @@ from mcptrio.abc import LinkOpener
 from mcptrio.client.asking import Asking
 from mcptrio.client.cache import Cache
 from mcptrio.client.calls import OnProgress, Progress
+from mcptrio.client.consent import with_consent
 from mcptrio.client.handlers import Handlers
 from mcptrio.client.known_tools import KnownTools
 from mcptrio.client.listings import Listing
@@ -112,7 +113,7 @@ class Client:
             known=known,
         )
         self._asking = Asking(self._supervisor, opens_pages=handlers.open_page is not None, patience=timeouts.input)
-        self._subscriber = Subscriber(self._supervisor, self._asking.send, name=name, patience=timeouts.request)
+        self._subscriber = Subscriber(self._supervisor, name=name, patience=timeouts.request)
 
     # Who is there
 
@@ -332,7 +333,7 @@ class Client:
     async def roots_changed(self) -> None:
         """Tell the server that the folders it may work in have changed, where the revision has a word for that."""
         session = await self._supervisor.current()
-        await session.notify("notifications/roots/list_changed")
+        await with_consent(partial(session.notify, "notifications/roots/list_changed"))
 
     # Changes
 
@@ -382,7 +383,7 @@ class Client:
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification."""
         session = await self._supervisor.current()
-        await session.notify(method, dict(params or {}))
+        await with_consent(partial(session.notify, method, dict(params or {})))
 
     # The life of it
 
@@ -409,11 +410,10 @@ class Client:
             heard=self._heard,
         )
 
-    async def _settled(self, session: ClientSession) -> None:
+    def _settled(self) -> None:
         """There is a new session in the place of one that was lost."""
         self._cache.clear()
         self._forget_tools()
-        await self._subscriber.ask_again(session)
 
     # Lists
 

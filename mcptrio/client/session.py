@@ -20,6 +20,7 @@ import trio
 
 from mcptrio.abc import Link
 from mcptrio.client.calls import Calls, OnProgress
+from mcptrio.client.consent import with_consent
 from mcptrio.client.handlers import Handlers
 from mcptrio.client.negotiation import Fail, Handshake, PerRequest, TryAgain, judge
 from mcptrio.client.timeouts import ClientTimeouts
@@ -32,6 +33,7 @@ from mcptrio.errors import (
     RemoteProtocolError,
     RequestFailed,
     RequestTimeout,
+    SessionLost,
 )
 from mcptrio.protocol.client_connection import (
     ClientConnection,
@@ -59,7 +61,7 @@ from mcptrio.protocol.model.logging import LoggingMessageParams, SetLevelParams
 from mcptrio.protocol.model.methods import Side
 from mcptrio.protocol.model.progress import ProgressParams
 from mcptrio.protocol.revisions.registry import HANDSHAKE_VERSIONS, LATEST, LATEST_HANDSHAKE, REVISIONS
-from mcptrio.protocol.revisions.revision import Inputs, Lifecycle, LogLevel, Revision
+from mcptrio.protocol.revisions.revision import Inputs, LogLevel, Revision
 
 __all__ = ["ClientSession"]
 
@@ -122,8 +124,6 @@ class ClientSession:
         self._nursery: trio.Nursery | None = None
         self.server: RemoteServer | None = None
         """``None`` until agreed."""
-        self.generation = 0
-        """How often it has been renewed."""
 
     # Agreeing
 
@@ -144,7 +144,7 @@ class ClientSession:
             watching.cancel()
 
     async def negotiate(self, *, pinned: str | None = None, known: str | None = None) -> RemoteServer:
-        """Agree on a revision.
+        """Agree on a revision; again after the server has forgotten the session.
 
         Args:
             pinned: speak this one or fail.
@@ -154,6 +154,7 @@ class ClientSession:
             RemoteProtocolError: no revision in common.
             MCPError: the server refused.
             RequestFailed, ConnectionClosed: it cannot be reached.
+            SessionLost: the server forgot the session before the handshake was done.
         """
         expected = pinned or known
         if expected in HANDSHAKE_VERSIONS:
@@ -179,16 +180,6 @@ class ClientSession:
                 raise verdict.error
             else:
                 raise RemoteProtocolError(f"{self.link.name} does not speak revision {revision.version}")
-
-    async def renew(self) -> None:
-        """Shake hands again, since the server has forgotten the session."""
-        server = self._agreed
-        if server.revision.lifecycle is Lifecycle.HANDSHAKE:
-            with trio.move_on_after(self._timeouts.connect):
-                await self._shake_hands(server.revision, exactly=False)
-                self.generation += 1
-                return
-            raise RequestFailed(f"{self.link.name}: no new session within {self._timeouts.connect:g} s")
 
     # Using
 
@@ -309,6 +300,8 @@ class ClientSession:
             except RequestTimeout:
                 self._given_up = f"the server did not answer a ping within {self._timeouts.ping:g} s"
                 return self._given_up
+            except SessionLost:
+                pass  # the link reports it to the supervisor, which renews the session
             except (MCPTrioError, OSError) as error:
                 _log.warning("%s: a ping failed: %s", self.link.name, error)
             self._last_heard = trio.current_time()
@@ -446,10 +439,13 @@ class ClientSession:
             self._nursery.start_soon(self._send, message, revision)
 
     async def _send(self, message: Response | ErrorResponse, revision: Revision) -> None:
-        try:
+        async def send() -> None:
             with trio.fail_after(self._timeouts.request):
                 await self.link.send(message, revision)
-        except (RequestFailed, ConnectionClosed, trio.TooSlowError) as error:
+
+        try:
+            await with_consent(send)
+        except (MCPTrioError, trio.TooSlowError) as error:
             _log.warning("%s: an answer did not get through: %s", self.link.name, error)
         finally:
             self._unsent -= 1
@@ -463,7 +459,7 @@ class ClientSession:
         with trio.move_on_after(GOODBYE, shield=True):
             try:
                 await link.send(notice, sent.revision)
-            except (RequestFailed, ConnectionClosed) as error:
+            except MCPTrioError as error:
                 _log.debug("%s: a cancellation did not get through: %s", link.name, error)
 
 

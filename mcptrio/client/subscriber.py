@@ -1,9 +1,8 @@
-"""Keeps a client's subscriptions: asks for them, hands out what comes, asks again where a connection was lost.
+"""A client's subscriptions: each asks for its changes, delivers them, and asks again after a connection was lost.
 
-Owned by the client. In handshake revisions a resource is subscribed to once, however many subscriptions want it, and
-lists are told of unasked; otherwise each subscription has a request of its own that stays open.
-The one rule: a subscription ends when its owner leaves it, or when the server will tell no more; a broken connection is
-neither.
+Owned by the client. Every subscription has one task, which looks at the new session after each loss: with
+``subscriptions/listen`` it keeps a stream of its own open, otherwise it subscribes to resources on the session.
+A subscription ends when its owner leaves it or the server refuses it; a broken connection ends none.
 
 Source: MCP 2025-11-25, server/resources, "Subscriptions"; MCP 2026-07-28, basic/patterns/subscriptions.
 """
@@ -11,18 +10,21 @@ Source: MCP 2025-11-25, server/resources, "Subscriptions"; MCP 2026-07-28, basic
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import trio
 
+from mcptrio.client.consent import with_consent
 from mcptrio.client.session import ClientSession
+from mcptrio.client.session_uris import SessionURIs
 from mcptrio.client.subscriptions import Changes
 from mcptrio.client.supervisor import ClientSupervisor
-from mcptrio.errors import ConnectionClosed, MCPError, MCPTrioError, RequestFailed, RequestTimeout
+from mcptrio.errors import AuthorizationError, ConnectionClosed, MCPError, MCPTrioError, SessionLost
 from mcptrio.nurseries import open_hidden_nursery
+from mcptrio.protocol.model.lifecycle import ServerCapabilities
 from mcptrio.protocol.model.resources import ResourceUpdatedParams, SubscribeParams, UnsubscribeParams
 from mcptrio.protocol.model.subscriptions import AcknowledgedParams, ListenParams, SubscriptionFilter
 from mcptrio.protocol.revisions.revision import Changes as ChangesTrait
@@ -33,29 +35,23 @@ _log = logging.getLogger("mcptrio.client.subscriber")
 
 FIRST = 0.5
 LONGEST = 30.0
-"""Seconds before a stream that has ended is opened again: doubled from the first to the longest; one that lived for
-that long starts anew."""
-GOODBYE = 1.0
-"""Seconds for unsubscribing."""
+"""Seconds before a failed subscription is tried again: doubled from the first to the longest; one that lived for that
+long resets the pause."""
 
 
 class Subscriber:
     """
     Args:
-        send: sends a request and gives its result.
         patience: seconds a server has to acknowledge a stream.
     """
 
-    def __init__(
-        self, supervisor: ClientSupervisor, send: Callable[[str, Any], Awaitable[Any]], *, name: str, patience: float
-    ) -> None:
+    def __init__(self, supervisor: ClientSupervisor, *, name: str, patience: float) -> None:
         self._supervisor = supervisor
-        self._send = send
         self._name = name
         self._patience = patience
         self._subscriptions: list[Changes] = []
-        self._uris: Counter[str] = Counter()
-        """Resources subscribed to on the session, and by how many subscriptions."""
+        self._uris: tuple[int, SessionURIs] | None = None
+        """Resources subscribed to on the session, and the epoch of that session."""
         self._acknowledged: dict[Changes, trio.Event] = {}
         self._listening: dict[Changes, trio.CancelScope] = {}
 
@@ -64,22 +60,16 @@ class Subscriber:
         """Subscribe for as long as the context lasts.
 
         Raises:
-            MCPError: the server does not tell of this.
+            MCPError: the server reports none of these changes.
         """
         changes = Changes(wanted)
-        session = await self._supervisor.current()
         self._subscriptions.append(changes)
         try:
-            if session.revision.changes is ChangesTrait.LISTEN_STREAM:
-                async with open_hidden_nursery() as nursery:
-                    failure = await nursery.start(self._listen, changes)
-                    if failure is not None:
-                        raise failure
-                    yield changes
-            else:
-                async with self._subscribed(wanted.resource_subscriptions):
-                    changes.honoured = wanted
-                    yield changes
+            async with open_hidden_nursery() as nursery:
+                failure = await nursery.start(self._keep, changes)
+                if failure is not None:
+                    raise failure
+                yield changes
         finally:
             self._subscriptions.remove(changes)
 
@@ -104,92 +94,102 @@ class Subscriber:
             if changes.id == id:
                 scope.cancel()
 
-    async def ask_again(self, session: ClientSession) -> None:
-        """There is a new session in the place of one that was lost."""
-        for uri in list(self._uris):
-            try:
-                await session.request("resources/subscribe", SubscribeParams(uri=uri))
-            except (MCPError, RequestTimeout, RequestFailed) as error:
-                _log.warning("%s: no longer subscribed to %s: %s", self._name, uri, error)
-        for changes in self._subscriptions:
-            changes.take_all()
-
     def end(self) -> None:
         """There will be no session any more."""
         for changes in self._subscriptions:
             changes.end(ConnectionClosed(f"{self._name}: the connection ended"))
 
-    # On the session
+    # One subscription
 
-    @asynccontextmanager
-    async def _subscribed(self, uris: Sequence[str]) -> AsyncIterator[None]:
-        taken: list[str] = []
-        try:
-            for uri in uris:
-                if not self._uris[uri]:
-                    await self._send("resources/subscribe", SubscribeParams(uri=uri))
-                self._uris[uri] += 1
-                taken.append(uri)
-            yield
-        finally:
-            self._uris.subtract(taken)
-            unused = [uri for uri in taken if not self._uris[uri]]
-            for uri in unused:
-                del self._uris[uri]
-            with trio.move_on_after(GOODBYE, shield=True):
-                for uri in unused:
-                    await self._unsubscribe(uri)
-
-    async def _unsubscribe(self, uri: str) -> None:
-        if not self._supervisor.is_over:
-            try:
-                await self._send("resources/unsubscribe", UnsubscribeParams(uri=uri))
-            except MCPTrioError as error:
-                _log.debug("%s: %s is still subscribed to: %s", self._name, uri, error)
-
-    # On a stream
-
-    async def _listen(self, changes: Changes, *, task_status: trio.TaskStatus[MCPTrioError | None]) -> None:
-        """Keep a stream open; started when the server has acknowledged it, or with why it does not."""
+    async def _keep(self, changes: Changes, *, task_status: trio.TaskStatus[MCPTrioError | None]) -> None:
+        """Keep one subscription alive; started once it is made, or with the reason why it is not."""
         waiting: trio.TaskStatus[MCPTrioError | None] | None = task_status
+
+        def begun() -> None:
+            nonlocal waiting
+            if waiting is None:
+                # Changes between the two subscriptions were reported to neither.
+                changes.take_all()
+                return
+            if changes.tells_nothing:
+                raise MCPError(f"{self._name} reports none of these changes: {', '.join(changes.missing)}")
+            waiting.started(None)
+            waiting = None
+
         pause = FIRST
         while True:
-            opened = trio.current_time()
+            began = trio.current_time()
             failure: MCPTrioError | None = None
             try:
-                await self._listen_once(await self._supervisor.current(), changes, waiting)
+                session = await self._supervisor.current()
+                epoch = self._supervisor.epoch
+                if session.revision.changes is ChangesTrait.LISTEN_STREAM:
+                    await with_consent(partial(self._listen, session, changes, begun))
+                else:
+                    await self._watch(session, epoch, changes, begun)
+                    continue
+            except SessionLost:
+                await self._supervisor.until_over(epoch)
+                continue
             except MCPTrioError as error:
                 failure = error
-            if waiting is not None and changes.honoured is None:
-                waiting.started(failure or ConnectionClosed(f"{self._name}: no changes are told"))
+            if waiting is not None:
+                waiting.started(failure or ConnectionClosed(f"{self._name}: the server ended the stream of changes"))
                 return
-            waiting = None
-            if failure is not None and (isinstance(failure, MCPError) or self._supervisor.is_over):
+            if failure is not None and (isinstance(failure, MCPError | AuthorizationError) or self._supervisor.is_over):
                 changes.end(failure)
                 return
-            if trio.current_time() - opened > LONGEST:
+            if trio.current_time() - began > LONGEST:
                 pause = FIRST
-            _log.info("%s: the stream of changes ended; opening it again in %g s", self._name, pause)
+            _log.info("%s: the subscription ended; subscribing again in %g s", self._name, pause)
             await trio.sleep(pause)
             pause = min(pause * 2, LONGEST)
 
-    async def _listen_once(
-        self, session: ClientSession, changes: Changes, waiting: trio.TaskStatus[MCPTrioError | None] | None
-    ) -> None:
+    async def _watch(self, session: ClientSession, epoch: int, changes: Changes, begun: Callable[[], None]) -> None:
+        """Subscribe on the session, and hold that until the session is over."""
+        server = session.server
+        assert server is not None
+        changes.id = None
+        changes.honoured = _told(changes.wanted, server.capabilities)
+        if self._uris is None or self._uris[0] != epoch:
+            self._uris = epoch, self._session_uris(session)
+        async with self._uris[1].held(changes.honoured.resource_subscriptions):
+            await session.link.until_listening()
+            begun()
+            await self._supervisor.until_over(epoch)
+
+    def _session_uris(self, session: ClientSession) -> SessionURIs:
+        async def subscribe(uri: str) -> None:
+            params = SubscribeParams(uri=uri)
+            await with_consent(partial(session.request, "resources/subscribe", params))
+
+        async def unsubscribe(uri: str) -> None:
+            if session.link.closed:
+                return
+            try:
+                await session.request("resources/unsubscribe", UnsubscribeParams(uri=uri))
+            except MCPTrioError as error:
+                _log.debug("%s: %s is still subscribed to: %s", self._name, uri, error)
+
+        return SessionURIs(subscribe, unsubscribe)
+
+    async def _listen(self, session: ClientSession, changes: Changes, begun: Callable[[], None]) -> None:
+        """Open a stream of changes, and read it until it ends."""
         acknowledged = self._acknowledged[changes] = trio.Event()
         failure: MCPTrioError | None = None
 
-        def begun(id: object) -> None:
+        def sent(id: object) -> None:
             changes.id = id
 
         async def watch(scope: trio.CancelScope) -> None:
+            nonlocal failure
             with trio.move_on_after(self._patience):
                 await acknowledged.wait()
-                if waiting is not None:
-                    waiting.started(None)
-                else:
-                    changes.take_all()
-                return
+                try:
+                    begun()
+                    return
+                except MCPError as error:
+                    failure = error
             scope.cancel()
 
         try:
@@ -197,7 +197,7 @@ class Subscriber:
                 self._listening[changes] = nursery.cancel_scope
                 nursery.start_soon(watch, nursery.cancel_scope)
                 try:
-                    await session.open_stream("subscriptions/listen", ListenParams(notifications=changes.wanted), begun)
+                    await session.open_stream("subscriptions/listen", ListenParams(notifications=changes.wanted), sent)
                 except MCPTrioError as error:
                     failure = error
                 nursery.cancel_scope.cancel()
@@ -206,3 +206,14 @@ class Subscriber:
             del self._listening[changes]
         if failure is not None:
             raise failure
+
+
+def _told(wanted: SubscriptionFilter, capabilities: ServerCapabilities) -> SubscriptionFilter:
+    """The changes a server reports without a stream, by what it declares."""
+    tools, prompts, resources = capabilities.tools, capabilities.prompts, capabilities.resources
+    return SubscriptionFilter(
+        tools_list_changed=wanted.tools_list_changed and tools is not None and tools.list_changed,
+        prompts_list_changed=wanted.prompts_list_changed and prompts is not None and prompts.list_changed,
+        resources_list_changed=wanted.resources_list_changed and resources is not None and resources.list_changed,
+        resource_subscriptions=wanted.resource_subscriptions if resources is not None and resources.subscribe else (),
+    )

@@ -1,15 +1,15 @@
-"""Changes a server tells of, as something to iterate over.
+"""The changes a server reports, as an asynchronous iterator.
 
-Given out by the client; one API over ``resources/subscribe`` with unasked notifications, and ``subscriptions/listen``.
-The one rule: between the beginning and the end of a subscription no change goes unnoticed: where messages may have been
-lost, because the connection was, everything subscribed to counts as changed.
+Made by the client; one API over ``resources/subscribe`` with unasked notifications, and ``subscriptions/listen``.
+No change between the beginning and the end of a subscription goes unnoticed: if notifications may have been lost, the
+client reports everything subscribed to as changed.
 
 Source: MCP 2025-11-25, server/resources, "Subscriptions"; MCP 2026-07-28, basic/patterns/subscriptions.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Literal, TypeAlias
 
 import trio
@@ -22,7 +22,7 @@ __all__ = ["Change", "Changes", "Kind"]
 Kind: TypeAlias = Literal["tools", "prompts", "resources", "resource"]
 
 _WAITING = 1000
-"""Different changes that wait to be read; of more, the oldest is dropped and its list counts as changed."""
+"""Different changes that wait to be read. At one more, everything subscribed to counts as changed."""
 
 _NOTIFICATIONS: dict[str, Kind] = {
     "notifications/tools/list_changed": "tools",
@@ -30,6 +30,8 @@ _NOTIFICATIONS: dict[str, Kind] = {
     "notifications/resources/list_changed": "resources",
     "notifications/resources/updated": "resource",
 }
+
+_LISTS: tuple[Kind, ...] = ("tools", "prompts", "resources")
 
 
 @frozen
@@ -54,12 +56,19 @@ class Changes:
     def __init__(self, wanted: SubscriptionFilter) -> None:
         self.wanted = wanted
         self.honoured: SubscriptionFilter | None = None
-        """What the server tells of; ``None`` until it has said so. In handshake revisions what is wanted."""
+        """The changes the server reports; ``None`` until it has said so."""
         self.id: object = None
         """Of the request that stays open, where there is one."""
         self._waiting: dict[Change, None] = {}
         self._lot = trio.lowlevel.ParkingLot()
         self._ended: BaseException | None = None
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The wanted changes that the server does not report: ``tools``, ``prompts``, ``resources``, or URIs."""
+        wanted, honoured = self.wanted, self.honoured or SubscriptionFilter()
+        lists = (kind for kind in _LISTS if _has(wanted, kind) and not _has(honoured, kind))
+        return *lists, *(uri for uri in wanted.resource_subscriptions if uri not in honoured.resource_subscriptions)
 
     def __aiter__(self) -> AsyncIterator[Change]:
         return self
@@ -88,16 +97,8 @@ class Changes:
 
     def take_all(self) -> None:
         """Anything may have changed."""
-        wanted = self.wanted
-        for kind, is_wanted in (
-            ("tools", wanted.tools_list_changed),
-            ("prompts", wanted.prompts_list_changed),
-            ("resources", wanted.resources_list_changed),
-        ):
-            if is_wanted:
-                self._put(Change(kind))  # type: ignore[arg-type]
-        for uri in wanted.resource_subscriptions:
-            self._put(Change("resource", uri))
+        self._waiting = dict.fromkeys(self._everything())
+        self._lot.unpark_all()
 
     def end(self, error: BaseException) -> None:
         """Nothing more will come."""
@@ -105,7 +106,16 @@ class Changes:
             self._ended = error
             self._lot.unpark_all()
 
+    @property
+    def tells_nothing(self) -> bool:
+        """Whether something is wanted, and the server reports none of it."""
+        return self.wanted != SubscriptionFilter() and self.honoured in (None, SubscriptionFilter())
+
     # Private
+
+    def _everything(self) -> Iterator[Change]:
+        yield from (Change(kind) for kind in _LISTS if _has(self.wanted, kind))
+        yield from (Change("resource", uri) for uri in self.wanted.resource_subscriptions)
 
     def _wants(self, kind: Kind, uri: str | None) -> bool:
         wanted = self.wanted
@@ -113,12 +123,15 @@ class Changes:
             return uri is not None and any(
                 uri == each or uri.startswith(each.rstrip("/") + "/") for each in wanted.resource_subscriptions
             )
-        return bool(getattr(wanted, f"{kind}_list_changed"))
+        return _has(wanted, kind)
 
     def _put(self, change: Change) -> None:
         if change not in self._waiting and len(self._waiting) >= _WAITING:
-            oldest = next(iter(self._waiting))
-            del self._waiting[oldest]
-            change = Change("resources")
-        self._waiting[change] = None
-        self._lot.unpark()
+            self._waiting = dict.fromkeys(self._everything())
+        else:
+            self._waiting[change] = None
+        self._lot.unpark_all()
+
+
+def _has(filter: SubscriptionFilter, kind: Kind) -> bool:
+    return bool(getattr(filter, f"{kind}_list_changed"))

@@ -1,8 +1,7 @@
-"""Keeps a session with one server: opens a link, agrees on a revision, and does so again when it is lost.
+"""Keeps a session with one server: opens a link, agrees on a revision, and does so again when either is lost.
 
-Run by the client in its own nursery.
-The one rule: whoever asks for the session gets one that is agreed on, waits for one that is being made, or is told why
-there will be none.
+The client runs one supervisor in its own nursery. Only that task connects and renews; callers wait for its result in
+:meth:`ClientSupervisor.current`, so a cancelled caller never leaves a session half renewed.
 
 Source: MCP 2025-11-25, basic/transports, "Session Management"; MCP 2026-07-28, basic/transports/stdio, "Shutdown".
 """
@@ -12,27 +11,44 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TypeGuard
 
 import trio
+from attrs import define, field
 
 from mcptrio.abc import LinkOpener
+from mcptrio.client.consent import with_consent
 from mcptrio.client.session import ClientSession
 from mcptrio.client.timeouts import ClientTimeouts
-from mcptrio.errors import ConnectionClosed, ConsentNeeded, MCPError, MCPTrioError, RemoteProtocolError, RequestFailed
+from mcptrio.errors import (
+    ConnectionClosed,
+    MCPError,
+    MCPTrioError,
+    RemoteProtocolError,
+    RequestFailed,
+    SessionLost,
+)
 from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.protocol.revisions.registry import LATEST_HANDSHAKE
 
-__all__ = ["CONSENTS", "ClientSupervisor"]
+__all__ = ["ClientSupervisor"]
 
 _log = logging.getLogger("mcptrio.client.supervisor")
 
-CONSENTS = 3
-"""Times that a person is asked for one connection or one call; each time it is for something else."""
 FIRST = 0.5
 LONGEST = 30.0
 """Seconds before a lost server is started again: doubled from the first to the longest, give or take a quarter; a
-connection that lived for that long starts anew."""
+connection that lived for that long resets the pause."""
+
+
+@define(eq=False)
+class _Turn:
+    """The wait until something about the session changes."""
+
+    over: trio.Event = field(factory=trio.Event)
+    failure: MCPTrioError | None = None
+    """Why no session was made, if that is what has changed."""
 
 
 class ClientSupervisor:
@@ -40,7 +56,7 @@ class ClientSupervisor:
     Args:
         openers: ways to reach the server, in the order in which they are tried.
         make_session: makes a session that has not met its server.
-        settled: called with each session when it has been agreed on, and again when it has been renewed.
+        settled: called before each session but the first is used, renewed ones included.
         restart: whether a link that ends is opened again.
         ping_interval: seconds of silence after which the server is pinged; 0 for never.
         pinned: the revision to speak.
@@ -51,7 +67,7 @@ class ClientSupervisor:
         self,
         openers: Sequence[LinkOpener],
         make_session: Callable[[], ClientSession],
-        settled: Callable[[ClientSession], Awaitable[None]],
+        settled: Callable[[], None],
         *,
         timeouts: ClientTimeouts,
         restart: bool,
@@ -71,10 +87,11 @@ class ClientSupervisor:
         self._session: ClientSession | None = None
         self.last: ClientSession | None = None
         """The session, or while there is none the one before."""
-        self._changed = trio.Event()
-        """Set, and replaced, when a session comes or goes, or there will be none."""
+        self.epoch = 0
+        """Number of sessions so far; a renewed session counts as another one."""
+        self._turn = _Turn()
+        """Ends when a session comes or goes, when none could be made, or when there will be none."""
         self._ended: str | None = None
-        self._renewing = trio.Lock()
 
     async def run(self, *, task_status: trio.TaskStatus[MCPTrioError | None]) -> None:
         """Keep the session; started with ``None`` when there is one, or with the reason why there is none."""
@@ -83,13 +100,11 @@ class ClientSupervisor:
         while True:
             started = trio.current_time()
             try:
-                reason = await self._authorized(waiting)
+                reason = await with_consent(partial(self._connected, waiting))
                 waiting = None
             except MCPTrioError as error:
                 reason = str(error)
-                if isinstance(error, MCPError | RemoteProtocolError) or getattr(error, "status", None) is not None:
-                    # It answers, but not as it did: another version of the server may be there, and is asked anew.
-                    self._known = None
+                self._doubt(error)
                 if waiting is not None:
                     self._end(reason)
                     waiting.started(error)
@@ -103,20 +118,35 @@ class ClientSupervisor:
             await trio.sleep(pause * random.uniform(0.75, 1.25))
             pause = min(pause * 2, LONGEST)
 
-    async def current(self) -> ClientSession:
-        """The session; waits for one that is being made. A checkpoint only where it has to wait.
+    async def current(self, within: float | None = None) -> ClientSession:
+        """Return the session, waiting for one that is being made. A checkpoint only if it has to wait.
+
+        Args:
+            within: seconds to wait; at most ``timeouts.connect``, which is the default.
 
         Raises:
             ConnectionClosed: there is none and will be none, or none in time.
+            RequestFailed: the server has forgotten the session and does not begin another one.
         """
         if self._is_usable(self._session):
             return self._session
-        with trio.move_on_after(self._timeouts.connect):
+        connect = self._timeouts.connect
+        patience = connect if within is None else min(within, connect)
+        with trio.move_on_after(patience):
             while self._ended is None:
-                await self._changed.wait()
+                turn = self._turn
+                await turn.over.wait()
                 if self._is_usable(self._session):
                     return self._session
-        raise ConnectionClosed(self._ended or f"not connected again within {self._timeouts.connect:g} s")
+                if turn.failure is not None:
+                    status = getattr(turn.failure, "status", None)
+                    raise RequestFailed(str(turn.failure), status=status, delivered=False) from turn.failure
+        raise ConnectionClosed(self._ended or f"not connected again within {patience:g} s")
+
+    async def until_over(self, epoch: int) -> None:
+        """Wait until the session of this epoch is not in use any more."""
+        while self._ended is None and self._session is not None and self.epoch == epoch:
+            await self._turn.over.wait()
 
     @property
     def restarts(self) -> bool:
@@ -128,23 +158,7 @@ class ClientSupervisor:
         """Whether there will be no session any more."""
         return self._ended is not None
 
-    async def renew(self, session: ClientSession, generation: int) -> None:
-        """The server has forgotten the session as it was in this generation: make it anew, once for all who ask."""
-        async with self._renewing:
-            if session.generation == generation and session is self._session:
-                await session.renew()
-                await self._settled(session)
-
     # Private
-
-    async def _authorized(self, waiting: trio.TaskStatus[MCPTrioError | None] | None) -> str:
-        """As :meth:`_connected`; a person is asked where the server wants them to be, outside of its deadlines."""
-        for _ in range(CONSENTS):
-            try:
-                return await self._connected(waiting)
-            except ConsentNeeded as needed:
-                await needed.ask()
-        return await self._connected(waiting)
 
     async def _connected(self, waiting: trio.TaskStatus[MCPTrioError | None] | None) -> str:
         """Connect, and stay until the link ends; returns why it did.
@@ -152,8 +166,9 @@ class ClientSupervisor:
         Raises:
             MCPTrioError: no session came about.
         """
-        for number, opener in enumerate(self._openers):
-            is_last = number + 1 == len(self._openers)
+        ways = list(self._openers)
+        for number, opener in enumerate(ways):
+            is_last = number + 1 == len(ways)
             try:
                 try:
                     return await self._once(opener, self._known, waiting)
@@ -168,9 +183,10 @@ class ClientSupervisor:
                         # A channel cannot be opened twice; why it ended is the first one's to say.
                         raise error from None
             except RequestFailed as failed:
-                if is_last or failed.status is None or not 400 <= failed.status < 500 or failed.status in (401, 403):
+                refuses = failed.status is not None and 400 <= failed.status < 500 and failed.status not in (401, 403)
+                if is_last or not refuses or isinstance(failed, SessionLost):
                     raise
-                _log.info("%s; trying an older transport", failed)
+                _log.info("%s; trying another transport", failed)
         raise AssertionError("there is at least one opener")
 
     async def _once(
@@ -182,21 +198,18 @@ class ClientSupervisor:
             # Links have nurseries of their own; the outer one here takes what is raised out of their groups.
             async with open_hidden_nursery(), opener(session.receive) as link, open_hidden_nursery() as nursery:
                 with session.attached(link, nursery):
-                    with trio.move_on_after(self._timeouts.connect) as patience:
-                        await session.negotiate(pinned=self._pinned, known=known)
-                    if patience.cancelled_caught:
-                        # Not ConnectionClosed: that would be worth another attempt, of the same length.
-                        raise RequestFailed(f"{link.name} did not answer within {self._timeouts.connect:g} s")
-                    self._known = session.revision.version
-                    self._openers = [opener]
+                    await self._negotiate(session, known)
+                    # The server may move to another transport later, so the other ways are kept.
+                    self._openers.remove(opener)
+                    self._openers.insert(0, opener)
                     is_settled = True
+                    if waiting is None:
+                        self._settled()
                     self._set(session)
                     try:
                         if waiting is not None:
                             waiting.started(None)
-                        else:
-                            await self._settled(session)
-                        return await self._until_lost(session)
+                        return await self._until_ended(session)
                     finally:
                         # Before the link is left, which may take a while.
                         self._set(None)
@@ -205,7 +218,8 @@ class ClientSupervisor:
                 raise
             return str(error)
 
-    async def _until_lost(self, session: ClientSession) -> str:
+    async def _until_ended(self, session: ClientSession) -> str:
+        """Renew the session as often as the server forgets it; return why its link ended."""
         reason = ""
 
         async def learn(wait: Callable[[], Awaitable[str]], scope: trio.CancelScope) -> None:
@@ -214,10 +228,55 @@ class ClientSupervisor:
             scope.cancel()
 
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(learn, session.link.wait_closed, nursery.cancel_scope)
+            nursery.start_soon(learn, partial(self._until_closed, session), nursery.cancel_scope)
             if self._ping_interval:
                 nursery.start_soon(learn, lambda: session.keep_alive(self._ping_interval), nursery.cancel_scope)
         return reason
+
+    async def _until_closed(self, session: ClientSession) -> str:
+        pause = 0.0
+        renewed: float | None = None
+        while True:
+            try:
+                return await session.link.wait_closed()
+            except SessionLost as lost:
+                _log.info("%s: %s; beginning another one", session.link.name, lost)
+                self._set(None)
+            # A server that forgets every session is asked ever more rarely.
+            is_short = renewed is not None and trio.current_time() - renewed < LONGEST
+            pause = min(max(pause * 2, FIRST), LONGEST) if is_short else 0.0
+            await trio.sleep(pause)
+            await self._renew(session)
+            renewed = trio.current_time()
+            self._settled()
+            self._set(session)
+
+    async def _renew(self, session: ClientSession) -> None:
+        """Agree with the server anew, on the same link; callers that wait meanwhile hear of each failed attempt."""
+        pause = FIRST
+        while not session.link.closed:
+            try:
+                await with_consent(lambda: self._negotiate(session, self._known))
+                return
+            except MCPTrioError as error:
+                self._doubt(error)
+                _log.warning("%s: no new session: %s; trying again in %.2g s", session.link.name, error, pause)
+                self._end_turn(error)
+            await trio.sleep(pause * random.uniform(0.75, 1.25))
+            pause = min(pause * 2, LONGEST)
+
+    async def _negotiate(self, session: ClientSession, known: str | None) -> None:
+        with trio.move_on_after(self._timeouts.connect):
+            await session.negotiate(pinned=self._pinned, known=known)
+            self._known = session.revision.version
+            return
+        # Not ConnectionClosed: that would be worth another attempt, of the same length.
+        raise RequestFailed(f"{session.link.name} did not answer within {self._timeouts.connect:g} s")
+
+    def _doubt(self, error: MCPTrioError) -> None:
+        """Find out again what the server speaks if it answers otherwise than before: its version may have changed."""
+        if isinstance(error, MCPError | RemoteProtocolError) or getattr(error, "status", None) is not None:
+            self._known = None
 
     def _end(self, reason: str) -> None:
         self._ended = reason
@@ -226,8 +285,13 @@ class ClientSupervisor:
     def _set(self, session: ClientSession | None) -> None:
         self._session = session
         self.last = session or self.last
-        self._changed.set()
-        self._changed = trio.Event()
+        self.epoch += session is not None
+        self._end_turn()
+
+    def _end_turn(self, failure: MCPTrioError | None = None) -> None:
+        turn, self._turn = self._turn, _Turn()
+        turn.failure = failure
+        turn.over.set()
 
     @staticmethod
     def _is_usable(session: ClientSession | None) -> TypeGuard[ClientSession]:

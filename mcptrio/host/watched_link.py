@@ -101,6 +101,9 @@ class _WatchedLink:
         self._link.settled(revision)
         self._watcher.settled(revision)
 
+    async def until_listening(self) -> None:
+        await self._link.until_listening()
+
     async def wait_closed(self) -> str:
         self.reason = await self._link.wait_closed()
         return self.reason

@@ -120,6 +120,9 @@ class PipeLink:
     def settled(self, revision: Revision) -> None:
         """Whatever the server sends has been heard all along."""
 
+    async def until_listening(self) -> None:
+        """See :class:`mcptrio.abc.Link`. The reader listens from the start."""
+
     async def wait_closed(self) -> str:
         """See :class:`mcptrio.abc.Link`."""
         await self._closed.wait()

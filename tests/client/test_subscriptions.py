@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
 import pytest
@@ -162,10 +163,19 @@ async def test_of_too_many_changes_none_goes_unnoticed() -> None:
             await wait_all_tasks_blocked()
             read = [await take(changes) for _ in unread(changes)]
             nursery.start_soon(_accept, script, 1)
-    assert len(read) == 1000
-    assert Change("resources") in read
-    missing = {Change("resource", uri) for uri in uris} - set(read)
-    assert len(missing) <= 2
+    assert read == [Change("resource", "note:///")]
+
+
+async def test_too_many_changes_of_resources_do_not_hide_the_change_of_a_list() -> None:
+    async with play(OLD) as (client, script), trio.open_nursery() as nursery:
+        nursery.start_soon(_accept, script, 1)
+        async with client.subscribe(["note:///"], tools=True) as changes:
+            await script.tell("notifications/tools/list_changed")
+            for number in range(1000):
+                await script.tell("notifications/resources/updated", {"uri": f"note:///{number}"})
+            await wait_all_tasks_blocked()
+            assert {await take(changes) for _ in unread(changes)} == {TOOLS, Change("resource", "note:///")}
+            nursery.start_soon(_accept, script, 1)
 
 
 # --- on the session
@@ -194,6 +204,63 @@ async def test_resource_is_subscribed_to_once_for_all_and_left_by_the_last(revis
         ("resources/unsubscribe", "note:///1"),
         ("resources/unsubscribe", "note:///2"),
     ]
+
+
+@pytest.mark.parametrize("first", ["subscribes", "unsubscribes"])
+async def test_resource_stays_subscribed_to_while_a_subscription_that_overlaps_another_one_wants_it(first: str) -> None:
+    """The server answers after the other subscription has begun or ended."""
+    async with play(OLD) as (client, script), trio.open_nursery() as nursery:
+        leave, entered = trio.Event(), trio.Event()
+        told: list[Change] = []
+
+        async def one() -> None:
+            async with client.subscribe(["note:///1"]):
+                entered.set()
+                await leave.wait()
+
+        async def other() -> None:
+            async with client.subscribe(["note:///1"]) as changes:
+                told.append(await take(changes))
+
+        nursery.start_soon(one)
+        request = await script.asked("resources/subscribe")
+        if first == "unsubscribes":
+            await script.answer(request)
+            await entered.wait()
+            leave.set()
+            request = await script.asked("resources/unsubscribe")
+        nursery.start_soon(other)
+        await wait_all_tasks_blocked()
+        await script.answer(request)
+        if first == "unsubscribes":
+            await script.answer(await script.asked("resources/subscribe"))
+        else:
+            await entered.wait()
+            leave.set()
+            await script.silent()
+        await wait_all_tasks_blocked()
+        await script.tell("notifications/resources/updated", {"uri": "note:///1"})
+        await script.answer(await script.asked("resources/unsubscribe"))
+    assert told == [Change("resource", "note:///1")]
+
+
+@pytest.mark.parametrize("revision", [OLD, NEW])
+async def test_subscription_of_which_nothing_is_reported_is_refused_with_the_reason(revision: str) -> None:
+    async with play(revision, capabilities={"tools": {}}) as (client, script), trio.open_nursery() as nursery:
+        if revision == NEW:
+            nursery.start_soon(partial(acknowledge, script, promptsListChanged=False))
+        with pytest.raises(MCPError, match="reports none of these changes: tools, prompts, note:///1"):
+            await client.subscribe(["note:///1"], tools=True, prompts=True).__aenter__()
+
+
+@pytest.mark.parametrize("revision", [OLD, NEW])
+async def test_wanted_changes_that_are_not_reported_are_named(revision: str) -> None:
+    async with play(revision, capabilities={"tools": {"listChanged": True}}) as (client, script):
+        async with trio.open_nursery() as nursery:
+            if revision == NEW:
+                nursery.start_soon(acknowledge, script)
+            async with client.subscribe(["note:///1"], tools=True, prompts=True) as changes:
+                assert changes.missing == ("prompts", "note:///1")
 
 
 async def test_refused_subscription_leaves_nothing_behind() -> None:
@@ -241,7 +308,8 @@ async def acknowledge(script: Script, **notifications: Any) -> Request:
     """Let a stream begin; its request."""
     request = await script.asked("subscriptions/listen")
     await script.tell(
-        "notifications/subscriptions/acknowledged", {"_meta": {ID: request.id}, "notifications": notifications}
+        "notifications/subscriptions/acknowledged",
+        {"_meta": {ID: request.id}, "notifications": notifications or {"toolsListChanged": True}},
     )
     return request
 
@@ -439,7 +507,8 @@ for line in sys.stdin:
     message = json.loads(line)
     params, result = message.get("params") or {}, {}
     if message["method"] == "initialize":
-        result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "f", "version": "1"}}
+        can = {"tools": {"listChanged": True}, "resources": {"subscribe": True}}
+        result = {"protocolVersion": "2025-11-25", "capabilities": can, "serverInfo": {"name": "f", "version": "1"}}
     elif message["method"] == "resources/subscribe":
         subscribed.append(params["uri"])
     elif message["method"] == "tools/call" and params["name"] == "die":

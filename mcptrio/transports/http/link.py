@@ -87,6 +87,8 @@ class HTTPLink:
         """The server has answered the GET of the stream of unasked messages, or has had its time for that."""
         self._heard.set()
         self._closed = trio.Event()
+        self._ended = trio.Event()
+        """Set, and replaced, for each reason :meth:`wait_closed` reports: the link was closed or the session lost."""
         self._exchanges: dict[RequestId, trio.CancelScope] = {}
 
     @property
@@ -147,14 +149,32 @@ class HTTPLink:
             self._listening, self._heard = trio.CancelScope(), trio.Event()
             self._nursery.start_soon(self._listen, self._listening, self._heard, revision, self._session)
 
+    async def until_listening(self) -> None:
+        """See :class:`mcptrio.abc.Link`.
+
+        Many servers ask on the stream of unasked messages, and lose what they ask before it is there.
+        """
+        heard = self._heard
+        with trio.move_on_after(FIRST_HEARD):
+            await heard.wait()
+        heard.set()
+
     async def wait_closed(self) -> str:
-        """See :class:`mcptrio.abc.Link`. There is no connection that could end, so only leaving the link ends this."""
-        await self._closed.wait()
-        return LEFT
+        """See :class:`mcptrio.abc.Link`. No single connection belongs to the link, so only :meth:`aclose` ends it.
+
+        Raises:
+            SessionLost: the server has forgotten the session. Raised once per session.
+        """
+        await self._ended.wait()
+        if self._closed.is_set():
+            return LEFT
+        self._ended = trio.Event()
+        raise SessionLost(_FORGOTTEN)
 
     async def aclose(self) -> None:
         """Break off what is under way, end the session, close everything. Bounded by :data:`GOODBYE`."""
         self._closed.set()
+        self._ended.set()
         self._listening.cancel()
         self._requests.stop()
         if self._session is not None:
@@ -168,7 +188,7 @@ class HTTPLink:
     async def _exchange(self, request: Request, revision: Revision, mirrored: Mapping[str, tuple[str, ...]]) -> Answer:
         initial = request.method == INITIALIZE
         if not initial and not self._heard.is_set():
-            await self._until_heard()
+            await self.until_listening()
         session = None if initial else self._session_for(revision)
         response = await self._post(request, revision, session, mirrored)
         if response.status != 200:
@@ -220,7 +240,7 @@ class HTTPLink:
         # Some servers answer an unknown method with 404, as the newest revision wants it; they know the session.
         unknown_method = refusal.reply is not None and refusal.reply.code == Code.METHOD_NOT_FOUND
         if session is not None and ((response.status == 404 and not unknown_method) or _means_forgotten(refusal)):
-            session.lost = True
+            self._lose(session)
             return SessionLost(_FORGOTTEN)
         return refusal
 
@@ -240,6 +260,12 @@ class HTTPLink:
             raise SessionLost(_FORGOTTEN)
         return self._session
 
+    def _lose(self, session: _Session) -> None:
+        """The server has said that it does not know a session."""
+        session.lost = True
+        if session is self._session:
+            self._ended.set()
+
     def _begin(self, session: _Session | None) -> None:
         """A handshake has been answered; what there was of an earlier one ends."""
         self._listening.cancel()
@@ -258,13 +284,6 @@ class HTTPLink:
             except (RequestFailed, ConnectionClosed, AuthorizationError) as error:
                 _log.debug("%s: the session could not be ended: %s", self.name, error)
 
-    async def _until_heard(self) -> None:
-        """Many servers ask on the stream of unasked messages, and lose what they ask before it is there."""
-        heard = self._heard
-        with trio.move_on_after(FIRST_HEARD):
-            await heard.wait()
-        heard.set()
-
     async def _listen(
         self, scope: trio.CancelScope, heard: trio.Event, revision: Revision, session: _Session | None
     ) -> None:
@@ -276,7 +295,7 @@ class HTTPLink:
 
         def lost() -> None:
             if session is not None:
-                session.lost = True
+                self._lose(session)
 
         with scope:
             await Listening(get, self._receive, self._limits, lost=lost).run()

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 import trio
 
 from mcptrio.abc import Receiver
-from mcptrio.errors import AuthorizationError, ConnectionClosed, RequestFailed
+from mcptrio.errors import AuthorizationError, ConnectionClosed, ConsentNeeded, RequestFailed
 from mcptrio.protocol.jsonrpc import Limits
 from mcptrio.protocol.messages import Batch, Incoming, Notification, Request
 from mcptrio.transports.http.client_connection import HTTPResponse
@@ -58,6 +58,9 @@ class Listening:
                 try:
                     response = await self._get(self._bookmark)
                     brought = await self._hear(response)
+                except ConsentNeeded as needed:
+                    await needed.ask()
+                    brought = False
                 except RequestFailed as error:
                     _log.debug("the stream of unasked messages broke: %s", error)
                     brought = False if error.status is None or is_temporary(error.status) else None
@@ -66,7 +69,9 @@ class Listening:
                 lived = trio.current_time() - began >= LIVED
                 self._bookmark.failures = 0 if brought or lived else self._bookmark.failures + 1
                 await trio.sleep(self._bookmark.pause())
-        except (AuthorizationError, ConnectionClosed) as error:
+        except AuthorizationError as error:
+            _log.warning("the server's notifications are no longer received: %s", error)
+        except ConnectionClosed as error:
             _log.debug("no more unasked messages: %s", error)
 
     async def _hear(self, response: HTTPResponse) -> bool | None:

@@ -14,7 +14,7 @@ from typing import Final
 
 import trio
 
-from mcptrio.errors import ConnectionClosed, RequestFailed
+from mcptrio.errors import ConnectionClosed, ConsentNeeded, RequestFailed
 from mcptrio.transports.http.client_connection import HTTPResponse
 from mcptrio.transports.http.listening import LIVED, Get, is_temporary
 from mcptrio.transports.http.requests import LEFT
@@ -45,6 +45,7 @@ async def resume(
 
     Raises:
         RequestFailed: the server does not bring the answer either. It may have served the request.
+        AuthorizationError: the user refused new credentials. The server may have served the request.
         ConnectionClosed: the link was left.
     """
     bookmark = reader.bookmark
@@ -57,6 +58,11 @@ async def resume(
             response = await get(bookmark)
             if response.status != 200:
                 raise await read_refusal(response)
+        except ConsentNeeded as needed:
+            # The server has the request already. Raised to the caller, this would make it send the request again.
+            await needed.ask()
+            bookmark.failures += 1
+            continue
         except RequestFailed as error:
             if error.status is not None and not is_temporary(error.status):
                 message = f"{why} before the answer, and cannot be resumed: {error}"

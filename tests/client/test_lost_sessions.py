@@ -1,0 +1,278 @@
+"""Sessions that the server has forgotten, and servers that return with another revision or transport."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from mcptrio import (
+    Change,
+    Changes,
+    Client,
+    ClientTimeouts,
+    ConnectionClosed,
+    RequestFailed,
+    Server,
+    SessionLost,
+    connect,
+    serve_http,
+)
+from tests.interaction.applies import HANDSHAKE
+from tests.transports.http.web import Seen, Wire, answer, eventually, serving
+
+__all__: list[str] = []
+
+OLD = "2025-11-25"
+TOOLS = Change("tools")
+
+
+def early() -> str:
+    """Be there from the beginning."""
+    return ""
+
+
+async def take(changes: Changes) -> Change:
+    with trio.fail_after(60):
+        return await changes.__anext__()
+
+
+class Forgetful:
+    """A server that forgets its session when a test says so."""
+
+    def __init__(self) -> None:
+        self.session = 1
+        self.subscribed: list[tuple[str, str]] = []
+        self.refuses = False
+        """Whether it begins no session."""
+        self.slow = trio.Event()
+        """Unset while handshakes have to wait."""
+        self.slow.set()
+        self.lost_at = ""
+        """The method at which every session is lost."""
+
+    async def __call__(self, seen: Seen, wire: Wire) -> None:
+        if seen.method == "DELETE":
+            await wire.reply(status=204)
+            return
+        message = seen.message if seen.method == "POST" else {}
+        method, id = message.get("method"), seen.headers.get("mcp-session-id")
+        if method == "initialize":
+            await self.slow.wait()
+            can = {"tools": {"listChanged": True}, "resources": {"subscribe": True}}
+            result = {"protocolVersion": OLD, "capabilities": can, "serverInfo": {"name": "f", "version": "1"}}
+            if self.refuses:
+                await wire.reply("no sessions today", 503)
+            else:
+                await wire.reply(answer(seen, **result), mcp_session_id=str(self.session))
+        elif id != str(self.session) or method == self.lost_at:
+            await wire.reply("who are you?", 404)
+        elif seen.method == "GET":
+            await wire.reply(status=405)
+        elif "id" not in message:
+            await wire.reply(status=202)
+        else:
+            if method == "resources/subscribe":
+                self.subscribed.append((id, message["params"]["uri"]))
+            await wire.reply(answer(seen, content=[]))
+
+
+@asynccontextmanager
+async def forgetful(**options: Any) -> AsyncIterator[tuple[Client, Forgetful]]:
+    site = Forgetful()
+    with trio.fail_after(60):
+        async with serving(site) as web, connect(web.url, revision=OLD, ping_interval=0, **options) as client:
+            yield client, site
+
+
+@pytest.mark.parametrize("revision", [HANDSHAKE[1], HANDSHAKE[-1]])
+async def test_subscription_survives_a_restart_of_the_server_without_any_request(revision: str) -> None:
+    """Only the stream of the session can notice that the server has forgotten it."""
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            first = await nursery.start(_serve, _with_tool(), 0)
+            port = first.port
+            async with (
+                connect(f"http://127.0.0.1:{port}/mcp", revision=revision, restart=True, ping_interval=0) as client,
+                client.subscribe(tools=True) as changes,
+            ):
+                await first.stop()
+                server = _with_tool()
+                await nursery.start(_serve, server, port)
+                assert await take(changes) == TOOLS
+                server.add_tool(early, name="late")
+                assert await take(changes) == TOOLS
+                nursery.cancel_scope.cancel()
+
+
+def _with_tool() -> Server:
+    server = Server()
+    server.add_tool(early)
+    return server
+
+
+class _Served:
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.scope = trio.CancelScope()
+        self.stopped = trio.Event()
+
+    async def stop(self) -> None:
+        self.scope.cancel()
+        await self.stopped.wait()
+
+
+async def _serve(server: Server, port: int, *, task_status: trio.TaskStatus[_Served]) -> None:
+    async with trio.open_nursery() as nursery:
+        [url, *_] = await nursery.start(partial(serve_http, server, port=port))
+        served = _Served(int(url.rsplit(":", 1)[1].split("/")[0]))
+        with served.scope:
+            task_status.started(served)
+            await trio.sleep_forever()
+        nursery.cancel_scope.cancel()
+    served.stopped.set()
+
+
+async def test_ping_notices_that_the_session_is_lost() -> None:
+    site = Forgetful()
+    with trio.fail_after(60):
+        async with serving(site) as web, connect(web.url, revision=OLD, ping_interval=0.1) as client:
+            async with client.subscribe(["note:///1"]) as changes:
+                site.session = 2
+                assert await take(changes) == Change("resource", "note:///1")
+                assert site.subscribed == [("1", "note:///1"), ("2", "note:///1")]
+
+
+async def test_call_that_is_cancelled_while_the_session_is_renewed_loses_no_subscription() -> None:
+    uris = [f"note:///{number}" for number in range(20)]
+    async with forgetful() as (client, site), client.subscribe(uris) as changes:
+        site.session, site.slow = 2, trio.Event()
+        with trio.move_on_after(0.05):
+            await client.call_tool("work")
+        site.slow.set()
+        assert {await take(changes) for _ in uris} == {Change("resource", uri) for uri in uris}
+        assert site.subscribed == [("1", uri) for uri in uris] + [("2", uri) for uri in uris]
+
+
+async def test_call_waits_for_a_new_session_no_longer_than_its_timeout() -> None:
+    async with forgetful() as (client, site):
+        site.session, site.slow = 2, trio.Event()
+        began = trio.current_time()
+        with pytest.raises(ConnectionClosed, match=r"not connected again within 0\.2 s"):
+            await client.call_tool("work", timeout=0.2)
+        assert trio.current_time() - began < 10
+        site.slow.set()
+        await client.call_tool("work")
+
+
+async def test_calls_hear_why_there_is_no_new_session() -> None:
+    async with forgetful() as (client, site):
+        site.session, site.refuses = 2, True
+        with pytest.raises(RequestFailed, match="no sessions today"):
+            await client.call_tool("work")
+        site.refuses = False
+        await client.call_tool("work")
+
+
+async def test_session_that_is_lost_during_the_handshake_is_reported_as_that() -> None:
+    site = Forgetful()
+    site.lost_at = "notifications/initialized"
+    with trio.fail_after(60):
+        async with serving(site) as web:
+            with pytest.raises(SessionLost, match="forgotten the session"):
+                await connect(web.url, revision=OLD).__aenter__()
+
+
+LIVES = """
+import json, pathlib, sys
+starts = pathlib.Path(sys.argv[1])
+number = len(starts.read_text())
+starts.write_text("x" * (number + 1))
+era = sys.argv[2].split()[number]
+SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+TOOLS = {"tools": {"listChanged": True}}
+
+def send(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+stream = None
+for line in sys.stdin:
+    message = json.loads(line)
+    method, id = message["method"], message.get("id")
+    if method == "initialize" and era == "old":
+        info = {"name": "lives", "version": "1"}
+        send(id=id, result={"protocolVersion": "2025-11-25", "capabilities": TOOLS, "serverInfo": info})
+    elif method == "server/discover" and era == "new":
+        result = {"supportedVersions": ["2026-07-28"], "capabilities": TOOLS}
+        send(id=id, result={"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **result})
+    elif method == "subscriptions/listen" and era == "new":
+        stream = {"_meta": {SUBSCRIPTION: id}}
+        honoured = {"notifications": {"toolsListChanged": True}}
+        send(method="notifications/subscriptions/acknowledged", params={**stream, **honoured})
+    elif method == "tools/call" and message["params"]["name"] == "die":
+        sys.exit(1)
+    elif method == "tools/call":
+        send(method="notifications/tools/list_changed", **({"params": stream} if stream else {}))
+        send(id=id, result={"resultType": "complete", "content": []})
+    elif id is not None:
+        send(id=id, error={"code": -32601, "message": "no such method"})
+"""
+
+
+@pytest.mark.parametrize(("first", "then"), [("old", "new"), ("new", "old")])
+async def test_subscription_survives_a_server_that_comes_back_in_the_other_era(
+    first: str, then: str, tmp_path: Path
+) -> None:
+    starts = tmp_path / "starts"
+    starts.touch()
+    command = [sys.executable, "-c", LIVES, str(starts), f"{first} {then} {then} {then}"]
+    with trio.fail_after(60):
+        async with connect(command, restart=True) as client, client.subscribe(tools=True) as changes:
+            before = client.revision
+            with pytest.raises(ConnectionClosed):
+                await client.call_tool("die")
+            assert await take(changes) == TOOLS
+            await client.call_tool("change")
+            assert await take(changes) == TOOLS
+            assert client.revision != before
+
+
+async def test_server_that_moves_to_another_transport_is_found_again() -> None:
+    """First HTTP with SSE only; later Streamable HTTP at the same URL."""
+    streams: list[Wire] = []
+    modern = False
+    site = Forgetful()
+
+    async def serve(seen: Seen, wire: Wire) -> None:
+        if modern:
+            await site(seen, wire)
+        elif seen.method == "GET":
+            streams.append(wire)
+            await wire.stream()
+            await wire.chunk(b"event: endpoint\ndata: /messages\n\n")
+            await wire.wait_closed()
+        elif seen.target == "/messages":
+            await wire.reply(status=202)
+            if seen.message["method"] == "initialize":
+                result = {
+                    "protocolVersion": "2024-11-05",
+                    "capabilities": {},
+                    "serverInfo": {"name": "s", "version": "1"},
+                }
+                await streams[-1].event(answer(seen, **result))
+        else:
+            await wire.reply(status=405)
+
+    with trio.fail_after(60):
+        async with serving(serve) as web, connect(web.url, restart=True, timeouts=ClientTimeouts(probe=0.1)) as client:
+            assert client.revision == "2024-11-05"
+            modern = True
+            streams[-1].socket.socket.shutdown(1)
+            await eventually(lambda: client.revision == OLD)
+            await client.call_tool("work")
