@@ -154,7 +154,8 @@ def _command(text: str) -> Command:
     try:
         return Command(args=tuple(shlex.split(text)))
     except ValueError as error:
-        raise ConfigError(f"target: expected a command, got {text!r}: {error}") from error
+        # The text may hold secrets, so the error does not repeat it.
+        raise ConfigError(f"target: expected a command as a shell would read it: {error}") from error
 
 
 def _entry(entry: Mapping[str, Any]) -> Command | Endpoint | Socket:

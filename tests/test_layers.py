@@ -21,7 +21,7 @@ __all__: list[str] = []
 PACKAGE = Path(__file__).resolve().parent.parent / "mcptrio"
 
 LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
-    (frozenset({"errors"}), frozenset({"secret"}), frozenset({"lines_file"})),
+    (frozenset({"errors"}), frozenset({"secret"}), frozenset({"lines_file"}), frozenset({"last_words"})),
     (frozenset({"protocol"}),),
     (frozenset({"abc"}), frozenset({"outbox"}), frozenset({"contexts"}), frozenset({"nurseries"})),
     (frozenset({"runtime"}), frozenset({"transports"}), frozenset({"auth"}), frozenset({"stores"})),

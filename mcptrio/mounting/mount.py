@@ -28,6 +28,7 @@ from mcptrio.mounting.judging import Access, Judging
 from mcptrio.mounting.offers import Offers
 from mcptrio.mounting.options import MountOptions
 from mcptrio.mounting.questions import RelayingHandlers
+from mcptrio.mounting.reasons import told
 from mcptrio.mounting.relay import Relay
 from mcptrio.mounting.upstream import Upstream
 from mcptrio.mounting.watching import Watching
@@ -49,7 +50,8 @@ class MountStatus:
         state: ``closed``: ours is not open; ``starting``; ``ready``; ``away``: it could not be reached or was lost, and
             is tried again; ``asleep``: it was let go of until the next call.
         where: the program or the URL it is reached by, without what may be secret.
-        reason: what went wrong last; ``None`` where nothing has since it was last ready.
+        reason: what went wrong last, without what the program wrote to standard error, which is in the log; ``None``
+            where nothing has since it was last ready.
         revision: that is spoken with it, or was last.
         info: its own name and version, as it says.
         starts: how often it was begun with; after an end of its own it is connected again without counting here.
@@ -109,7 +111,7 @@ class Mount:
         return MountStatus(
             state=states.get(status.state, "away"),
             where=self._where,
-            reason=status.reason,
+            reason=None if status.reason is None else told(status.reason, is_own=self._tells_caller),
             revision=status.revision,
             info=status.info,
             starts=starts,

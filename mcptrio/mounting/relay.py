@@ -31,6 +31,7 @@ from mcptrio.errors import (
 )
 from mcptrio.mounting.calls import CLIENT, Call, Calls
 from mcptrio.mounting.questions import RelayedQuestion, url_questions
+from mcptrio.mounting.reasons import told
 from mcptrio.mounting.upstream import Upstream
 from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, LOG_LEVEL
@@ -131,7 +132,7 @@ class Relay:
     # Private
 
     def _told(self, error: MCPTrioError) -> str:
-        text = str(error)
+        text = told(str(error), is_own=self._tells_caller)
         return text if text.startswith(self._name) else f"{self._name}: {text}"
 
     async def _once(

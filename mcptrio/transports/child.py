@@ -23,9 +23,10 @@ from attrs import field, frozen
 from attrs.validators import gt, lt
 
 from mcptrio.errors import ConnectionClosed
+from mcptrio.last_words import LAST_WORDS
 from mcptrio.protocol.jsonrpc import CLIENT_DEFAULT, Limits
 from mcptrio.protocol.messages import Incoming, Message
-from mcptrio.transports.child_process import KILLED, ChildProcess, shown, signal_name, start_process
+from mcptrio.transports.child_process import KILLED, ChildProcess, program_name, signal_name, start_process
 from mcptrio.transports.child_stderr import ChildStderr, Stderr
 from mcptrio.transports.descriptors import Reader, open_reader
 from mcptrio.transports.line_channel import LineChannel
@@ -88,7 +89,7 @@ class ChildChannel:
     """Messages to and from a child process. Made by :func:`open_child`.
 
     Attributes:
-        name: the command, cut where it is long.
+        name: the name of the program, without its arguments.
     """
 
     def __init__(
@@ -198,7 +199,7 @@ class ChildChannel:
         if code is not None:
             said = " | ".join([line.strip() for line in self.last_words])
             shortened = said if len(said) <= _SAID else f"…{said[-_SAID:]}"
-            return f"the server {_ending(code)}" + (f"; it said: {shortened}" if said else "")
+            return f"the server {_ending(code)}" + (f"{LAST_WORDS}{shortened}" if said else "")
         if self._ended:
             return "the server closed its standard output and lives on"
         return self._unsent or "the server is running"
@@ -258,7 +259,7 @@ async def open_child(
     await trio.lowlevel.checkpoint()
     environment = {**(os.environ if inherit_env else safe_environment()), **(env or {})}
     process = start_process(command, env=environment, cwd=cwd)
-    name = shown(command)
+    name = program_name(command)
     said = ChildStderr(process.stderr, stderr, name=name)
     channel = ChildChannel(process, said, name=name, limits=limits, timeouts=timeouts or ChildTimeouts())
     failed: BaseException | None = None

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import shlex
 import shutil
 import signal
 import subprocess
@@ -28,7 +27,7 @@ import trio
 
 from mcptrio.errors import ConnectionClosed
 
-__all__ = ["KILLED", "ChildProcess", "shown", "signal_name", "start_process"]
+__all__ = ["KILLED", "ChildProcess", "program_name", "signal_name", "start_process"]
 
 KILLED = 5.0
 """Seconds for a killed group to vanish; only what hangs in the kernel, or is waited for by nobody, takes longer."""
@@ -40,7 +39,7 @@ if sys.platform == "win32":
 _POLL = 0.05
 """Seconds between looks where nothing tells us of an end."""
 _SHOWN = 100
-"""Characters of a command in errors."""
+"""Characters of a program's name in errors."""
 
 
 class ChildProcess:
@@ -203,14 +202,17 @@ def start_process(
                 creationflags=_CREATION_FLAGS,
             )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            raise ConnectionClosed(f"cannot start {shown(command)}: {_why(error, command, cwd)}") from error
+            raise ConnectionClosed(f"cannot start {program_name(command)}: {_why(error, command, cwd)}") from error
         ours.pop_all()
     return ChildProcess(popen, stdin=stdin, stdout=stdout, stderr=stderr)
 
 
-def shown(command: Sequence[str]) -> str:
-    """A command for logs and errors, cut where it is long. Secrets do not belong there: ``ps`` shows them to all."""
-    text = shlex.join(command)
+def program_name(command: Sequence[str]) -> str:
+    """Return the name of a command's program, for logs and errors.
+
+    Arguments are left out: they may be API keys, and errors reach the clients of a server that mounts this one.
+    """
+    text = Path(command[0]).name or command[0]
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 

@@ -79,6 +79,8 @@ async def test_file_in_its_own_process(revision: str, how: str, tmp_path: Path) 
         before = await text(client, "pid")
         crashed = await client.call_tool("die", {"how": how})
         assert crashed.is_error
+        ending = {"segfault": "SIGSEGV", "kill": "SIGKILL"}[how]
+        assert str(crashed.content[0].text) == f"offered: the plugin's process was ended by {ending}"  # type: ignore[union-attr]
         assert await pid_of_the_next(client) != before
 
 

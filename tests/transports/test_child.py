@@ -37,7 +37,7 @@ async def test_messages_out_and_in(tmp_path: Path) -> None:
     with trio.fail_after(PATIENCE):
         async with open_child(server(tmp_path)) as channel:
             port: MessageChannel = channel
-            assert sys.executable in port.name
+            assert port.name == Path(sys.executable).name
             assert channel.returncode is None
             assert await channel.closed_reason() == "the server is running"
 
@@ -297,7 +297,7 @@ async def test_anybody_may_wait_for_the_end(tmp_path: Path) -> None:
     ("command", "cwd", "problem"),
     [
         (["no-such-command-17"], None, "cannot start no-such-command-17: 'no-such-command-17' was not found in PATH"),
-        (["/no/such", "--x y"], None, "cannot start /no/such '--x y': '/no/such' was not found"),
+        (["/no/such", "--x y"], None, "cannot start such: '/no/such' was not found"),
         ([__file__], None, "cannot be executed: Permission denied"),
         (["/"], None, "'/' cannot be executed: Permission denied"),
         (["true"], "/no/such", "cannot start true: '/no/such', the working directory: No such file or directory"),

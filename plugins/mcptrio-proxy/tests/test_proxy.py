@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -13,7 +15,7 @@ import mcptrio_proxy
 import pytest
 import trio
 
-from mcptrio import Client, Server, connect
+from mcptrio import Client, ClientTimeouts, Mount, MountOptions, Server, connect
 
 NOTES = """
 import os
@@ -124,6 +126,45 @@ async def test_lazy_one_sleeps_until_it_is_called(entry: dict[str, Any]) -> None
             await trio.sleep(0.02)
         assert await text(client, "read_note", name="list") == "anna's list"
         assert (await listed(client))["notes"]["state"] == "ready"
+
+
+STARTS_ONCE = """
+import os, pathlib, sys
+mark = pathlib.Path("started")
+if mark.exists():
+    sys.exit(f"{sys.argv} {os.environ['WHOSE']}")
+mark.touch()
+os.execv(sys.executable, [sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin", "notes.py"])
+"""
+
+
+async def test_arguments_and_environment_of_a_server_are_told_to_no_client(entry: dict[str, Any]) -> None:
+    key = ["--api-key", "sk-SECRET"]
+    entry |= {"args": ["-c", STARTS_ONCE, *key], "env": {"WHOSE": "sk-SECRET"}}
+    servers = {"gone": {"command": "/no/such/program", "args": key}, "once": entry}
+    async with proxied(servers=servers, defaults={"patience": 1}) as client:
+        os.kill(int(await text(client, "once_pid")), signal.SIGKILL)
+        while "exit code" not in str((told := await listed(client))["once"]["reason"]):  # noqa: ASYNC110 - nothing tells
+            await trio.sleep(0.02)
+        called = await client.call_tool("once_pid")
+
+        assert "program" in told["gone"]["reason"]
+        assert called.is_error
+        assert "once is not connected" in str(called.content)
+        assert "SECRET" not in f"{told} {called}"
+
+
+async def test_arguments_of_a_server_that_does_not_answer_are_told_to_no_client() -> None:
+    options = MountOptions(wait=0, timeouts=ClientTimeouts(connect=0.4, probe=0.2))
+    mount = Mount(
+        [sys.executable, "-c", "import sys; sys.stdin.read()", "--api-key", "sk-SECRET"], name="mute", options=options
+    )
+    with trio.fail_after(60):
+        async with Server(plugins=[mount]).open():
+            while (reason := mount.status.reason) is None:  # noqa: ASYNC110 - nothing tells of it
+                await trio.sleep(0.02)
+
+    assert reason == f"{Path(sys.executable).name} did not answer within 0.4 s"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,17 @@
+"""The last words of a child process in the reason why its connection ended.
+
+The child transport appends them to the reason. A mount removes them before it tells the reason to its clients: what a
+program writes to standard error is for the operator, and may repeat its arguments and its environment.
+"""
+
+from __future__ import annotations
+
+__all__ = ["LAST_WORDS", "without_last_words"]
+
+LAST_WORDS = "; it said: "
+"""Stands between the reason and the last lines of standard error."""
+
+
+def without_last_words(reason: str) -> str:
+    """Return a reason without the lines of standard error that follow it."""
+    return reason.partition(LAST_WORDS)[0]

@@ -1,0 +1,22 @@
+"""What clients are told of a mounted server's faults.
+
+The relay and the status of a mount use this. The log has the full reason.
+"""
+
+from __future__ import annotations
+
+from mcptrio.last_words import without_last_words
+
+__all__ = ["told"]
+
+_SERVER = "the server "
+
+
+def told(reason: str, *, is_own: bool) -> str:
+    """Return a reason for clients: without standard error, where the program may have written secrets.
+
+    Args:
+        is_own: whether the mounted server is the process of one of our isolated plugins, and is called that.
+    """
+    text = without_last_words(reason)
+    return text.replace(_SERVER, "the plugin's process ", 1) if is_own else text
