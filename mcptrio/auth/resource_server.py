@@ -186,9 +186,9 @@ class ResourceServer:
         if scheme == "bearer" and self._dpop == "required":
             raise Refused("expected the scheme DPoP, got Bearer", error="invalid_token", counts=True)
         key = hash_of(token)
-        if self._known.get(key) is None:
-            # Who was let in lately is not shut out by what others behind the same address do.
-            self._failures.check(request.address)
+        # Who was let in lately is not shut out by what others behind the same address do.
+        is_known = self._known.get(key) is not None
+        end = _nothing if is_known else await self._failures.begin(request.address)
         try:
             principal = await self._verified(token)
             if principal is None:
@@ -198,6 +198,8 @@ class ResourceServer:
             if refused.counts:
                 self._known.forget(key)  # perhaps stolen, which is no reason to look at it more often than at others
             raise
+        finally:
+            end()
         self._known.put(key, None, seconds=_KNOWN_FOR)
         return principal
 
@@ -269,6 +271,10 @@ class ResourceServer:
         # Who lets in by certificates alone has nothing to challenge for.
         challenge = self._notices.challenge(request, refused) if self._tokens else None
         return AuthorizationError(refused.reason, challenge=challenge, status=refused.status, headers=headers)
+
+
+def _nothing() -> None:
+    """Ends an attempt that is not held against its address."""
 
 
 def _checked(resources: Sequence[str]) -> tuple[str, ...]:

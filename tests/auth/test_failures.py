@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+import trio
+import trio.testing
 
 from mcptrio.auth.failures import FailureLimit, Failures
 from mcptrio.errors import Overloaded
@@ -11,22 +13,28 @@ from tests.auth.server_parts import Clock
 __all__: list[str] = []
 
 
-def test_the_burst_is_free_and_the_rest_comes_by_the_minute() -> None:
+async def test_the_burst_is_free_and_the_rest_comes_by_the_minute() -> None:
     clock = Clock()
     failures = Failures(FailureLimit(per_minute=6, burst=3), clock)
     for _ in range(3):
-        failures.check("192.0.2.1")
+        await attempt(failures, "192.0.2.1")
         failures.count("192.0.2.1")
 
     with pytest.raises(Overloaded, match="too many failed") as refused:
-        failures.check("192.0.2.1")
+        await attempt(failures, "192.0.2.1")
     assert refused.value.retry_after == pytest.approx(10)
-    failures.check("192.0.2.2")
+    await attempt(failures, "192.0.2.2")
     clock.now += 10
-    failures.check("192.0.2.1")
+    await attempt(failures, "192.0.2.1")
     failures.count("192.0.2.1")
     with pytest.raises(Overloaded):
-        failures.check("192.0.2.1")
+        await attempt(failures, "192.0.2.1")
+
+
+async def attempt(failures: Failures, address: str | None) -> None:
+    """Begin an attempt that does not fail, and end it."""
+    end = await failures.begin(address)
+    end()
 
 
 @pytest.mark.parametrize(
@@ -39,35 +47,63 @@ def test_the_burst_is_free_and_the_rest_comes_by_the_minute() -> None:
         ("somebody", "somebody", True),
     ],
 )
-def test_addresses_of_one_customer_count_together(one: str, other: str, same: bool) -> None:
+async def test_addresses_of_one_customer_count_together(one: str, other: str, same: bool) -> None:
     failures = Failures(FailureLimit(burst=1), Clock())
     failures.count(one)
 
     if same:
         with pytest.raises(Overloaded):
-            failures.check(other)
+            await attempt(failures, other)
     else:
-        failures.check(other)
+        await attempt(failures, other)
 
 
-def test_no_more_addresses_are_remembered_than_was_said() -> None:
+async def test_no_more_addresses_are_remembered_than_was_said() -> None:
     failures = Failures(FailureLimit(burst=1, addresses=100), Clock())
     for number in range(1000):
         failures.count(f"10.0.{number // 250}.{number % 250}")
 
     assert len(failures) == 100
-    failures.check("10.0.0.0")  # forgotten
+    await attempt(failures, "10.0.0.0")  # forgotten
     with pytest.raises(Overloaded):
-        failures.check("10.0.3.249")
+        await attempt(failures, "10.0.3.249")
 
 
-def test_nothing_counts_without_a_bound_or_an_address() -> None:
+async def test_nothing_counts_without_a_bound_or_an_address() -> None:
     unbounded = Failures(FailureLimit(per_minute=0, burst=1), Clock())
     bounded = Failures(FailureLimit(burst=1), Clock())
     for _ in range(5):
         unbounded.count("192.0.2.1")
-        unbounded.check("192.0.2.1")
+        await attempt(unbounded, "192.0.2.1")
         bounded.count(None)
-        bounded.check(None)
+        await attempt(bounded, None)
 
     assert len(unbounded) == len(bounded) == 0
+
+
+async def test_good_credentials_leave_nothing() -> None:
+    failures = Failures(FailureLimit(burst=3), Clock())
+
+    await attempt(failures, "192.0.2.1")
+    assert len(failures) == 0
+
+
+async def test_attempts_beyond_the_bound_wait_for_those_before_them() -> None:
+    failures, began = Failures(FailureLimit(burst=3), Clock()), 0
+    go = trio.Event()
+
+    async def succeed() -> None:
+        nonlocal began
+        end = await failures.begin("192.0.2.1")
+        began += 1
+        await go.wait()
+        end()
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(20):
+            nursery.start_soon(succeed)
+        await trio.testing.wait_all_tasks_blocked()
+        assert began == 3
+        go.set()
+    assert began == 20
+    assert len(failures) == 0

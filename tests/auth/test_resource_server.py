@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
 import pytest
+import trio
+import trio.testing
 from cryptography import x509
 
 from mcptrio.abc import Principal, RequestHead
@@ -357,6 +360,35 @@ async def test_address_that_guesses_is_told_to_wait_and_its_neighbours_are_not()
     assert await guard.admit(request("new", address="203.0.113.8")) == ADA
     # To ask without a token is how clients begin.
     assert (await refusal(guard, request())).status == 401
+
+
+async def test_guesses_that_come_together_are_no_more_than_those_that_come_one_by_one() -> None:
+    answered = trio.Event()
+    outcomes: Counter[str] = Counter()
+
+    class Slow(Tokens):
+        async def verify(self, token: str) -> Principal | None:
+            await answered.wait()
+            return await super().verify(token)
+
+    tokens = Slow({f"good{number}": ADA for number in range(20)})
+    guard = server(tokens, options=ResourceOptions(failures=FailureLimit(per_minute=6, burst=5)))
+
+    async def come(token: str, address: str) -> None:
+        try:
+            await guard.admit(request(token, address=address))
+            outcomes["let in"] += 1
+        except (AuthorizationError, Overloaded) as error:
+            outcomes[type(error).__name__] += 1
+
+    async with trio.open_nursery() as nursery:
+        for number in range(20):
+            nursery.start_soon(come, f"guess{number}", "203.0.113.7")
+            nursery.start_soon(come, f"good{number}", "203.0.113.8")
+        await trio.testing.wait_all_tasks_blocked()
+        answered.set()
+    assert outcomes == {"let in": 20, "AuthorizationError": 5, "RateLimited": 15}
+    assert sum(token.startswith("guess") for token in tokens.asked) == 5
 
 
 async def test_asking_without_a_token_is_no_failure() -> None:
