@@ -82,7 +82,8 @@ class AuthLimits:
         proofs: DPoP proofs that are remembered.
         proofs_per_key: of one key.
         tokens: verified tokens that are remembered.
-        remember: seconds for which a signed token is not verified again.
+        remember: seconds for which a signed token is not verified again; also those after which the token of a
+            connection that stays open is.
         keys_fresh: seconds after which an issuer's keys are fetched again.
         keys_stale: seconds for which they are used if that fails.
         keys_refetch_after: seconds between two attempts.
@@ -267,6 +268,7 @@ def _guard(settings: AuthSettings, key: bytes | None, fetch: Fetch | None) -> Re
             failures=FailureLimit(
                 per_minute=limits.failures_per_minute, burst=limits.failures_burst, addresses=limits.addresses
             ),
+            recheck=max(1.0, limits.remember),
             name=settings.name,
             documentation=settings.documentation,
         ),

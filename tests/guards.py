@@ -31,6 +31,16 @@ class FunctionGuard:
         self.seen.append(request)
         return self._judge({name: values[0] for name, values in request.headers.items()})
 
+    def recheck_after(self, principal: Principal) -> float:
+        return 0.05
+
+    async def recheck(self, request: RequestHead, principal: Principal) -> Principal:
+        await trio.lowlevel.checkpoint()
+        again = self._judge({name: values[0] for name, values in request.headers.items()})
+        if again is None:
+            raise AuthorizationError("expected the principal of before, got none")
+        return again
+
     def demand(self, request: RequestHead, principal: Principal, scopes: frozenset[str]) -> AuthorizationError:
         wanted = " ".join(sorted(principal.scopes | scopes))
         return AuthorizationError(

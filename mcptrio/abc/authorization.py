@@ -92,6 +92,23 @@ class Guard(Protocol):
         """
         ...
 
+    def recheck_after(self, principal: Principal) -> float:
+        """Seconds after which the credentials of an admitted request are looked at again, if its connection stays open:
+        at the end of the token, or earlier, since it may be revoked."""
+        ...
+
+    async def recheck(self, request: RequestHead, principal: Principal) -> Principal:
+        """Whether an admitted request would still be admitted, apart from what is good once (a proof of possession).
+
+        Args:
+            principal: what :meth:`admit`, or the last call, returned.
+
+        Raises:
+            AuthorizationError: it would not. The connection ends.
+            Overloaded: that cannot be found out now. The connection ends if that lasts.
+        """
+        ...
+
     def demand(self, request: RequestHead, principal: Principal, scopes: frozenset[str]) -> AuthorizationError:
         """What is said to a principal that lacks scopes: 403, with all it should ask for next.
 

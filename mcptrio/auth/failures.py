@@ -66,7 +66,7 @@ class Failures:
         not refused for coming together.
 
         Returns:
-            A function that ends the attempt. The caller then counts the failure, if it was one, before the next checkpoint.
+            A function that ends the attempt. The caller counts its failure, if any, before the next checkpoint.
 
         Raises:
             RateLimited: the address has failed too often; says when it may try again.

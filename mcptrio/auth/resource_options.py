@@ -51,6 +51,8 @@ class ResourceOptions:
         dpop: what is asked of tokens that are bound to a key.
         certificates: lets clients in by their TLS certificates; ``None`` for none.
         failures: how often an address may come with credentials that are not good.
+        recheck: seconds after which the token of a connection that stays open (WebSocket, event stream) is verified
+            again; a token that has expired or was revoked ends the connection.
         name: published, for people.
         documentation: a URL, published, for people.
     """
@@ -61,5 +63,6 @@ class ResourceOptions:
     dpop: DPoPRule = field(factory=DPoPRule)
     certificates: CertificatePrincipals | None = None
     failures: FailureLimit = field(factory=FailureLimit)
+    recheck: float = field(default=60.0, validator=[validators.ge(1), validators.le(3600)])
     name: str | None = None
     documentation: str | None = None

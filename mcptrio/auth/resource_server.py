@@ -100,6 +100,7 @@ class ResourceServer:
         self._documents = MappingProxyType(dict(self._notices.documents()))
         self._certificates = options.certificates
         self._clock = clock
+        self._recheck = options.recheck
         self._failures = Failures(options.failures, ticks)
         self._known: Remembered[None] = Remembered(_KNOWN, ticks)
         rule = options.dpop
@@ -144,6 +145,26 @@ class ResourceServer:
         if lacking := self._scopes - principal.scopes:
             raise AuthorizationError(f"the access token lacks scopes: {' '.join(sorted(lacking))}", status=403)
         return principal
+
+    def recheck_after(self, principal: Principal) -> float:
+        """See :class:`mcptrio.abc.Guard`."""
+        ends = principal.claims.get("exp")
+        if isinstance(ends, int | float):
+            return max(1.0, min(self._recheck, ends - self._clock()))
+        return self._recheck
+
+    async def recheck(self, request: RequestHead, principal: Principal) -> Principal:
+        """See :class:`mcptrio.abc.Guard`: verifies the token again, or the time of the certificate."""
+        try:
+            scheme, token = credentials_in(request)
+            again = await self._verified(token) if scheme in SCHEMES else self._by_certificate(request)
+        except Refused as refused:
+            raise AuthorizationError(refused.reason) from None
+        if again is None:
+            raise AuthorizationError(_NOT_GOOD)
+        if again.identity != principal.identity or not again.scopes >= principal.scopes:
+            raise AuthorizationError("the access token is good for less than when the connection was opened")
+        return again
 
     def demand(self, request: RequestHead, principal: Principal, scopes: frozenset[str]) -> AuthorizationError:
         """See :class:`mcptrio.abc.Guard`: asks for what there is and what is needed together."""

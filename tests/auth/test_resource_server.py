@@ -11,6 +11,7 @@ import orjson
 import pytest
 import trio
 import trio.testing
+from attrs import evolve
 from cryptography import x509
 
 from mcptrio.abc import Principal, RequestHead
@@ -337,6 +338,40 @@ async def test_token_bound_in_another_way_is_refused(cnf: object) -> None:
     principal = Principal(subject="ada", scopes=frozenset({"read"}), claims={"cnf": cnf})
 
     assert (await refusal(server(Tokens({"good": principal})), request("good"))).status == 401
+
+
+# Connections that stay open
+
+
+async def test_connection_is_worth_no_more_than_its_token() -> None:
+    clock = Clock()
+    brief = evolve(ADA, claims={"exp": clock.now + 30})
+    tokens = Tokens({"brief": brief, "good": ADA})
+    guard = server(tokens)
+
+    assert guard.recheck_after(await guard.admit(request("brief"))) == 30
+    assert guard.recheck_after(ADA) == 60
+    assert await guard.recheck(request("good"), ADA) == ADA
+    for known in ({}, {"good": evolve(ADA, subject="eve")}, {"good": evolve(ADA, scopes=frozenset())}):
+        tokens.known = known
+        with pytest.raises(AuthorizationError):
+            await guard.recheck(request("good"), ADA)
+    tokens.unsure = True
+    with pytest.raises(Overloaded):
+        await guard.recheck(request("good"), ADA)
+
+
+async def test_connection_is_worth_no_more_than_its_certificate() -> None:
+    options = ResourceOptions(certificates=CertificatePrincipals(name="uri"))
+    clock = Clock()
+    guard = ResourceServer(options=options, clock=clock, ticks=clock)
+    shown = request(certificate=certificate(URI))
+
+    principal = await guard.admit(shown)
+    assert await guard.recheck(shown, principal) == principal
+    clock.now = principal.claims["exp"]
+    with pytest.raises(AuthorizationError):
+        await guard.recheck(shown, principal)
 
 
 # Limits

@@ -47,6 +47,7 @@ from mcptrio.transports.http.shares import Place, Places, address_owner, princip
 from mcptrio.transports.http.silence import Silence
 from mcptrio.transports.http.stateful import serve_session
 from mcptrio.transports.http.stateless import answer
+from mcptrio.transports.http.stays import Stays
 from mcptrio.transports.http.websocket import Upgrade, serve_websocket
 from mcptrio.transports.http1.exchange import EXTENSION
 
@@ -117,6 +118,7 @@ class HTTPApp:
         self._hosts = hosts or HostPolicy()
         self._origins = origins or OriginPolicy()
         self._guard = guard
+        self._stays = Stays(engine, guard) if guard is not None else None
         self._documents = guard.documents if guard is not None else {}
         self._proxies = proxies or None
         bounds = self._limits
@@ -154,6 +156,8 @@ class HTTPApp:
         """Own what outlives a request: streams of sessions, news from other replicas, expiry. Runs until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._silence.run)
+            if self._stays is not None:
+                nursery.start_soon(self._stays.run)
             await self._sessions.run(task_status=task_status)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -307,9 +311,14 @@ class HTTPApp:
             pass  # the client has left
         finally:
             if exchange.parted:
-                exchange.on_over = partial(self._open.give_back, held)
+                exchange.on_over = partial(self._leave, exchange, held)
             else:
-                self._open.give_back(held)
+                self._leave(exchange, held)
+
+    def _leave(self, exchange: Exchange, held: Place) -> None:
+        if exchange.stay is not None:
+            exchange.stay.over()
+        self._open.give_back(held)
 
     async def _refuse_one_more(self, exchange: Exchange) -> None:
         limit = self._limits.streams
@@ -319,7 +328,7 @@ class HTTPApp:
         principal: Principal | None = None
         if self._guard is not None:
             try:
-                principal = await self._guard.admit(request_head(scope, exchange.headers))
+                principal = await self._guard.admit(head := request_head(scope, exchange.headers))
             except AuthorizationError as error:
                 await exchange.refuse(refusal_of(error))
                 return
@@ -327,6 +336,8 @@ class HTTPApp:
                 status = 429 if isinstance(error, RateLimited) else 503
                 await exchange.overloaded(error.message, error.retry_after, status=status)
                 return
+            if self._stays is not None and principal is not None:
+                exchange.stay = self._stays.of(head, principal)
             # Users behind one proxy have one address; from here on each counts for itself.
             if principal is not None and not self._open.hand_over(held, principal_owner(principal)):
                 await self._refuse_one_more(exchange)

@@ -24,6 +24,7 @@ from mcptrio.protocol.jsonrpc import encode
 from mcptrio.protocol.messages import ErrorResponse, Message
 from mcptrio.transports.http.headers import EVENT_STREAM, JSON, Headers, accepts
 from mcptrio.transports.http.rules import Refusal
+from mcptrio.transports.http.stays import Stay
 
 __all__ = ["COMMENT", "Exchange", "HTTPLimits", "Receive", "Scope", "Send"]
 
@@ -144,6 +145,8 @@ class Exchange:
     """Whether the client has left, or is as good as gone because it does not read."""
     parted: bool = False
     """Whether the response goes on, though nobody waits for its end."""
+    stay: Stay | None = None
+    """Of a request that a guard has admitted: what ends it if it stays open for longer than its token is good."""
     on_over: Callable[[], None] | None = None
     """Called when a response that was parted with is over."""
 
@@ -154,6 +157,11 @@ class Exchange:
     @property
     def takes_events(self) -> bool:
         return accepts(self.headers.get("accept"), EVENT_STREAM)
+
+    def stays(self, end: Callable[[], None]) -> None:
+        """It stays open after the request was admitted, and ``end`` ends it when its token is no longer good."""
+        if self.stay is not None:
+            self.stay.begin(end)
 
     async def body(self) -> bytes | Refusal:
         """The whole body, or why it was not taken.

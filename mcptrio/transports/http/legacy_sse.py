@@ -83,6 +83,7 @@ class LegacySSE:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_watch, channel, nursery.cancel_scope)
                 nursery.start_soon(channel.keep_alive)
+                exchange.stays(nursery.cancel_scope.cancel)
                 try:
                     await self._engine.serve(channel, principal=principal)
                 except Overloaded as error:

@@ -272,6 +272,8 @@ async def _resume(sessions: Sessions, session: Session, exchange: Exchange, even
 
 async def _read(reader: Reader, exchange: Exchange, *, primed: bool = False, end: bool = True) -> bool:
     """Whether the whole stream was written."""
+    if reader.stream.id.startswith(STANDING):
+        exchange.stays(reader.dismiss)
     try:
         await exchange.stream()
         if not primed:

@@ -10,6 +10,7 @@ Source: MCP 2026-07-28, basic/transports/streamable-http, "Sending Messages"; ba
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import trio
@@ -26,6 +27,7 @@ from mcptrio.transports.http.silence import Silence
 
 __all__ = ["answer"]
 
+_LISTEN: Final = "subscriptions/listen"
 _OUTBOX: Final = 256
 """Messages that may wait for a slow reader; then the handler waits."""
 
@@ -62,6 +64,8 @@ async def answer(
             await reply.written.wait()
             await reply.end()
 
+    if isinstance(message, Request) and message.method == _LISTEN:
+        exchange.stays(partial(reply.leave, "the access token is no longer good"))
     await exchange.while_connected(work, reply.leave)
     if stands:
         reply.part()
@@ -118,11 +122,11 @@ class _Reply:
         if self._exchange.gone:
             self.leave()
 
-    def leave(self) -> None:
-        """The client has left."""
+    def leave(self, reason: str = "the client closed the response") -> None:
+        """Nobody reads this any more, or may."""
         cancel, self._cancel = self._cancel, None
         if cancel is not None:
-            cancel("the client closed the response")
+            cancel(reason)
 
     async def send(self, message: Message | Sequence[Message]) -> None:
         if self._closed or self.final is not None:

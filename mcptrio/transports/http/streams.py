@@ -309,6 +309,11 @@ class Reader:
         stream.readers.append(self)
         stream.wake()
 
+    def dismiss(self) -> None:
+        """End it, as if another reader had replaced it."""
+        self._superseded = True
+        self.stream.wake()
+
     def leave(self) -> None:
         self.stream.readers.remove(self)
         self.stream.unread_since = trio.current_time()

@@ -185,8 +185,12 @@ async def serve_websocket(
     # What is said where the engine raises, which it does for no fault of the client's.
     code, reason = CloseCode.FAILED, "internal error"
     try:
-        await engine.serve(channel, principal=principal)
-        if channel.refusal is not None:
+        with trio.CancelScope() as scope:
+            exchange.stays(scope.cancel)
+            await engine.serve(channel, principal=principal)
+        if scope.cancel_called:
+            code, reason = CloseCode.POLICY, "the access token is no longer good; connect again with another"
+        elif channel.refusal is not None:
             code, reason = channel.refusal
         elif engine.draining:
             code, reason = CloseCode.GOING_AWAY, _STOPPING
