@@ -66,6 +66,7 @@ class Server:
         config: what is set for the plugins, by their names; or the same with where it was written.
         tool_policy: which tools of plugins are offered; by default all.
         timeouts, limits: see there.
+        experimental: capabilities outside the specification that are advertised, by name, each with its settings.
         page_size: entries on one page of a list.
         list_ttl_ms: milliseconds for which clients may keep a list (2026-07-28); changes are told anyway.
         list_all: whether lists hold what the principal lacks scopes for too, so that its client can ask for more.
@@ -92,6 +93,7 @@ class Server:
         tool_policy: ToolPolicy | None = None,
         timeouts: Timeouts | None = None,
         limits: Limits | None = None,
+        experimental: Mapping[str, Mapping[str, Any]] | None = None,
         page_size: int = 100,
         list_ttl_ms: int = 0,
         list_all: bool = False,
@@ -123,6 +125,7 @@ class Server:
             audience=audience,
             server_info=LATEST.unstructure(self.info),
         )
+        self.experimental = {name: dict(settings) for name, settings in (experimental or {}).items()}
         self.extensions: dict[str, dict[str, Any]] = {}
         self.logging = Logging()
         self.entering: set[str | None] = set()
@@ -225,6 +228,7 @@ class Server:
                 prompts=PromptsCapability(list_changed=True) if prompts else None,
                 completions={} if completions or prompts or self.resources.templates.version else None,
                 logging={},
+                experimental=self.experimental or None,
                 extensions=dict(self.extensions) or None,
             )
             self._capabilities = (versions, capabilities)

@@ -38,7 +38,7 @@ def shown(value: Any) -> str:
     "trait",
     [
         *("lifecycle", "inputs", "log_level", "changes", "batches", "elicitation_modes", "url_elicitation_error"),
-        *("bad_arguments", "http.sessions", "http.get_stream", "http.resumable", "http.priming"),
+        *("sampling_context", "bad_arguments", "http.sessions", "http.get_stream", "http.resumable", "http.priming"),
         *("http.version_header", "http.mirrored_headers"),
     ],
 )

@@ -259,6 +259,7 @@ class Context:
         Args:
             messages: a text (one user message), or the conversation.
             max_tokens: the most it may say.
+            include_context: left out for a client of 2025-11-25 or later that does not declare ``sampling.context``.
 
         Raises:
             MissingClientCapability: the client does no sampling (or none with tools).

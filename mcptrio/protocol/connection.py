@@ -317,7 +317,10 @@ class Connection:
         Source: MCP 2026-07-28, basic/patterns: "Servers MUST NOT initiate JSON-RPC requests".
         """
         if peer.revision.inputs is not Inputs.BACK_CHANNEL:
-            raise MethodNotFound(f"{peer.revision.version} has no requests from a server to a client")
+            raise MethodNotFound(
+                f"{peer.revision.version} has no requests from a server to a client:"
+                f' connect with revision="{LATEST_HANDSHAKE.version}" to use this'
+            )
         self._last_id += 1
         id: RequestId = f"{self._id_prefix}{self._last_id}" if self._id_prefix else self._last_id
         self.pending[id] = method

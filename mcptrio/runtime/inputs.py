@@ -17,10 +17,12 @@ import trio
 from mcptrio.errors import ConnectionClosed, MCPTrioError, MissingClientCapability
 from mcptrio.protocol.events import Peer
 from mcptrio.protocol.model.base import Result
-from mcptrio.protocol.model.input_required import InputRequest
+from mcptrio.protocol.model.fields import evolve
+from mcptrio.protocol.model.input_required import CreateMessageRequest, InputRequest
+from mcptrio.protocol.model.sampling import CreateMessageParams
 from mcptrio.runtime.request_scope import RequestScope
 
-__all__ = ["Asking", "BackChannel", "InputChannel", "NoChannel", "Question", "declares", "require"]
+__all__ = ["Asking", "BackChannel", "InputChannel", "NoChannel", "Question", "declares", "request_for", "require"]
 
 
 class Question(Protocol):
@@ -171,7 +173,7 @@ class BackChannel:
     async def _ask(self, question: Question, timeout: float) -> Any:
         scope = self.scope
         peer = scope.request.peer
-        request = question.request()
+        request = request_for(question, peer)
         scope.check_open()
         raw = await scope.session.outgoing.request(
             request.method, request.params, peer=peer, outlet=scope.outlet, timeout=timeout
@@ -194,6 +196,23 @@ class NoChannel:
 
     async def once(self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool = True) -> Any:
         return await effect()
+
+
+def request_for(question: Question, peer: Peer) -> InputRequest:
+    """What is sent to a client: without ``includeContext`` if the client has to declare that and has not.
+
+    Source: MCP 2025-11-25 and 2026-07-28, client/sampling, "Capabilities": servers SHOULD NOT send it then.
+    """
+    request = question.request()
+    params = request.params
+    if (
+        isinstance(params, CreateMessageParams)
+        and params.include_context not in (None, "none")
+        and peer.revision.sampling_context
+        and not declares(peer, "sampling.context")
+    ):
+        return CreateMessageRequest(params=evolve(params, include_context=None))
+    return request
 
 
 def declares(peer: Peer, capability: str) -> bool:

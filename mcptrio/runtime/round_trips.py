@@ -26,7 +26,7 @@ from mcptrio.protocol.model.elicitation import ElicitURLParams
 from mcptrio.protocol.model.input_required import ElicitRequest, InputRequest, InputRequiredResult
 from mcptrio.runtime.callers import caller_of
 from mcptrio.runtime.dispatch import Done, Failure
-from mcptrio.runtime.inputs import Question, require
+from mcptrio.runtime.inputs import Question, request_for, require
 from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.runtime.request_state import Journal, digest_of, open_state, seal_state
 from mcptrio.runtime.runs import Asked, Run
@@ -89,7 +89,7 @@ class RoundTrips:
         effects = run.begin_question()
         try:
             for question in questions:
-                request = question.request()
+                request = request_for(question, self.scope.request.peer)
                 wire = {"method": request.method, "params": revision.unstructure(request.params)}
                 key = run.key_for(question, wire)
                 entry = asked[key] = Asked(question, request)

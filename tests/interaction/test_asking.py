@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Any, Literal
 
 import attrs
+import pytest
 import trio
 
 from mcptrio import Context, Elicit, ListRoots, Sample, Timeouts, prompt, resource, tool
@@ -223,6 +224,22 @@ async def test_the_clients_model_says_something(serve: Serve) -> None:
     assert (params["maxTokens"], params["systemPrompt"]) == (7, "Be brief")
     text = {"type": "text", "text": "Say hello"}
     assert params["messages"] in ([{"role": "user", "content": text}], [{"role": "user", "content": [text]}])
+
+
+@only(transports=["memory"], because="nothing of it depends on the transport")
+@pytest.mark.parametrize("declared", [False, True])
+async def test_context_of_servers_is_asked_of_clients_that_declare_it(serve: Serve, declared: bool) -> None:
+    @tool
+    async def summarize(ctx: Context) -> str:
+        """Ask the model, with what this server has said."""
+        return (await ctx.sample("Say hello", include_context="thisServer")).model
+
+    peer = await _peer(serve, summarize, capabilities={"sampling": {"context": {}} if declared else {}})
+
+    assert await peer.text("summarize") == "tiny"
+    ((_, params),) = peer.asked
+    has_to_be_declared = peer.revision in SINCE_2025_11
+    assert params.get("includeContext") == ("thisServer" if declared or not has_to_be_declared else None)
 
 
 async def test_the_client_says_where_to_work(serve: Serve) -> None:

@@ -259,3 +259,17 @@ async def test_a_deleted_session_is_gone(serve: Serve) -> None:
 
     assert ended.status == 204
     assert call.exchange.status == 404
+
+
+@only(transports=["memory"], because="nothing of it depends on the transport")
+async def test_experimental_capabilities_are_advertised(serve: Serve) -> None:
+    experimental = {"com.example/dates": {"calendar": "julian"}}
+    peer = await serve(experimental=experimental)
+
+    if peer.handshake:
+        assert peer.initialized is not None
+        told = peer.initialized
+    else:
+        told = await peer.request("server/discover")
+
+    assert told["capabilities"]["experimental"] == experimental

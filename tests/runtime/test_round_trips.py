@@ -225,6 +225,7 @@ async def test_a_request_of_ones_own_is_refused_where_servers_send_none(autojump
         answer = await client.next()
         assert isinstance(answer, ErrorResponse), answer
         assert answer.code == -32601
+        assert 'connect with revision="2025-11-25"' in answer.message
 
 
 async def test_effects_run_once_over_all_rounds(autojump_clock: Any) -> None:

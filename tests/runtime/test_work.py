@@ -319,3 +319,15 @@ async def test_a_notification_is_heard_to_its_end_before_the_lifespan_is_left(au
         await begun.wait()
         await server.disable_plugin("Ears")
         assert happened == ["heard", "left"]
+
+
+@REVISIONS
+async def test_calls_beyond_the_rate_of_a_plugin_say_when_to_try_again(
+    revision: str | None, autojump_clock: Any
+) -> None:
+    server = Server(plugins=[Named("wave", lambda: "hello")], config={"wave": {"rate": 0.5}})
+    async with connected(server, revision=revision) as client:
+        await client.result(tool(1, "wave", modern=revision is None))
+        await trio.sleep(0.5)
+        refused = await client.error(tool(2, "wave", modern=revision is None))
+        assert refused.data == {"retryAfter": pytest.approx(1.5, abs=0.5)}

@@ -112,6 +112,8 @@ class Revision:
     """``form`` and ``url``; empty: the user cannot be asked."""
     url_elicitation_error: bool
     """A request may be refused with -32042 until the user has opened a page."""
+    sampling_context: bool
+    """A client declares ``sampling.context`` if its model can be given the context of servers; others are not asked."""
     bad_arguments: BadArguments
     http: HTTPTraits
     codes: Mapping[int, int] = MappingProxyType({})

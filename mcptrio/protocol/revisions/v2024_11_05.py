@@ -47,6 +47,7 @@ REVISION: Final = Revision(
     batches=False,
     elicitation_modes=frozenset(),
     url_elicitation_error=False,
+    sampling_context=False,
     bad_arguments=BadArguments.PROTOCOL_ERROR,
     # Streamable HTTP is younger; clients that offer this revision over it get what the next one has.
     http=HTTPTraits(

@@ -56,6 +56,7 @@ REVISION: Final = Revision(
     batches=True,
     elicitation_modes=frozenset(),
     url_elicitation_error=False,
+    sampling_context=False,
     bad_arguments=BadArguments.PROTOCOL_ERROR,
     http=HTTPTraits(
         sessions=True,

@@ -89,6 +89,7 @@ REVISION: Final = Revision(
     batches=False,
     elicitation_modes=frozenset({"form"}),
     url_elicitation_error=False,
+    sampling_context=False,
     bad_arguments=BadArguments.PROTOCOL_ERROR,
     http=HTTPTraits(
         sessions=True,

@@ -67,6 +67,7 @@ REVISION: Final = Revision(
     batches=False,
     elicitation_modes=frozenset({"form", "url"}),
     url_elicitation_error=True,
+    sampling_context=True,
     bad_arguments=BadArguments.TOOL_ERROR,
     http=HTTPTraits(
         sessions=True,

@@ -32,6 +32,7 @@ REVISION: Final = Revision(
     batches=False,
     elicitation_modes=frozenset({"form", "url"}),
     url_elicitation_error=False,
+    sampling_context=True,
     bad_arguments=BadArguments.TOOL_ERROR,
     http=HTTPTraits(
         sessions=False,
