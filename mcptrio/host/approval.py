@@ -117,6 +117,11 @@ class Approval:
         self._approve = approve
         self._timeout = timeout
 
+    @property
+    def asks(self) -> bool:
+        """Whether there is a user to ask."""
+        return self._approve is not None
+
     async def obtain(self, request: ApprovalRequest) -> None:
         """Return if the user agrees.
 

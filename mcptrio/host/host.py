@@ -13,7 +13,6 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias, TypeVar
@@ -27,14 +26,17 @@ from mcptrio.client.client import Client
 from mcptrio.client.handlers import Handlers
 from mcptrio.connecting import openers
 from mcptrio.errors import ConfigError, ConnectionClosed, InvalidParams
-from mcptrio.host.approval import Approval, ApprovalRequest, Approve
+from mcptrio.host.approval import Approval, Approve
+from mcptrio.host.approved_tool import approved_tool
 from mcptrio.host.audit import Audit, Auditor, Redact
 from mcptrio.host.changes import Following, HostChanges, Wanted
-from mcptrio.host.gathering import ListKind, gather, list_one
-from mcptrio.host.listing import HostListing, Listed
+from mcptrio.host.gathering import ListKind, gather
+from mcptrio.host.listing import HostListing
+from mcptrio.host.lookup import HOSTED, Hosted, find
 from mcptrio.host.member import Member, ServerStatus
 from mcptrio.host.names import server_of, server_prefix
 from mcptrio.host.options import HostOptions
+from mcptrio.host.origins import origin_of
 from mcptrio.host.questions import guarded
 from mcptrio.mcp_json.files import load_mcp_json
 from mcptrio.mcp_json.inputs import Ask
@@ -43,7 +45,7 @@ from mcptrio.protocol.model.completion import Completion
 from mcptrio.protocol.model.prompts import GetPromptResult, Prompt
 from mcptrio.protocol.model.resources import ReadResourceResult, Resource, ResourceTemplate
 from mcptrio.protocol.model.tools import CallToolResult, Tool
-from mcptrio.targets import Command, Endpoint, Target
+from mcptrio.targets import Target
 
 __all__ = ["Host"]
 
@@ -53,9 +55,6 @@ T = TypeVar("T")
 
 HandlersFor: TypeAlias = Handlers | Callable[[str], Handlers]
 """The same for every server, or made for each by its name."""
-
-_Hosted: TypeAlias = Literal["tools", "prompts"]
-_WORDS: dict[_Hosted, str] = {"tools": "tool", "prompts": "prompt"}
 
 _LONGEST_NAME = 200
 _SPOKEN = 1000
@@ -164,7 +163,7 @@ class Host:
         if self._running is not None and self._nursery is None:
             raise ConnectionClosed("the host is closed")
         ways, where, can_restart = openers(target)
-        member = self._join(name, where, ways, can_restart=can_restart, origin=_origin(target))
+        member = self._join(name, where, ways, can_restart=can_restart, origin=origin_of(target))
         if self._nursery is not None:
             self._nursery.start_soon(member.keep)
             for following in self._following:
@@ -256,19 +255,7 @@ class Host:
         exact = orjson.dumps(dict(arguments or {}))
         member = self._whose("tools", name)
         with self._auditor.record(member.name, "tool", name, orjson.loads(exact)) as entry:
-            tool: Tool = (await self._find(member, "tools", name)).item
-            entry.name = tool.name
-            await self._approval.obtain(
-                ApprovalRequest(
-                    server=member.name,
-                    where=member.where,
-                    kind="tool",
-                    name=tool.name,
-                    arguments=orjson.loads(exact),
-                    tool=tool,
-                )
-            )
-            entry.approved()
+            tool = await approved_tool(member, name, exact, entry, approval=self._approval, options=self._options)
             result = await self._ask(
                 member,
                 lambda client: client.call_tool(tool.name, orjson.loads(exact), timeout=timeout, progress=progress),
@@ -316,7 +303,7 @@ class Host:
         exact = dict(arguments or {})
         member = self._whose("prompts", name)
         with self._auditor.record(member.name, "prompt", name, exact) as entry:
-            own = entry.name = (await self._find(member, "prompts", name)).item.name
+            own = entry.name = (await find(member, "prompts", name, self._options)).item.name
             result = await self._ask(
                 member, lambda client: client.get_prompt(own, exact, timeout=timeout, progress=progress)
             )
@@ -354,7 +341,7 @@ class Host:
             raise ConfigError("expected the server whose template this is, got none")
         with self._auditor.record(member.name, "completion", name, {argument: value}) as entry:
             if of == "prompt":
-                entry.name = (await self._find(member, "prompts", name)).item.name
+                entry.name = (await find(member, "prompts", name, self._options)).item.name
             own = entry.name
             result = await self._ask(member, lambda client: client.complete(of, own, argument, value, context=context))
             entry.end("ok")
@@ -472,7 +459,7 @@ class Host:
     async def _gather(self, kind: ListKind) -> Any:
         return await gather(self._members.values(), kind, self._options)
 
-    def _whose(self, kind: _Hosted, name: str) -> Member:
+    def _whose(self, kind: Hosted, name: str) -> Member:
         """The server whose tool or prompt a name in the host is.
 
         Raises:
@@ -483,43 +470,7 @@ class Host:
             if member.prefix == prefix:
                 return member
         near = suggest(prefix or name, [member.prefix for member in self._members.values()])
-        raise InvalidParams(f"no such {_WORDS[kind]}: {name[:80]!r}, since there is no such server{near}")
-
-    async def _find(self, member: Member, kind: _Hosted, name: str) -> Listed[Any]:
-        """What a server says of the tool or prompt that has this name in the host.
-
-        Raises:
-            InvalidParams: it does not list it.
-            MCPTrioError: it cannot be asked.
-        """
-        known = member.known.get(kind, {}).get(name)
-        if known is not None:
-            return known
-        await member.connected(self._options.patience)
-        with trio.move_on_after(self._options.patience):
-            items, _ = await list_one(member, kind, self._options)
-            listed = {each.name: each for each in items}
-            if name not in listed:
-                raise InvalidParams(f"no such {_WORDS[kind]}: {name[:80]!r}{suggest(name, list(listed))}")
-            return listed[name]
-        raise ConnectionClosed(f"{member.name} did not list its {kind} within {self._options.patience:g} s")
+        raise InvalidParams(f"no such {HOSTED[kind]}: {name[:80]!r}, since there is no such server{near}")
 
     async def _ask(self, member: Member, work: Callable[[Client], Awaitable[T]]) -> T:
         return await member.ask(work, patience=self._options.patience)
-
-
-def _origin(target: Target) -> bytes | None:
-    """What a server is known by when it comes again: its command or its URL. A digest, since they may hold secrets."""
-    if isinstance(target, Command):
-        known = "\0".join(map(str, target.args))
-    elif isinstance(target, Endpoint):
-        known = target.url
-    elif isinstance(target, str):
-        known = target
-    elif isinstance(target, Mapping):
-        known = repr(sorted(target.items()))
-    elif isinstance(target, Sequence):
-        known = "\0".join(target)
-    else:
-        return None
-    return sha256(known.encode("utf-8", "surrogatepass")).digest()

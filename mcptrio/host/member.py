@@ -26,7 +26,8 @@ from mcptrio.host.options import HostOptions
 from mcptrio.host.watched_link import watched
 from mcptrio.protocol.messages import Notification, Request
 from mcptrio.protocol.model.lifecycle import Implementation
-from mcptrio.protocol.revisions.revision import Revision
+from mcptrio.protocol.revisions.registry import REVISIONS
+from mcptrio.protocol.revisions.revision import Changes, Revision
 from mcptrio.runtime.dispatch import Failure, contain
 
 __all__ = ["Member", "ServerState", "ServerStatus"]
@@ -151,6 +152,18 @@ class Member:
     def is_coming(self) -> bool:
         """Whether it is being connected for the first time, so that it is worth waiting for."""
         return self._state == "connecting" and not self._was_down
+
+    @property
+    def tells_of_tools(self) -> bool:
+        """Whether the server sends changes of its tools unasked. Newer revisions send them on a stream alone."""
+        client = self._client
+        if client is None or REVISIONS[client.revision].changes is not Changes.UNSOLICITED:
+            return False
+        return client.capabilities.tools is not None and bool(client.capabilities.tools.list_changed)
+
+    def knows(self, kind: str, name: str) -> bool:
+        """Whether a list with this name in it has been read, and has not changed since."""
+        return name in self.known.get(kind, {})
 
     def give_up(self, reason: str) -> None:
         """It is known that it cannot be reached."""

@@ -1,0 +1,65 @@
+"""Obtains the user's approval of one tool call.
+
+``Host.call_tool`` uses this. The user is shown the tool as the server lists it now, and an approval holds for that tool
+alone: if the server changes it while the user decides, nothing is called.
+
+Source: MCP 2026-07-28, index, "Security and Trust & Safety"; server/tools, "List Changed Notification".
+"""
+
+from __future__ import annotations
+
+import orjson
+import trio
+
+from mcptrio.host.approval import Approval, ApprovalRequest, NotApproved
+from mcptrio.host.audit import Entry
+from mcptrio.host.lookup import find, find_fresh
+from mcptrio.host.member import Member
+from mcptrio.host.options import HostOptions
+from mcptrio.protocol.model.tools import Tool
+
+__all__ = ["approved_tool"]
+
+_FRESH = 1.0
+"""Seconds for a decision after which the tool is looked up again. A person takes longer, a policy does not."""
+
+
+async def approved_tool(
+    member: Member, name: str, arguments: bytes, entry: Entry, *, approval: Approval, options: HostOptions
+) -> Tool:
+    """Return the tool once the user has agreed to the call.
+
+    Args:
+        name: in the host.
+        arguments: JSON, as they are sent.
+        entry: the record of the call.
+
+    Raises:
+        InvalidParams: the server does not list the tool.
+        NotApproved: the user did not agree, or the server changed the tool meanwhile.
+        MCPTrioError: the server cannot be asked for its tools.
+    """
+    if not approval.asks:
+        known: Tool = (await find(member, "tools", name, options)).item
+        entry.name = known.name
+        entry.approved()
+        return known
+    tool: Tool = (await find_fresh(member, name, options)).item
+    entry.name = tool.name
+    asked = trio.current_time()
+    await approval.obtain(
+        ApprovalRequest(
+            server=member.name,
+            where=member.where,
+            kind="tool",
+            name=tool.name,
+            arguments=orjson.loads(arguments),
+            tool=tool,
+        )
+    )
+    if trio.current_time() - asked > _FRESH or not member.knows("tools", name):
+        now = (await find_fresh(member, name, options)).item
+        if now != tool:
+            raise NotApproved(f"{member.name}: not approved: {tool.name}: the server changed it meanwhile")
+    entry.approved()
+    return tool

@@ -1,0 +1,60 @@
+"""Finds the tool or the prompt that a name in the host means.
+
+The host calls this before it sends a request. A tool is found anew before each approval, so that the user agrees to the
+tool that will run.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import trio
+
+from mcptrio.capabilities.problems import suggest
+from mcptrio.errors import ConnectionClosed, InvalidParams
+from mcptrio.host.gathering import list_one
+from mcptrio.host.listing import Listed
+from mcptrio.host.member import Member
+from mcptrio.host.options import HostOptions
+
+__all__ = ["HOSTED", "Hosted", "find", "find_fresh"]
+
+Hosted: TypeAlias = Literal["tools", "prompts"]
+HOSTED: dict[Hosted, str] = {"tools": "tool", "prompts": "prompt"}
+
+
+async def find(member: Member, kind: Hosted, name: str, options: HostOptions) -> Listed[Any]:
+    """Return what the server last listed under this name in the host; ask the server if it has not listed it yet.
+
+    Raises:
+        InvalidParams: it does not list it.
+        MCPTrioError: it cannot be asked.
+    """
+    known = member.known.get(kind, {}).get(name)
+    return known if known is not None else await _listed(member, kind, name, options)
+
+
+async def find_fresh(member: Member, name: str, options: HostOptions) -> Listed[Any]:
+    """Return a tool as the server lists it now.
+
+    Where the server sends list changes unasked, the last list is current until one arrives. Otherwise the server is
+    asked, unless its list says that it may be kept longer (``ttlMs``).
+
+    Raises:
+        InvalidParams: it does not list it.
+        MCPTrioError: it cannot be asked.
+    """
+    if member.knows("tools", name) and member.tells_of_tools:
+        return await find(member, "tools", name, options)
+    return await _listed(member, "tools", name, options)
+
+
+async def _listed(member: Member, kind: Hosted, name: str, options: HostOptions) -> Listed[Any]:
+    await member.connected(options.patience)
+    with trio.move_on_after(options.patience):
+        items, _ = await list_one(member, kind, options)
+        listed = {each.name: each for each in items}
+        if name not in listed:
+            raise InvalidParams(f"no such {HOSTED[kind]}: {name[:80]!r}{suggest(name, list(listed))}")
+        return listed[name]
+    raise ConnectionClosed(f"{member.name} did not list its {kind} within {options.patience:g} s")
