@@ -7,15 +7,16 @@ The bound is on messages, not bytes: a full outbox makes :meth:`Outbox.send` wai
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
-import outcome
 import trio
 
 from mcptrio.errors import ConnectionClosed
 from mcptrio.protocol.messages import Message, Notification
+from mcptrio.waiter import Waiter
 
 __all__ = ["HELD", "Item", "Outbox"]
 
@@ -44,8 +45,8 @@ class Outbox:
         """Key of an offer to its place in the queue; forgotten when the queue is taken."""
         self._held: OrderedDict[object, Notification] = OrderedDict()
         """Offers for which there was no room, by key."""
-        self._senders: OrderedDict[trio.lowlevel.Task, Item] = OrderedDict()
-        """Who waits for room, in order. Not empty only while the queue is full."""
+        self._senders: deque[tuple[Waiter[None], Item]] = deque()
+        """Those that wait for room, in order. Not empty only while the queue is full."""
         self._takers = trio.lowlevel.ParkingLot()
         self._room = trio.lowlevel.ParkingLot()
         self._closed = False
@@ -82,14 +83,16 @@ class Outbox:
             if self._takers:
                 self._takers.unpark()
             return
-        task = trio.lowlevel.current_task()
-        self._senders[task] = message
-
-        def leave(_: object) -> trio.lowlevel.Abort:
-            del self._senders[task]
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        await trio.lowlevel.wait_task_rescheduled(leave)
+        waiter: Waiter[None] = Waiter()
+        sender = waiter, message
+        self._senders.append(sender)
+        try:
+            await waiter.wait()
+        except trio.Cancelled:
+            # What has been cancelled is passed over, but must not pile up while the peer does not read.
+            with suppress(ValueError):
+                self._senders.remove(sender)
+            raise
 
     def send_now(self, message: Message) -> bool:
         """Write a message past the queue, if nothing is queued and the writer has nothing to do.
@@ -176,9 +179,9 @@ class Outbox:
             self._offers[key] = len(self._queue)
             self._queue.append(held)
         while self._senders and len(self._queue) < self._max:
-            task, message = self._senders.popitem(last=False)
-            self._queue.append(message)
-            trio.lowlevel.reschedule(task)
+            waiter, message = self._senders.popleft()
+            if waiter.set(None):
+                self._queue.append(message)
         if self._room and len(self._queue) < self._max:
             self._room.unpark_all()
         return taken
@@ -191,9 +194,8 @@ class Outbox:
         self._queue += self._held.values()
         self._held.clear()
         while self._senders:
-            task, _ = self._senders.popitem(last=False)
-            closed = ConnectionClosed("the message was not sent: the outlet was closed")
-            trio.lowlevel.reschedule(task, outcome.Error(closed))
+            waiter, _ = self._senders.popleft()
+            waiter.fail(ConnectionClosed("the message was not sent: the outlet was closed"))
         if self._takers:
             self._takers.unpark_all()
         if self._room:

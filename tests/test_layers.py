@@ -21,7 +21,7 @@ __all__: list[str] = []
 PACKAGE = Path(__file__).resolve().parent.parent / "mcptrio"
 
 LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
-    (frozenset({"errors"}), frozenset({"secret"}), frozenset({"lines_file"}), frozenset({"last_words"})),
+    (*(frozenset({each}) for each in ("errors", "secret", "lines_file", "last_words", "waiter")),),
     (frozenset({"protocol"}),),
     (frozenset({"abc"}), frozenset({"outbox"}), frozenset({"contexts"}), frozenset({"nurseries"})),
     (frozenset({"runtime"}), frozenset({"transports"}), frozenset({"auth"}), frozenset({"stores"})),
@@ -95,6 +95,9 @@ COMPARES_VERSIONS = (
     "mcptrio.protocol.revisions.registry",
     "mcptrio.protocol.model.fields",  # spoken(): since and until of a field, read by the converters
 )
+
+RESCHEDULES = "mcptrio.waiter"
+"""The one module that knows when a task may be rescheduled."""
 
 ORDERING = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
@@ -210,6 +213,13 @@ def broad_catches(modules: Modules) -> Iterator[str]:
                 yield f"{name}:{getattr(node, 'lineno', '?')} catches {', '.join(sorted(broad))}"
 
 
+def tasks_rescheduled_by_hand(modules: Modules) -> Iterator[str]:
+    for name, tree in modules.items():
+        for node in ast.walk(tree):
+            if name != RESCHEDULES and _last_word(node) in {"reschedule", "wait_task_rescheduled"}:
+                yield f"{name}:{getattr(node, 'lineno', '?')} reschedules a task: use mcptrio.waiter"
+
+
 def undeclared(modules: Modules) -> Iterator[str]:
     for name, tree in modules.items():
         if ast.get_docstring(tree) is None:
@@ -229,7 +239,7 @@ def _for_types(tree: ast.Module) -> set[int]:
     }
 
 
-def _last_word(expression: ast.expr) -> str:
+def _last_word(expression: ast.AST) -> str:
     return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")
 
 
@@ -245,6 +255,7 @@ RULES: tuple[Rule, ...] = (
     stray_dates,
     version_comparisons,
     broad_catches,
+    tasks_rescheduled_by_hand,
     undeclared,
 )
 
@@ -279,6 +290,7 @@ def test_every_lazy_import_is_made() -> None:
         (broad_catches, {"mcptrio.server": "try: pass\nexcept* BaseException: pass"}),
         (broad_catches, {"mcptrio.server": "try: pass\nexcept: pass"}),
         (broad_catches, {"mcptrio.server": "with suppress(Exception): pass"}),
+        (tasks_rescheduled_by_hand, {"mcptrio.server": "trio.lowlevel.reschedule(task)"}),
         (undeclared, {"mcptrio.server": "'''Doc.'''\nx = 1"}),
         (undeclared, {"mcptrio.server": "__all__ = ()"}),
     ],

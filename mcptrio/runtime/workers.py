@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from mcptrio.contexts import Within
+from mcptrio.waiter import Waiter
 
 if TYPE_CHECKING:
     from mcptrio.runtime.request_scope import RequestScope
@@ -37,7 +38,7 @@ class Workers:
     def __init__(self, start: Callable[..., None]) -> None:
         self._start = start
         self._waiting: deque[tuple[RequestScope, Context]] = deque()
-        self._idle: list[trio.lowlevel.Task] = []
+        self._idle: list[Waiter[None]] = []
         """The one that was busy last is called first: what it needs is still in the processor's caches."""
         self._coming = False
         """A worker has been called and has not looked yet."""
@@ -52,16 +53,16 @@ class Workers:
         """Nothing more will be put: workers without work leave."""
         self._closed = True
         while self._idle:
-            trio.lowlevel.reschedule(self._idle.pop())
+            self._idle.pop().set(None)
 
     def _call(self) -> None:
         if self._coming:
             return
         self._coming = True
-        if self._idle:
-            trio.lowlevel.reschedule(self._idle.pop())
-        else:
-            self._start(self._work)
+        while self._idle:
+            if self._idle.pop().set(None):
+                return
+        self._start(self._work)
 
     async def _work(self) -> None:
         current: RequestScope | None = None
@@ -96,11 +97,6 @@ class Workers:
 
     async def _rest(self) -> None:
         """Until there is something to do."""
-        task = trio.lowlevel.current_task()
-
-        def leave(_: object) -> trio.lowlevel.Abort:
-            self._idle.remove(task)
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        self._idle.append(task)
-        await trio.lowlevel.wait_task_rescheduled(leave)
+        waiter: Waiter[None] = Waiter()
+        self._idle.append(waiter)
+        await waiter.wait()

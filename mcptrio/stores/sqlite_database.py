@@ -23,11 +23,12 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import outcome
 import trio
-from attrs import define
+from attrs import define, field
 
 from mcptrio.errors import MCPTrioError, StoreFailed
 from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.stores.sqlite_file import FileBounds, open_file, store_failed
+from mcptrio.waiter import Waiter
 
 __all__ = ["Database", "open_database"]
 
@@ -51,9 +52,7 @@ _log = logging.getLogger("mcptrio.stores")
 @define(eq=False)
 class _Waiting(Generic[T]):
     work: Work[T]
-    task: trio.lowlevel.Task
-    left: bool = False
-    """Cancelled: nobody is to be told."""
+    waiter: Waiter[T] = field(factory=Waiter)
 
 
 class Database:
@@ -81,16 +80,10 @@ class Database:
             await self._room.park()
         if self._closed:
             raise StoreFailed(f"{self.path}: the store is closed")
-        waiting = _Waiting(work, trio.lowlevel.current_task())
+        waiting = _Waiting(work)
         self._waiting.append(waiting)
         self._arrived.unpark()
-
-        def leave(_: object) -> trio.lowlevel.Abort:
-            waiting.left = True
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        result: T = await trio.lowlevel.wait_task_rescheduled(leave)
-        return result
+        return await waiting.waiter.wait()
 
     async def read(self, work: Work[T]) -> T:
         """Do it on a snapshot of what is committed.
@@ -112,13 +105,13 @@ class Database:
                 # Without waiting for the disk nothing is known of the transaction, so this is not abandoned.
                 done = await trio.to_thread.run_sync(_commit, self._writer, self.path, works, limiter=self._writing)
                 for each, result in zip(batch, done, strict=True):
-                    _tell(each, result)
+                    each.waiter.settle(result)
                 batch = []
         finally:
             self._closed = True
             self._room.unpark_all()
             for each in (*batch, *self._waiting):
-                _tell(each, outcome.Error(StoreFailed(f"{self.path}: the store was closed")))
+                each.waiter.fail(StoreFailed(f"{self.path}: the store was closed"))
             self._waiting.clear()
 
     def write_now(self, work: Work[T]) -> T:
@@ -135,7 +128,7 @@ class Database:
         batch: list[_Waiting[Any]] = []
         while self._waiting and len(batch) < _TOGETHER:
             each = self._waiting.popleft()
-            if not each.left:
+            if not each.waiter.is_over:
                 batch.append(each)
         if len(self._waiting) < WAITING:
             self._room.unpark_all()
@@ -219,12 +212,6 @@ def _close(database: Database, end: Callable[[Database], None]) -> None:
             database.close()
         except sqlite3.Error as error:
             _log.error("%s", store_failed(database.path, error))
-
-
-def _tell(waiting: _Waiting[Any], result: outcome.Outcome[Any]) -> None:
-    if not waiting.left:
-        waiting.left = True
-        trio.lowlevel.reschedule(waiting.task, result)
 
 
 def _commit(

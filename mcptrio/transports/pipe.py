@@ -15,7 +15,6 @@ from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import TypeAlias
 
-import outcome
 import trio
 
 from mcptrio.abc import MessageChannel, PromptChannel, Receiver
@@ -32,6 +31,7 @@ from mcptrio.protocol.messages import (
     Response,
 )
 from mcptrio.protocol.revisions.revision import Revision
+from mcptrio.waiter import Waiter
 
 __all__ = ["PipeLink", "open_pipe_link"]
 
@@ -60,7 +60,7 @@ class PipeLink:
         self._receive = receive
         self._why = why
         self._outbox = Outbox(_QUEUED, write_now=channel.send_now if isinstance(channel, PromptChannel) else None)
-        self._waiting: dict[RequestId, trio.lowlevel.Task] = {}
+        self._waiting: dict[RequestId, Waiter[Answer]] = {}
         self._queueing: dict[RequestId, trio.CancelScope] = {}
         """Who waits for room in the outbox."""
         self._closed = trio.Event()
@@ -86,22 +86,18 @@ class PipeLink:
         if self._reason:
             raise ConnectionClosed(self._reason)
         # No checkpoint since it was queued, so no answer can have come.
-        self._waiting[request.id] = trio.lowlevel.current_task()
-
-        def leave(_: object) -> trio.lowlevel.Abort:
-            return trio.lowlevel.Abort.SUCCEEDED
-
+        waiter: Waiter[Answer] = Waiter()
+        self._waiting[request.id] = waiter
         try:
-            answer: Answer = await trio.lowlevel.wait_task_rescheduled(leave)
+            return await waiter.wait()
         finally:
             self._waiting.pop(request.id, None)
-        return answer
 
     def give_up(self, id: RequestId) -> None:
         """See :class:`mcptrio.abc.Link`."""
-        task = self._waiting.pop(id, None)
-        if task is not None:
-            trio.lowlevel.reschedule(task, outcome.Error(trio.TooSlowError()))
+        waiter = self._waiting.pop(id, None)
+        if waiter is not None:
+            waiter.fail(trio.TooSlowError())
         elif id in self._queueing:
             self._queueing[id].cancel()
 
@@ -133,10 +129,11 @@ class PipeLink:
     async def read(self) -> None:
         try:
             while True:
+                # Never waits for the writer: while the server does not read, because it waits for its answers to be
+                # read, both sides would wait for each other. Requests wait where they are made, and the client
+                # bounds the answers to the server's requests.
                 for incoming in await self._channel.receive():
                     self._take(incoming)
-                # Its requests want answers; while these cannot be written no more requests are read.
-                await self._outbox.wait_for_room()
         except trio.EndOfChannel:
             await self._end(None)
         except ConnectionClosed as error:
@@ -161,8 +158,8 @@ class PipeLink:
             return
         self._reason = reason
         self._outbox.close()
-        for task in self._waiting.values():
-            trio.lowlevel.reschedule(task, outcome.Error(ConnectionClosed(reason)))
+        for waiter in self._waiting.values():
+            waiter.fail(ConnectionClosed(reason))
         self._waiting.clear()
         self._closed.set()
 
@@ -190,7 +187,7 @@ class PipeLink:
 
     def _take(self, incoming: Incoming) -> None:
         if isinstance(incoming, Response | ErrorResponse):
-            self._settle(incoming.id, outcome.Value(incoming))
+            self._settle(incoming)
         elif isinstance(incoming, Request | Notification):
             self._receive(incoming)
         elif isinstance(incoming, Batch):
@@ -199,13 +196,10 @@ class PipeLink:
         elif isinstance(incoming, Malformed):
             self._malformed(incoming)
 
-    def _settle(self, id: RequestId | None, result: outcome.Outcome[Answer]) -> None:
-        task = self._waiting.pop(self._meant(id), None)
-        if task is None:
-            # Its caller has left, or it was answered before.
-            _log.debug("%s: ignored an answer to %r, for which nobody waits", self.name, id)
-        else:
-            trio.lowlevel.reschedule(task, result)
+    def _settle(self, answer: Answer) -> None:
+        waiter = self._waiting.pop(self._meant(answer.id), None)
+        if waiter is None or not waiter.set(answer):
+            _log.debug("%s: ignored an answer to %r: its caller was cancelled, or has one", self.name, answer.id)
 
     def _meant(self, id: RequestId | None) -> RequestId:
         """Whose answer this is, also where the server took the number for a text or could not read the id at all."""
@@ -219,7 +213,7 @@ class PipeLink:
         problem = received.reply.message
         if received.answers in self._waiting:
             failed = RequestFailed(f"the answer cannot be read: {problem}")
-            trio.lowlevel.reschedule(self._waiting.pop(received.answers), outcome.Error(failed))
+            self._waiting.pop(received.answers).fail(failed)
             return
         level = logging.DEBUG if self._heard_rubbish else logging.WARNING
         self._heard_rubbish = True

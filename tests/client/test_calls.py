@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,12 +14,14 @@ from trio.testing import wait_all_tasks_blocked
 
 from mcptrio import (
     CallToolResult,
+    Client,
     ClientTimeouts,
     Code,
     ConnectionClosed,
     Context,
     Form,
     Handlers,
+    Limits,
     MCPError,
     MCPTrioError,
     Progress,
@@ -26,12 +30,13 @@ from mcptrio import (
     TextContent,
     connect,
     memory_channel_pair,
+    serve_stream,
     tool,
 )
 from mcptrio.errors import RemoteProtocolError
 from mcptrio.protocol.messages import Incoming, Message, Request, Response
 from mcptrio.transports.memory import MemoryChannel
-from tests.client.scripted import FORM, play, text
+from tests.client.scripted import FORM, lives, play, text
 from tests.interaction.applies import HANDSHAKE, REVISIONS
 
 __all__: list[str] = []
@@ -653,3 +658,60 @@ async def test_nothing_is_pinged_where_it_was_not_asked_for_or_cannot_be(
     async with play(revision, ping_interval=interval) as (_, script):
         await trio.sleep(1000)
         await script.silent()
+
+
+# --- an answer and a cancellation at the same time
+
+
+@pytest.mark.parametrize("revision", [OLD, NEW])
+async def test_answer_that_comes_with_a_cancellation_ends_one_call_only(revision: str) -> None:
+    """Whichever of the two the event loop looks at first, in one turn or in the next ones."""
+    async with play(revision) as (client, script):
+        for turns in [0, 1, 2, 3] * 25:
+            answered = False
+
+            async def call() -> None:
+                nonlocal answered
+                await client.call_tool("work")
+                answered = True
+
+            with trio.CancelScope() as scope:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(call)
+                    request = await script.asked("tools/call")
+                    with trio.CancelScope(shield=True):
+                        async with trio.open_nursery() as answering:
+                            answering.start_soon(script.answer, request, text("here"))
+                            for _ in range(turns):
+                                await trio.lowlevel.checkpoint()
+                            scope.cancel()
+            if not answered:
+                await script.told("notifications/cancelled")
+
+        assert await lives(client, script)
+
+
+async def test_more_calls_than_both_sides_can_queue_are_all_answered(tmp_path: Path) -> None:
+    """With requests and answers larger than the buffers between them, a side that stops reading would stop both."""
+
+    @tool
+    async def echo(value: str) -> str:
+        """Return the value."""
+        return value
+
+    server = Server(limits=Limits(requests_per_session=10_000, outbox=20))
+    server.add_tool(echo)
+    answered: list[str] = []
+
+    async def call(client: Client, number: int) -> None:
+        answered.append(said(await client.call_tool("echo", {"value": f"{number} {'x' * 8000}"})))
+
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            [url] = await nursery.start(partial(serve_stream, server, f"unix:{tmp_path / 'socket'}"))
+            async with connect(url, revision=OLD) as client, trio.open_nursery() as calls:
+                for number in range(2500):
+                    calls.start_soon(call, client, number)
+            nursery.cancel_scope.cancel()
+
+    assert sorted(int(each.split()[0]) for each in answered) == list(range(2500))

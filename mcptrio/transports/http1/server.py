@@ -19,7 +19,6 @@ from http import HTTPStatus
 from time import time
 from typing import TYPE_CHECKING, Any, Final
 
-import outcome
 import trio
 from attrs import frozen
 
@@ -35,6 +34,7 @@ from mcptrio.transports.http1.limits import LOG, ConnectionLimits
 from mcptrio.transports.http1.request_parser import Refused
 from mcptrio.transports.http1.wire import PlainWire, TLSWire, Wire
 from mcptrio.transports.sockets import Listening, listen
+from mcptrio.waiter import Waiter
 
 if TYPE_CHECKING:
     from mcptrio.transports.http1.websocket import WebSocketExchange
@@ -132,7 +132,7 @@ class Owner:
         self._connections: set[Connection] = set()
         self._empty = trio.Event()
         self._context: Context = copy_context()
-        self._idle: list[trio.lowlevel.Task] = []
+        self._idle: list[Waiter[tuple[Exchange | WebSocketExchange, Connection]]] = []
         self._nursery: trio.Nursery
         self._dated: tuple[int, bytes] = (0, b"")
 
@@ -195,10 +195,10 @@ class Owner:
 
     def start(self, exchange: Exchange | WebSocketExchange, connection: Connection) -> None:
         """Have a request served."""
-        if self._idle:
-            trio.lowlevel.reschedule(self._idle.pop(), outcome.Value((exchange, connection)))
-        else:
-            self._nursery.start_soon(self._work, exchange, connection)
+        while self._idle:
+            if self._idle.pop().set((exchange, connection)):
+                return
+        self._nursery.start_soon(self._work, exchange, connection)
 
     # Private
 
@@ -214,12 +214,6 @@ class Owner:
             await trio.sleep(seconds)
 
     async def _work(self, exchange: Exchange | WebSocketExchange, connection: Connection) -> None:
-        task = trio.lowlevel.current_task()
-
-        def leave(_: object) -> trio.lowlevel.Abort:
-            self._idle.remove(task)
-            return trio.lowlevel.Abort.SUCCEEDED
-
         while True:
             following: Exchange | WebSocketExchange | None = exchange
             while following is not None:
@@ -227,8 +221,9 @@ class Owner:
                 following = connection.next(following)
             if len(self._idle) >= _IDLE:
                 return
-            self._idle.append(task)
-            exchange, connection = await trio.lowlevel.wait_task_rescheduled(leave)
+            waiter: Waiter[tuple[Exchange | WebSocketExchange, Connection]] = Waiter()
+            self._idle.append(waiter)
+            exchange, connection = await waiter.wait()
 
     async def _call(self, exchange: Exchange | WebSocketExchange) -> None:
         try:
