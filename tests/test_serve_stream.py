@@ -394,8 +394,7 @@ async def test_errors_of_accept_end_nothing(caplog: pytest.LogCaptureFixture) ->
             await nursery.start(serve)
             with caplog.at_level(logging.WARNING, "mcptrio.stream"):
                 listening.shutdown(socket.SHUT_RDWR)
-                while "could not be accepted" not in caplog.text:
-                    await trio.sleep(0.01)
+                await eventually(lambda: "could not be accepted" in caplog.text)
             listening.listen()
             async with await trio.open_tcp_stream(*listening.getsockname()) as stream:
                 await stream.send_all(b'{"jsonrpc":"2.0","id":1,"method":"nothing"}\n')

@@ -66,6 +66,12 @@ _SHORT = "9112 8: an incomplete request is never handled as a complete one"
 _BOTH_BODY = b"0\r\n\r\n" + hidden("both")
 
 CASES = (
+    case(
+        "body like a request line of another protocol",
+        post(b"content-length: 24", body=b"\r\nGET /echo RTSP/1.0\r\n x"),
+        allowed=(served(),),
+        why="9112 6: a body is not looked at",
+    ),
     case("both length first", post(b"content-length: 6", CHUNKED, body=_BOTH_BODY), allowed=(NO,), why=_BOTH),
     case("both coding first", post(CHUNKED, b"content-length: 6", body=_BOTH_BODY), allowed=(NO,), why=_BOTH),
     case("both length 0", post(b"content-length: 0", CHUNKED, body=_BOTH_BODY), allowed=(NO,), why=_BOTH),

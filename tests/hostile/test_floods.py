@@ -17,6 +17,7 @@ from tests.hostile.answers import Answers, NotHTTP
 from tests.hostile.cases import get, post
 from tests.hostile.child import CROWD
 from tests.hostile.conversations import KEY, UPGRADE, VERSION
+from tests.hostile.engines import Engine
 from tests.hostile.frames import BINARY, CONTINUATION, PING, TEXT, frame
 from tests.hostile.playing import ask, connect, neighbours, rude, state
 from tests.hostile.serving import HostileServer
@@ -63,6 +64,35 @@ async def pour(stream: trio.SocketStream, piece: bytes, most: int = MOST) -> int
 async def pipelined_requests(server: HostileServer) -> None:
     async with rude(await connect(server.ports["roomy"], window=4096)) as stream:
         assert await pour(stream, get() * 1000) < MOST
+
+
+async def straddling_heads(server: HostileServer) -> None:
+    """Each write holds the end of one head and the beginning of the next. The last heads cost what the first did."""
+    head = get(b"/early", b"x-long: " + b"y" * 8000 + b" RTSP/")
+    middle, seconds = len(head) // 2, []
+    with trio.fail_after(60):
+        async with await connect(server.ports["roomy"]) as stream:
+            await stream.send_all(head[:middle])
+            for _ in range(2):
+                before = server.cpu_seconds()
+                for _ in range(300):
+                    answers = Answers()
+                    await stream.send_all(head[middle:] + head[:middle])
+                    while not answers.complete:
+                        answers.feed(bytes(await stream.receive_some()))
+                seconds.append(server.cpu_seconds() - before)
+
+    assert seconds[1] < 1.5 * seconds[0] + 0.3, seconds
+
+
+async def offers(server: HostileServer) -> None:
+    """One packet of requests that each ask for another protocol."""
+    answers = Answers()
+    with trio.fail_after(60):
+        async with await connect(server.ports["roomy"]) as stream:
+            await stream.send_all(get(b"/early", b"connection: upgrade", b"upgrade: h") * 600)
+            while len(answers.complete) < 600:
+                answers.feed(bytes(await stream.receive_some()))
 
 
 async def sized_body(server: HostileServer) -> None:
@@ -220,6 +250,18 @@ async def test_fragments_of_next_to_nothing(server: HostileServer) -> None:
         after = (await ask(port, b"/state"))["blocks"]
 
     assert after - before < 10_000
+
+
+async def test_heads_that_straddle_reads(server: HostileServer) -> None:
+    async with bounded(server, 8):
+        await straddling_heads(server)
+
+
+async def test_many_offers_of_other_protocols_in_one_packet(engine: Engine, server: HostileServer) -> None:
+    if engine.name == "hypercorn":
+        pytest.skip("Hypercorn stops reading at the first offer")
+    async with bounded(server, 8):
+        await offers(server)
 
 
 FLOODS: dict[str, tuple[int, tuple[Callable[[HostileServer], Awaitable[None]], ...]]] = {

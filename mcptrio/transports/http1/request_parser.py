@@ -70,8 +70,8 @@ class Refused:
 
 
 _HOST: Final = re.compile(rb"(?:[A-Za-z0-9._~%-]+|\[[0-9A-Fa-f:.]+\])?(?::[0-9]{0,5})?")
-_FOREIGN: Final = re.compile(rb"(?:\A|[\r\n])[A-Z-]+ +[^ \r\n]+ +(?:RTSP|ICE)/[0-9]\.[0-9]\r")
-"""Request lines of protocols that llhttp reads too."""
+_FOREIGN: Final = re.compile(rb" +(?:RTSP|ICE)/")
+"""What follows the target in a request line of the protocols that llhttp reads too."""
 
 Event: TypeAlias = Head | Body | End | Upgraded | Refused
 
@@ -88,10 +88,10 @@ class RequestParser:
         "_host",
         "_in_head",
         "_limit",
+        "_line",
         "_over",
         "_overhead",
         "_parser",
-        "_raw",
         "_refused",
         "_suspect",
         "_target",
@@ -114,31 +114,16 @@ class RequestParser:
         """Whether a head has begun and not ended."""
         self._target = b""
         self._headers: list[tuple[bytes, bytes]] = []
-        self._raw = b""
-        """What is being fed, and before it what came of an unfinished head."""
+        self._line = b""
+        """The last line of an unfinished head, as far as it has come."""
         self._host = b""
         """The last one that was found to be one."""
 
     def feed(self, data: bytes) -> list[Event]:
         """What ``data`` brings, in order. Never raises; after Refused or Upgraded it brings nothing more."""
-        if self._over:
-            return []
-        self._overhead += len(data)
-        self._suspect = self._overhead > self._limit
-        self._raw = self._raw + data if self._raw else data
-        parser = self._parser
-        if parser is None:
-            parser = self._parser = httptools.HttpRequestParser(self)
-        try:
-            parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            self._upgrade(data[upgrade.args[0] :])
-        except httptools.HttpParserError as error:
-            self._refuse(self._refused or _refusal(error))
-        if self._overhead > self._limit and not self._over:
-            self._refuse(Refused(431 if self._in_head else 400, f"more than {self._limit} bytes besides a body"))
-        if not self.began:
-            self._raw = b""
+        # A loop, since one packet may hold hundreds of requests that each ask for another protocol.
+        while data and not self._over:
+            data = self._read(data)
         events, self._events = self._events, []
         return events
 
@@ -195,8 +180,6 @@ class RequestParser:
             self._stop(400, f"{hosts} Host headers")
         if self._suspect and self._size() > self._limit:
             self._stop(431, f"a head of more than {self._limit} bytes")
-        if (b" RTSP/" in self._raw or b" ICE/" in self._raw) and _FOREIGN.search(self._raw):
-            self._stop(505, "another protocol than HTTP")
         method = parser.get_method().decode("ascii")
         path, _, query = self._read_target(method).partition(b"?")
         self._events.append(
@@ -223,6 +206,44 @@ class RequestParser:
         self._in_head = True
 
     # Private
+
+    def _read(self, data: bytes) -> bytes:
+        """Read some of it. Returns what is left."""
+        line = self._line + data if self._line else data
+        end, foreign = len(data), 0
+        if b" RTSP/" in line or b" ICE/" in line:
+            foreign = _foreign_end(line, len(line) - len(data))
+            end = foreign or end
+        piece = data[:end]
+        self._overhead += end
+        self._suspect = self._overhead > self._limit
+        parser = self._parser
+        if parser is None:
+            parser = self._parser = httptools.HttpRequestParser(self)
+        try:
+            parser.feed_data(piece)
+        except httptools.HttpParserUpgrade as upgrade:
+            return self._upgrade(data[upgrade.args[0] :])
+        except httptools.HttpParserError as error:
+            self._refuse(self._refused or _refusal(error))
+        if self._overhead > self._limit and not self._over:
+            self._refuse(Refused(431 if self._in_head else 400, f"more than {self._limit} bytes besides a body"))
+        if not self.began:
+            self._line = b""
+        else:
+            line = line[: len(line) - len(data) + end]
+            if foreign and self._is_foreign(line) and not self._over:
+                self._refuse(Refused(505, "another protocol than HTTP"))
+            self._line = line[line.rfind(b"\n") + 1 :]
+        return data[end:]
+
+    def _is_foreign(self, line: bytes) -> bool:
+        """Whether the request line asks for another protocol, as far as ``line`` has been read. Not for a body."""
+        assert self._parser is not None
+        asked, _, _ = line.rpartition(b"/")[0].rpartition(b" ")
+        asked = asked.rstrip(b" ")
+        method = asked[: len(asked) - len(self._target)].rstrip(b" ")
+        return bool(self._target) and asked.endswith(self._target) and method.endswith(self._parser.get_method())
 
     def _stop(self, status: int, why: str) -> None:
         self._refused = Refused(status, why)
@@ -255,7 +276,7 @@ class RequestParser:
         self._headers.append((b"host", authority))
         return b"/" + path if slash else b"/" + mark + query
 
-    def _upgrade(self, rest: bytes) -> None:
+    def _upgrade(self, rest: bytes) -> bytes:
         """llhttp reads no further where a request asks for another protocol. Only WebSocket is one of ours.
 
         Others are ignored, as a server may (RFC 9110 section 7.8): some clients offer HTTP/2 with each first request,
@@ -265,19 +286,27 @@ class RequestParser:
         if head.is_websocket:
             self._over = True
             self._events.append(Upgraded(rest))
-            return
+            return b""
         while self._events.pop() is not head:
             pass
         lines = [b"%b %b HTTP/%b\r\n" % (head.method.encode("ascii"), head.target, head.version.encode("ascii"))]
         lines += [b"%b: %b\r\n" % each for each in head.headers if each[0] not in (b"upgrade", b"connection")]
-        lines.append(b"connection: %b\r\n" % (b"keep-alive" if head.keep_alive else b"close"))
+        lines.append(b"connection: %b\r\n\r\n" % (b"keep-alive" if head.keep_alive else b"close"))
         self._parser = httptools.HttpRequestParser(self)
-        events, self._events = self._events, []
-        self._overhead, self._raw = 0, b""
-        self._events = events + self.feed(b"".join([*lines, b"\r\n", rest]))
+        self._overhead, self._line = 0, b""
+        again = b"".join(lines)
+        while again and not self._over:
+            again = self._read(again)
+        return rest
 
     def _size(self) -> int:
         return len(self._target) + sum([len(name) + len(value) + 4 for name, value in self._headers])
+
+
+def _foreign_end(line: bytes, fed: int) -> int:
+    """Where the next possible name of another protocol ends, counted from ``fed``; 0 without one."""
+    ends = (found.end() for found in _FOREIGN.finditer(line))
+    return next((end - fed for end in ends if end > fed), 0)
 
 
 def _refusal(error: httptools.HttpParserError) -> Refused:
