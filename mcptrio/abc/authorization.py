@@ -63,6 +63,7 @@ class RequestHead:
         headers: of each name in lower case all values, in the order in which they came.
         query: as it came, only for refusing what has no place there: a token.
         address: of the client, as far as it is known; ``None`` on sockets that have none.
+        is_beside: whether it is for a path beside the endpoint: a WebSocket, HTTP with SSE.
         certificate: the client's own, DER, where TLS asked for one and has found it good.
     """
 
@@ -71,6 +72,7 @@ class RequestHead:
     headers: Mapping[str, Sequence[str]] = field(repr=False)
     query: str = field(default="", repr=False)
     address: str | None = None
+    is_beside: bool = False
     certificate: bytes | None = field(default=None, repr=False)
 
 

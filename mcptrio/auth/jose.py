@@ -64,6 +64,8 @@ _TRIES: Final = 8
 """Keys that are tried for a token that does not say which one it was signed with."""
 _RSA_BITS: Final = range(2048, 8193)
 """Shorter ones can be broken (RFC 7518, section 3.3); longer ones are a way to keep a server busy."""
+_RSA_EXPONENT: Final = 2**32
+"""A larger public exponent makes a signature up to 20 times as expensive to verify; nearly all keys have 65537."""
 _ID: Final = 256
 """Characters of a key's id."""
 
@@ -409,8 +411,12 @@ def _imported(kind: Any, data: Any) -> Any:
             else kind.binding.import_from_bytes(data.encode())
         )
         size = getattr(raw, "key_size", 0)
-        if kind is jose.RSAKey and size not in _RSA_BITS:
-            raise BadKey(f"expected an RSA key of {_RSA_BITS[0]} to {_RSA_BITS[-1]} bits, got {size}")
+        if kind is jose.RSAKey:
+            if size not in _RSA_BITS:
+                raise BadKey(f"expected an RSA key of {_RSA_BITS[0]} to {_RSA_BITS[-1]} bits, got {size}")
+            public = raw.public_key() if hasattr(raw, "public_key") else raw
+            if public.public_numbers().e > _RSA_EXPONENT:
+                raise BadKey(f"expected an RSA key with a public exponent of at most {_RSA_EXPONENT}")
         made = kind(raw, data)
         if not isinstance(data, dict):
             made.dict_value  # noqa: B018 - here, where what fails is caught

@@ -219,7 +219,8 @@ def scopes_in(claims: Mapping[str, Any], names: Sequence[str]) -> frozenset[str]
     for name in names:
         value = claims.get(name)
         if isinstance(value, str):
-            found |= set(value.split())
+            # Only a space separates scopes: what an issuer granted as one scope must not be read as two.
+            found |= {each for each in value.split(" ") if each}
         elif isinstance(value, list):
             found |= {each for each in value if isinstance(each, str)}
     if len(found) > _MOST_SCOPES:

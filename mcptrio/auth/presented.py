@@ -23,6 +23,8 @@ SCHEMES: Final[Mapping[str, str]] = {"bearer": "Bearer", "dpop": "DPoP"}
 _CREDENTIALS: Final = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+)(?: +([A-Za-z0-9._~+/-]+=*))?")
 """Scheme and token68; what follows in any other way is nothing we can read."""
 _IN_QUERY: Final = frozenset({"access_token", "authorization", "token"})
+_THUMBPRINT: Final = re.compile(r"[A-Za-z0-9_-]{43}")
+"""SHA-256 in base64url: of a key (RFC 9449 section 6.1), of a certificate (RFC 8705 section 3.1)."""
 _BINDINGS: Final = frozenset({"jkt", "x5t#S256"})
 
 
@@ -96,7 +98,7 @@ def binding_of(principal: Principal) -> Mapping[str, str]:
     if bound is None:
         return {}
     is_known = isinstance(bound, Mapping) and len(bound) > 0 and set(bound) <= _BINDINGS
-    if not is_known or not all(isinstance(each, str) for each in bound.values()):
+    if not is_known or not all(isinstance(each, str) and _THUMBPRINT.fullmatch(each) for each in bound.values()):
         raise Refused("the access token is bound in a way that is not known here", error="invalid_token", counts=True)
     known: Mapping[str, str] = bound
     return known

@@ -253,8 +253,8 @@ class ResourceServer:
         """That who shows a token has what it is bound to, and proves it with each request."""
         bound = binding_of(principal)
         if "x5t#S256" in bound:
-            shown = certificate_thumbprint(request.certificate) if request.certificate is not None else ""
-            if not compare_digest(bound["x5t#S256"].encode(), shown.encode()):
+            shown = certificate_thumbprint(request.certificate) if request.certificate is not None else None
+            if shown is None or not compare_digest(bound["x5t#S256"].encode(), shown.encode()):
                 raise Refused(_NOT_BOUND_HERE, error="invalid_token", counts=True, scheme=SCHEMES[scheme])
         if "jkt" not in bound and scheme == "dpop":
             raise Refused("the access token is bound to no key", error="invalid_token", counts=True, scheme="DPoP")
@@ -276,16 +276,19 @@ class ResourceServer:
         """Where the client may say that it sent this to: the resource, or a path beside it, never another origin.
 
         Behind a proxy neither scheme nor host of the request are what the client wrote, and perhaps not the path; the
-        configured resource is.
+        configured resource is. A path beside the endpoint is another URL, and a proof for the endpoint is none for it.
         """
         resource = self._notices.resource_of(request)
+        path = path_of(request) or "/"
+        if request.is_beside:
+            return origin(resource) + path
         try:
             named = peek(proofs[0]).claims.get("htu")
             if isinstance(named, str) and normal_url(named) == normal_url(resource):
                 return resource
         except (BadToken, ValueError, IndexError):
             pass  # the judge says what is wrong with it
-        return origin(resource) + (path_of(request) or "/")
+        return origin(resource) + path
 
     def _error(self, request: RequestHead, refused: Refused) -> AuthorizationError:
         headers = {"DPoP-Nonce": self._nonces.current()} if self._nonces is not None and refused.status == 401 else {}

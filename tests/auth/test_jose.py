@@ -191,6 +191,7 @@ BAD_KEYS: dict[str, Any] = {
     "short": {"kty": "RSA", "n": encoded(SMALL.public_key().public_numbers().n.to_bytes(128, "big")), "e": "AQAB"},
     "too long": {"kty": "RSA", "n": encoded(b"\xff" * 2048), "e": "AQAB"},
     "exponent of 1": {**RSA.public, "e": "AQ"},
+    "exponent of 64 bits": {**RSA.public, "e": encoded(b"\xff" * 8)},
     "half of it": {"kty": "EC", "crv": "P-256", "x": EC.public["x"]},
     "no text": {**EC.public, "x": 1},
     "no base64": {**EC.public, "x": "+/="},

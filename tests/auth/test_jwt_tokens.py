@@ -104,6 +104,7 @@ def _with_claim(issuer: Issuer, name: str, value: object) -> str:
         ({"scope": None, "scp": "read write"}, {"read", "write"}),
         ({"scope": None, "scp": ["read", 1]}, {"read"}),
         ({"scope": "  a   b "}, {"a", "b"}),
+        ({"scope": "x\u00a0a y\u2003a z\x1ca"}, {"x\u00a0a", "y\u2003a", "z\x1ca"}),
         ({"scope": None, "roles": ["boss"]}, set()),
     ],
 )

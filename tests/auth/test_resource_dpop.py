@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from mcptrio.abc import Principal, RequestHead
 from mcptrio.auth.challenges import parse_challenges
@@ -96,6 +97,15 @@ async def test_proof_of_something_else_is_refused(change: Mapping[str, Any], err
     status, _, said = await refusal(server(clock), proven(clock, **change))
 
     assert (status, said["error"]) == (401, error)
+
+
+async def test_proof_for_the_endpoint_is_none_for_a_path_beside_it() -> None:
+    clock = Clock()
+    guard = server(clock)
+    beside = "https://mcp.example.com/ws"
+
+    assert (await refusal(guard, evolve(proven(clock, at=beside), is_beside=True)))[2]["error"] == "invalid_dpop_proof"
+    assert await guard.admit(evolve(proven(clock, at=beside, url=beside), is_beside=True)) == BOUND
 
 
 @pytest.mark.parametrize("proofs", [[], [""], ["x"], ["a.b.c"], ["x"] * 2])

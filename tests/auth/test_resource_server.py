@@ -332,7 +332,19 @@ async def test_token_bound_to_a_certificate_comes_with_it(bound_to: bytes, shown
 
 
 @pytest.mark.parametrize(
-    "cnf", [{"jwk": {}}, {"kid": "1"}, {"x5t#S256": 1}, {"x5t#S256": "", "new": "x"}, "text", "", {}, [], {"jkt": None}]
+    "cnf",
+    [
+        {"x5t#S256": ""},
+        {"jwk": {}},
+        {"kid": "1"},
+        {"x5t#S256": 1},
+        {"x5t#S256": "", "new": "x"},
+        "text",
+        "",
+        {},
+        [],
+        {"jkt": None},
+    ],
 )
 async def test_token_bound_in_another_way_is_refused(cnf: object) -> None:
     principal = Principal(subject="ada", scopes=frozenset({"read"}), claims={"cnf": cnf})

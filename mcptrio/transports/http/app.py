@@ -131,7 +131,8 @@ class HTTPApp:
         self._routed = Places(self._limits.streams)
         """Exchanges of plugins' own routes, apart, so that they cannot take those of the endpoint."""
         self._leaving = False
-        places = {path: _Place(STREAMABLE, self._answer)}
+        self._endpoint = _Place(STREAMABLE, self._answer)
+        places = {path: self._endpoint}
         if legacy is not None:
             sse = LegacySSE(engine, legacy, self._limits, self._json_limits)
             places |= {legacy.stream: _Place(("GET",), sse.open), legacy.messages: _Place(("POST",), sse.post)}
@@ -328,7 +329,8 @@ class HTTPApp:
         principal: Principal | None = None
         if self._guard is not None:
             try:
-                principal = await self._guard.admit(head := request_head(scope, exchange.headers))
+                head = request_head(scope, exchange.headers, is_beside=wanted is not self._endpoint)
+                principal = await self._guard.admit(head)
             except AuthorizationError as error:
                 await exchange.refuse(refusal_of(error))
                 return

@@ -20,8 +20,12 @@ from mcptrio.transports.http.rules import Refusal
 __all__ = ["is_same_person", "refusal_of", "request_head"]
 
 
-def request_head(scope: Scope, headers: Headers) -> RequestHead:
-    """What is known before the body."""
+def request_head(scope: Scope, headers: Headers, *, is_beside: bool = False) -> RequestHead:
+    """What is known before the body.
+
+    Args:
+        is_beside: whether it is for another path than that of the endpoint.
+    """
     client = scope.get("client")
     chain = scope.get("extensions", {}).get("tls", {}).get("client_cert_chain") or ()
     scheme = "https" if scope.get("scheme") in ("https", "wss") else "http"
@@ -32,6 +36,7 @@ def request_head(scope: Scope, headers: Headers) -> RequestHead:
         query=scope.get("query_string", b"").decode("latin-1"),
         # A Unix socket has a path and no port; who is at its other end is for the file system to say.
         address=client[0] if client and client[1] is not None else None,
+        is_beside=is_beside,
         certificate=ssl.PEM_cert_to_DER_cert(chain[0]) if chain else None,
     )
 
