@@ -15,7 +15,13 @@ from typing import Final
 
 from attrs import field, frozen
 
-__all__ = ["Challenge", "build_challenge", "parse_challenges"]
+__all__ = ["PASS_A_TOKEN", "Challenge", "build_challenge", "parse_challenges"]
+
+PASS_A_TOKEN: Final = (
+    "ask its operator for a token and pass it with --header 'Authorization=Bearer TOKEN', "
+    "or as a header of the server's entry in the configuration"
+)
+"""What to do where a server wants a token and has no place to log in."""
 
 _LONGEST: Final = 16 * 1024
 """Characters that are read; the rest is dropped."""

@@ -18,6 +18,7 @@ import orjson
 from attrs import field, frozen
 
 from mcptrio.abc import FetchRequest
+from mcptrio.auth.challenges import PASS_A_TOKEN
 from mcptrio.auth.flows import Flow
 from mcptrio.auth.jose import Key
 from mcptrio.auth.metadata import ServerMetadata, read_object
@@ -275,4 +276,5 @@ def _refusal(status: int, body: bytes, where: str) -> str:
     code = one_line(code) if isinstance(code, str) else ""
     said = ": ".join(filter(None, (code, one_line(text) if isinstance(text, str) else ""))) or f"HTTP {status}"
     reason = f" ({_REASONS[code]})" if code in _REASONS else ""
-    return f"the authorization server did not register us{reason}: {said} @ {shown(where)}"
+    advice = f"; the server seems to have no login: {PASS_A_TOKEN}" if status == 404 else ""
+    return f"the authorization server did not register us{reason}: {said} @ {shown(where)}{advice}"

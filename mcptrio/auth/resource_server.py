@@ -40,6 +40,7 @@ from mcptrio.errors import AuthorizationError, Overloaded
 __all__ = ["ResourceServer"]
 
 _NO_TOKEN: Final = "expected an access token in the header Authorization"
+_NO_LOGIN: Final = f"{_NO_TOKEN} (Bearer); there is no login here: ask the operator of the server for a token"
 _NOT_GOOD: Final = "the access token is not good here: unknown, expired, or made out to somebody else"
 _NOT_BOUND_HERE: Final = "the access token is bound to a key or a certificate that did not come with it"
 _NO_CERTIFICATE: Final = "expected a client certificate with a name that is known here"
@@ -199,7 +200,7 @@ class ResourceServer:
             return self._expanded(principal)
         if not self._tokens:
             raise Refused(_NO_CERTIFICATE, status=403, counts=shown is not None)
-        raise Refused(_NO_TOKEN)
+        raise Refused(_NO_TOKEN if self._notices.issuers else _NO_LOGIN)
 
     async def _by_token(self, request: RequestHead, scheme: str, token: str) -> Principal:
         if scheme == "dpop" and self._dpop == "off":

@@ -163,6 +163,8 @@ class StaticTokens:
         self._path = Path(path)
         self._clock = clock
         self._tokens: Mapping[str, StaticToken] | None = None
+        self._revoked: dict[str, str] = {}
+        """Hash to name of those that were in the file since this process began, for the log."""
         self._seen: tuple[int, ...] | None = None
         self._look_at = float("-inf")
         self._looking = trio.Lock()
@@ -182,8 +184,13 @@ class StaticTokens:
         wanted = hash_of(token).hex()
         found = self._tokens.get(wanted)
         if found is None or not compare_digest(found.hash, wanted):
+            name = self._revoked.get(wanted)
+            _refused(
+                "it is not in the file: it was never there, or was revoked" if name is None else f"{name}: revoked"
+            )
             return None
         if found.expires is not None and found.expires <= self._clock():
+            _refused(f"{found.name}: expired")
             return None
         claims: dict[str, Any] = {"token_name": found.name}
         if found.expires is not None:
@@ -210,12 +217,20 @@ class StaticTokens:
             return
         if seen == self._seen:
             return
+        before = self._tokens or {}
         try:
             self._tokens = {each.hash: each for each in read_tokens(self._path)}
+            gone = {hash: each.name for hash, each in before.items() if hash not in self._tokens}
+            self._revoked = dict([*self._revoked.items(), *gone.items()][-_MOST_TOKENS:])
         except ConfigError as error:
             _log.error("%s; no token is good now", error)
             self._tokens = None
         self._seen = seen
+
+
+def _refused(why: str) -> None:
+    """For the log alone: whoever sent the token hears the same of all."""
+    _log.info("a token of the file was refused: %s", why)
 
 
 def _identity(found: stat_result) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from attrs import evolve, frozen
 
 from mcptrio.abc import TokenStore
 from mcptrio.auth import OAuth
-from mcptrio.auth.challenges import parse_challenges
+from mcptrio.auth.challenges import PASS_A_TOKEN, parse_challenges
 from mcptrio.auth.credentials import Credentials
 from mcptrio.auth.redirects import Redirect, Redirects
 from mcptrio.auth.urls import canonical
@@ -111,8 +111,15 @@ class _Nowhere:
 
     async def challenged(self, url: str, status: int, headers: Mapping[str, str]) -> bool:
         await trio.lowlevel.checkpoint()
-        schemes = {challenge.scheme for challenge in parse_challenges(headers.get("www-authenticate", ""))}
-        if status == 401 and schemes & {"bearer", "dpop"}:
+        challenges = parse_challenges(headers.get("www-authenticate", ""))
+        asked = [challenge for challenge in challenges if challenge.scheme in ("bearer", "dpop")]
+        if status == 401 and asked:
+            if not any("resource_metadata" in challenge.parameters for challenge in asked):
+                # A server with tokens of its own; or one of 2025-03-26, which may have a login.
+                raise AuthorizationError(
+                    f"the server wants a token, HTTP 401, and names no login: {PASS_A_TOKEN}; "
+                    f"or try {_advice(self._url)}"
+                )
             raise AuthorizationError(f"the server wants a login, HTTP 401: {_advice(self._url)}")
         return False
 

@@ -41,6 +41,29 @@ async def test_token_is_its_subjects_until_it_expires(tmp_path: Path) -> None:
     assert await tokens.verify(lasting) is not None
 
 
+async def test_log_says_what_is_wrong_with_a_token(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+) -> None:
+    clock, path = Clock(), tmp_path / "tokens.json"
+    old, kept_old = make_token("old", subject="ada", created=0, expires=1)
+    lost, kept_lost = make_token("lost", subject="ada", created=0)
+    write(path, kept_old, kept_lost)
+    tokens = StaticTokens(path, clock=clock)
+    assert await tokens.verify(lost) is not None
+    write(path, kept_old)
+    await trio.sleep(1.1)
+
+    with caplog.at_level(logging.INFO, "mcptrio.auth"):
+        for token in (old, lost, PREFIX + "x"):
+            assert await tokens.verify(token) is None
+    assert [record.getMessage().partition("refused: ")[2] for record in caplog.records] == [
+        "old: expired",
+        "lost: revoked",
+        "it is not in the file: it was never there, or was revoked",
+    ]
+    assert lost not in caplog.text
+
+
 @pytest.mark.parametrize("token", ["", PREFIX, PREFIX + "x" * 43, "x" * 43, PREFIX.upper()])
 async def test_other_tokens_are_nobodys(token: str, tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
