@@ -301,8 +301,8 @@ class Context:
         the call is cancelled, it has 5 seconds to end. One that fails or is cut runs again with the next retry.
 
         Args:
-            effect: an async function. Its result must be a JSON value, since it travels with the client; what comes
-                back is what JSON makes of it, so a tuple is a list.
+            effect: an async function, which does not ask the client. Its result must be a JSON value, since it travels
+                with the client. The call returns it as JSON has it, so a tuple becomes a list.
             key: names the effect; by default its name and arguments do, which must be JSON values then.
 
         Raises:

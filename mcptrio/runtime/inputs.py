@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import trio
 
@@ -22,7 +22,9 @@ from mcptrio.protocol.model.input_required import CreateMessageRequest, InputReq
 from mcptrio.protocol.model.sampling import CreateMessageParams
 from mcptrio.runtime.request_scope import RequestScope
 
-__all__ = ["Asking", "BackChannel", "InputChannel", "NoChannel", "Question", "declares", "request_for", "require"]
+__all__ = ["BackChannel", "InputChannel", "Lifetime", "NoChannel", "Question", "declares", "request_for", "require"]
+
+T = TypeVar("T")
 
 
 class Question(Protocol):
@@ -87,31 +89,43 @@ class InputChannel(Protocol):
         ...
 
 
-class Asking:
-    """The questions of one handler that are under way.
+class Lifetime:
+    """How long a handler's context may be used: until the handler has ended.
 
-    A question that is asked from a thread, or from a nursery of the plugin's, is not below the handler's own cancel
-    scope. It is cancelled here when the handler has ended.
+    A thread, or a nursery of the plugin's lifespan, can use the context from tasks that the cancel scope of the handler
+    does not reach. Those tasks are cancelled here.
     """
 
     def __init__(self) -> None:
         self._scopes: set[trio.CancelScope] = set()
         self._over: str | None = None
 
-    async def run(self, ask: Callable[[], Awaitable[list[Any]]]) -> list[Any]:
+    async def within(self, work: Callable[[], Awaitable[T]]) -> T:
         """
         Raises:
+            trio.Cancelled: the handler has ended, and the task works for a thread of it.
             ConnectionClosed: the handler has ended.
         """
-        if self._over is None:
-            scope = trio.CancelScope()
-            self._scopes.add(scope)
-            try:
-                with scope:
-                    return await ask()
-            finally:
-                self._scopes.discard(scope)
-        raise ConnectionClosed(f"nothing can be asked: {self._over}")
+        scope = trio.CancelScope()
+        if self._over is not None:
+            scope.cancel()
+        cancelled: trio.Cancelled | None = None
+        self._scopes.add(scope)
+        try:
+            with scope:
+                try:
+                    await trio.lowlevel.checkpoint_if_cancelled()
+                    return await work()
+                except trio.Cancelled as error:
+                    cancelled = error
+                    raise
+        finally:
+            self._scopes.discard(scope)
+        if cancelled is not None and _is_for_thread():
+            # Trio does not cancel this task with the thread's own, but the thread has to see a cancellation: it must
+            # not take this for an error that it can handle.
+            raise cancelled
+        raise ConnectionClosed(self._over or "the handler has ended")
 
     def end(self, reason: str) -> None:
         self._over = reason
@@ -119,21 +133,27 @@ class Asking:
             scope.cancel()
 
 
+def _is_for_thread() -> bool:
+    """Whether :func:`trio.from_thread.run` has started the current task: it is a system task then."""
+    nursery = trio.lowlevel.current_task().parent_nursery
+    return nursery is not None and nursery.parent_task is trio.lowlevel.current_root_task()
+
+
 class BackChannel:
     """Requests on the session; the handler stays where it is and waits."""
 
     def __init__(self, scope: RequestScope) -> None:
         self.scope = scope
-        self._asking = Asking()
+        self._lifetime = Lifetime()
 
     async def run(self, handler: Callable[[], Awaitable[Any]], *, parks: bool = True) -> Any:
         try:
             return await handler()
         finally:
-            self._asking.end(f"{self.scope.label} is over")
+            self._lifetime.end(f"{self.scope.label} is over")
 
     async def ask(self, questions: Sequence[Question]) -> list[Any]:
-        return await self._asking.run(partial(self._ask_client, questions))
+        return await self._lifetime.within(partial(self._ask_client, questions))
 
     async def _ask_client(self, questions: Sequence[Question]) -> list[Any]:
         scope = self.scope
@@ -151,7 +171,7 @@ class BackChannel:
         return answers
 
     async def once(self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool = True) -> Any:
-        return await effect()
+        return await self._lifetime.within(effect)
 
     async def _ask_all(self, questions: Sequence[Question], answers: list[Any], timeout: float) -> None:
         """All at once; the first refusal stands for all of them, as it would with a single question."""

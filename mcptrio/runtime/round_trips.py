@@ -21,12 +21,12 @@ from typing import Any
 import trio
 from attrs import evolve
 
-from mcptrio.errors import ConnectionClosed, InvalidParams, MCPError, ToolError, URLElicitationRequired
+from mcptrio.errors import InvalidParams, MCPError, ToolError, URLElicitationRequired
 from mcptrio.protocol.model.elicitation import ElicitURLParams
 from mcptrio.protocol.model.input_required import ElicitRequest, InputRequest, InputRequiredResult
 from mcptrio.runtime.callers import caller_of
 from mcptrio.runtime.dispatch import Done, Failure
-from mcptrio.runtime.inputs import Question, request_for, require
+from mcptrio.runtime.inputs import Lifetime, Question, request_for, require
 from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.runtime.request_state import Journal, digest_of, open_state, seal_state
 from mcptrio.runtime.runs import Asked, Run
@@ -45,6 +45,7 @@ class RoundTrips:
         self.scope = scope
         self._work = work
         self._run: Run | None = None
+        self._lifetime = Lifetime()
 
     async def run(self, handler: Callable[[], Awaitable[Any]], *, parks: bool = True) -> Any:
         scope = self.scope
@@ -75,15 +76,16 @@ class RoundTrips:
         raise InvalidParams("the handler that asked is gone: send the request anew")
 
     async def ask(self, questions: Sequence[Question]) -> list[Any]:
-        run = self._current()
-        if run.is_shielded():
+        run = self._run
+        if run is not None and run.is_shielded():
             raise RuntimeError("ask the client outside shielded scopes: an answer may never come")
         peer = self.scope.request.peer
         for question in questions:
             require(peer, question.capability)
-        return await run.asking.run(partial(self._ask, run, questions))
+        return await self._lifetime.within(partial(self._ask, questions))
 
-    async def _ask(self, run: Run, questions: Sequence[Question]) -> list[Any]:
+    async def _ask(self, questions: Sequence[Question]) -> list[Any]:
+        run = self._current
         revision = self.scope.request.peer.revision
         asked: dict[str, Asked] = {}
         effects = run.begin_question()
@@ -115,17 +117,21 @@ class RoundTrips:
         return [entry.answer for entry in asked.values()]
 
     async def once(self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool = True) -> Any:
-        return await self._current().once(key, effect, shared=shared)
+        async def once() -> Any:
+            return await self._current.once(key, effect, shared=shared)
+
+        return await self._lifetime.within(once)
 
     def over(self) -> None:
         """The handler has ended. Each of the two held the other."""
         self._run = None
+        self._lifetime.end(f"{self.scope.label} is over")
 
     # Private
 
+    @property
     def _current(self) -> Run:
-        if self._run is None:
-            raise ConnectionClosed(f"{self.scope.label} is over")
+        assert self._run is not None, "ask() and once() belong inside run()"
         return self._run
 
     def _journal(self, digest: str) -> Journal:

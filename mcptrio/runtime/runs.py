@@ -19,7 +19,7 @@ from mcptrio.errors import ConnectionClosed, MCPError
 from mcptrio.protocol.model.input_required import InputRequest
 from mcptrio.runtime.current import CURRENT
 from mcptrio.runtime.dispatch import Done, Failure, contain
-from mcptrio.runtime.inputs import Asking, Question
+from mcptrio.runtime.inputs import Question
 from mcptrio.runtime.request_state import Journal
 from mcptrio.runtime.work import Work
 
@@ -89,7 +89,6 @@ class Run:
         self.outcome: Done[Any] | Failure | None = None
         self.fault: MCPError | None = None
         self.is_over = False
-        self.asking = Asking()
         self._scope = trio.CancelScope()
         self._task: trio.lowlevel.Task | None = None
         self._is_ending = False
@@ -112,7 +111,6 @@ class Run:
                 self.outcome = await contain(handler)
         finally:
             self.is_over = True
-            self.asking.end(f"{self.label} is over")
             self.channel.over()
             if self.is_parked:
                 # The handler ended while it was parked, so it is not counted as work now.

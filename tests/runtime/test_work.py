@@ -155,9 +155,9 @@ async def test_a_thread_that_was_left_behind_keeps_its_place_in_its_tool(revisio
 
 
 class Named:
-    """A plugin with a sync tool."""
+    """A plugin with one tool."""
 
-    def __init__(self, name: str, function: Callable[[], str]) -> None:
+    def __init__(self, name: str, function: Callable[[], Any]) -> None:
         self.__name__ = name
         self._function = function
 
@@ -199,7 +199,7 @@ async def test_a_timeout_counts_from_when_the_call_begins(
         server = Server()
         server.add_tool(work, concurrency=1, timeout=0.7)
     else:
-        server = Server(plugins=[Named("work", work)], config={"work": {"concurrency": 1, "timeout": 0.7}})  # type: ignore[arg-type]
+        server = Server(plugins=[Named("work", work)], config={"work": {"concurrency": 1, "timeout": 0.7}})
     async with connected(server, revision=revision) as client:
         await client.send(*[tool(id, "work", modern=revision is None) for id in range(6)])
         for _ in range(6):
@@ -234,11 +234,16 @@ async def test_a_call_whose_time_is_over_when_its_turn_comes_is_not_begun(
 @REVISIONS
 async def test_a_sync_tool_may_ask(revision: str | None) -> None:
     starts: list[int] = []
+    failed: list[Exception] = []
 
     def ask(ctx: Context) -> str:
         starts.append(1)
-        first = trio.from_thread.run(lambda: ctx.elicit("first?", str, key="first")).unwrap()
-        second = trio.from_thread.run(lambda: ctx.elicit("second?", str, key="second")).unwrap()
+        try:
+            first = trio.from_thread.run(lambda: ctx.elicit("first?", str, key="first")).unwrap()
+            second = trio.from_thread.run(lambda: ctx.elicit("second?", str, key="second")).unwrap()
+        except Exception as error:
+            failed.append(error)
+            raise
         return f"{first} {second}"
 
     server = Server()
@@ -261,6 +266,7 @@ async def test_a_sync_tool_may_ask(revision: str | None) -> None:
             answer = await client.next()
             assert answer.result["content"][0]["text"] == "a b"  # type: ignore[union-attr]
         await ended(server)
+        assert failed == []
 
 
 @REVISIONS
@@ -287,7 +293,7 @@ async def test_a_sync_tool_that_asks_ends_when_it_is_cancelled(revision: str | N
         with trio.fail_after(60):
             await trio.to_thread.run_sync(over.wait, abandon_on_cancel=True)
         await ended(server)
-        assert isinstance(told[0], mcptrio.ConnectionClosed)
+        assert isinstance(told[0], trio.Cancelled)
 
 
 async def test_a_notification_is_heard_to_its_end_before_the_lifespan_is_left(autojump_clock: Any) -> None:
@@ -325,9 +331,61 @@ async def test_a_notification_is_heard_to_its_end_before_the_lifespan_is_left(au
 async def test_calls_beyond_the_rate_of_a_plugin_say_when_to_try_again(
     revision: str | None, autojump_clock: Any
 ) -> None:
-    server = Server(plugins=[Named("wave", lambda: "hello")], config={"wave": {"rate": 0.5}})
+    async def wave() -> str:
+        return "hello"
+
+    server = Server(plugins=[Named("wave", wave)], config={"wave": {"rate": 0.5}})
     async with connected(server, revision=revision) as client:
         await client.result(tool(1, "wave", modern=revision is None))
         await trio.sleep(0.5)
         refused = await client.error(tool(2, "wave", modern=revision is None))
         assert refused.data == {"retryAfter": pytest.approx(1.5, abs=0.5)}
+
+
+async def test_an_effect_of_a_thread_ends_with_its_call() -> None:
+    happened: list[str] = []
+    begun = trio.Event()
+
+    async def effect() -> None:
+        begun.set()
+        try:
+            await trio.sleep_forever()
+        finally:
+            happened.append("effect")
+
+    def work(ctx: Context) -> str:
+        try:
+            trio.from_thread.run(ctx.once, effect)
+        finally:
+            happened.append("thread")
+        return "unreachable"
+
+    server = Server()
+    server.add_tool(work)
+    async with connected(server) as client:
+        await client.send(tool(1, "work"))
+        await begun.wait()
+        await client.send(Notification("notifications/cancelled", {"requestId": 1}))
+        await ended(server)
+    assert happened == ["effect", "thread"]
+
+
+@REVISIONS
+async def test_a_context_that_is_used_later_asks_no_more(revision: str | None, autojump_clock: Any) -> None:
+    kept: list[Context] = []
+
+    async def keep(ctx: Context) -> str:
+        kept.append(ctx)
+        return "done"
+
+    async def nothing() -> None:
+        pass
+
+    server = Server()
+    server.add_tool(keep)
+    async with connected(server, revision=revision) as client:
+        await client.result(tool(1, "keep", modern=revision is None))
+        with pytest.raises(mcptrio.ConnectionClosed, match="keep is over"):
+            await kept[0].elicit("sure?", str)
+        with pytest.raises(mcptrio.ConnectionClosed, match="keep is over"):
+            await kept[0].once(nothing)
