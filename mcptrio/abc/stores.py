@@ -57,7 +57,11 @@ class SessionStore(Protocol):
         ...
 
     async def expire(self) -> list[str]:
-        """Drop sessions idle for too long, and tell which; possibly not all of them at once."""
+        """Drop sessions idle for too long, possibly not all of them at once.
+
+        Returns:
+            Their ids, and those that :meth:`save` has dropped to make room and whose events may still be kept.
+        """
         ...
 
 

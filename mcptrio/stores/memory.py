@@ -40,6 +40,8 @@ class MemorySessionStore:
         self._idle = idle
         self._most = most
         self._sessions: OrderedDict[str, tuple[float, SessionRecord]] = OrderedDict()
+        self._dropped: list[str] = []
+        """Expired sessions that have made room for new ones; expire() has yet to name them."""
 
     async def save(self, record: SessionRecord) -> None:
         """
@@ -47,7 +49,7 @@ class MemorySessionStore:
             Overloaded: a new session, and the store is full of ones that have not expired.
         """
         if record.id not in self._sessions and len(self._sessions) >= self._most:
-            self._drop_expired(most=1)
+            self._dropped += self._drop_expired(most=1)
             if len(self._sessions) >= self._most:
                 raise Overloaded(f"too many sessions: {self._most} are kept")
         self._use(record)
@@ -64,7 +66,8 @@ class MemorySessionStore:
         return entry is not None and entry[0] > trio.current_time()
 
     async def expire(self) -> list[str]:
-        return self._drop_expired(most=len(self._sessions))
+        dropped, self._dropped = self._dropped, []
+        return dropped + self._drop_expired(most=len(self._sessions))
 
     def _use(self, record: SessionRecord) -> None:
         self._sessions[record.id] = (trio.current_time() + self._idle, record)
@@ -140,16 +143,14 @@ class MemoryEventStore:
         self, session: str, stream: str, *data: bytes, last: bool = False, will: bytes | None = None
     ) -> StoredEvent:
         now = trio.current_time()
-        kept = self._sessions.get(session)
-        if kept is None:
-            kept = self._sessions[session] = _Session()
+        line = self._stream(session, stream)
+        if line is not None and line.complete:
+            raise ConnectionClosed("the stream is complete")
+        kept = self._sessions.setdefault(session, _Session())
         self._sessions.move_to_end(session)
-        line = kept.streams.get(stream)
         if line is None:
             self._began += 1
             line = kept.streams[stream] = _Stream(self._began, now)
-        if line.complete:
-            raise ConnectionClosed("the stream is complete")
         kept.streams.move_to_end(stream)
         line.events.extend([StoredEvent(event_id(stream, at), each) for at, each in enumerate(data, line.next)])
         line.next += len(data)

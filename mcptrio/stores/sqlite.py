@@ -18,7 +18,7 @@ from attrs import frozen
 
 from mcptrio.stores.presence import Presence
 from mcptrio.stores.sqlite_database import Database, open_database
-from mcptrio.stores.sqlite_events import SQLiteEventStore
+from mcptrio.stores.sqlite_events import SQLiteEventStore, drop_events
 from mcptrio.stores.sqlite_file import FileBounds
 from mcptrio.stores.sqlite_sessions import SQLiteSessionStore
 from mcptrio.stores.wall_clock import WallClock
@@ -133,7 +133,12 @@ class _Opening:
     def _make_stores(self, database: Database) -> SQLiteStores:
         bounds = self.bounds
         sessions = SQLiteSessionStore(
-            database, self._clock, idle=bounds.idle, most=bounds.sessions, total_bytes=bounds.record_bytes
+            database,
+            self._clock,
+            idle=bounds.idle,
+            most=bounds.sessions,
+            total_bytes=bounds.record_bytes,
+            forget=drop_events,
         )
         events = SQLiteEventStore(
             database,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -24,7 +24,7 @@ from mcptrio.stores.presence import Presence
 from mcptrio.stores.sqlite_database import Database
 from mcptrio.stores.wall_clock import WallClock
 
-__all__ = ["SQLiteEventStore"]
+__all__ = ["SQLiteEventStore", "drop_events"]
 
 _EVENT_COST: Final = 160
 """Bytes that an event costs besides its data, as in memory; in the file it is less."""
@@ -152,7 +152,7 @@ class SQLiteEventStore:
                     wake(session, stream)
 
     async def drop(self, session: str) -> None:
-        await self._database.write(partial(_drop, session=session))
+        await self._database.write(partial(drop_events, session=session))
 
     async def look_around(self) -> None:
         """End the streams of writers that are gone, and those that could not be ended before. Runs until cancelled."""
@@ -240,9 +240,11 @@ class SQLiteEventStore:
         if following - line.first > self._stream_events:
             freed = _drop_before(connection, session, line.key, following - self._stream_events)
             kept, total = kept - freed, total - freed
-        while kept > self._session_bytes and (freed := _drop_oldest(connection, session, newest)):
-            kept, total = kept - freed, total - freed
-        while total > self._total_bytes and (freed := _drop_of_others(connection, session, newest)):
+        if kept > self._session_bytes:
+            total -= _drop_oldest(connection, session, newest, kept - self._session_bytes)
+        while total > self._total_bytes and (
+            freed := _drop_of_others(connection, session, newest, total - self._total_bytes)
+        ):
             total -= freed
         self._drop_aged(connection, now)
         return following - 1
@@ -303,45 +305,67 @@ def _completed_after(connection: sqlite3.Connection, *, session: str, stream: st
     return [name for (name,) in rows]
 
 
-def _drop_oldest(connection: sqlite3.Connection, session: str, newest: tuple[int, int]) -> int:
-    """Drop one event of the session, but not the newest. The bytes that are free now; 0 where there was none."""
-    row = connection.execute(
-        "SELECT key, first + 1 FROM streams WHERE session = ? AND next > first AND NOT (key = ? AND first = ?)"
-        " ORDER BY complete DESC, touched, key LIMIT 1",
-        (session, *newest),
-    ).fetchone()
-    return _drop_before(connection, session, *row) if row is not None else 0
+def _drop_oldest(connection: sqlite3.Connection, session: str, newest: tuple[int, int], excess: int) -> int:
+    """Drop events of the session until so many bytes are free, but not the newest event. Returns the bytes freed.
+
+    One large event can take the place of thousands of small ones, so they are not dropped one by one: every other
+    writer waits meanwhile.
+    """
+    rows = connection.execute(
+        "SELECT key, position, length(data) FROM streams CROSS JOIN events ON stream = key"
+        " WHERE session = ? AND next > first ORDER BY complete DESC, touched, key, position",
+        (session,),
+    )
+    freed, before = 0, {}
+    for key, position, size in rows:
+        if (key, position) != newest:
+            before[key] = position + 1
+            freed += size + _EVENT_COST
+            if freed >= excess:
+                break
+    rows.close()
+    _drop_up_to(connection, session, before, freed)
+    return freed
 
 
-def _drop_of_others(connection: sqlite3.Connection, session: str, newest: tuple[int, int]) -> int:
+def _drop_of_others(connection: sqlite3.Connection, session: str, newest: tuple[int, int], excess: int) -> int:
     """The same of the session that was quiet longest; of this one only where no other has any."""
     row = connection.execute(
         "SELECT session FROM kept WHERE bytes > 0 AND session != ? ORDER BY touched LIMIT 1", (session,)
     ).fetchone()
-    return _drop_oldest(connection, row[0] if row is not None else session, newest)
+    return _drop_oldest(connection, row[0] if row is not None else session, newest, excess)
 
 
 def _drop_before(connection: sqlite3.Connection, session: str, key: int, position: int) -> int:
-    """Drop the events of a stream before a position; a complete one goes with its last. The bytes that are free now."""
+    """Drop the events of a stream before a position. Returns the bytes freed."""
     freed = int(
         connection.execute(
             "SELECT coalesce(sum(length(data) + ?), 0) FROM events WHERE stream = ? AND position < ?",
             (_EVENT_COST, key, position),
         ).fetchone()[0]
     )
-    connection.execute("DELETE FROM events WHERE stream = ? AND position < ?", (key, position))
-    connection.execute("UPDATE streams SET first = ? WHERE key = ?", (position, key))
-    connection.execute("DELETE FROM streams WHERE key = ? AND complete AND first >= next", (key,))
+    _drop_up_to(connection, session, {key: position}, freed)
+    return freed
+
+
+def _drop_up_to(connection: sqlite3.Connection, session: str, before: Mapping[int, int], freed: int) -> None:
+    """Drop the events of each stream before its position. A complete stream goes with its last event."""
+    rows = [(key, position) for key, position in before.items()]
+    connection.executemany("DELETE FROM events WHERE stream = ? AND position < ?", rows)
+    connection.executemany("UPDATE streams SET first = ?2 WHERE key = ?1", rows)
+    connection.executemany(
+        "DELETE FROM streams WHERE key = ? AND complete AND first >= next", [(key,) for key in before]
+    )
     connection.execute("UPDATE kept SET bytes = bytes - ? WHERE session = ?", (freed, session))
     connection.execute(
         "DELETE FROM kept WHERE session = ? AND bytes = 0 AND NOT EXISTS (SELECT 1 FROM streams WHERE session = ?)",
         (session, session),
     )
     connection.execute("UPDATE sums SET value = value - ? WHERE name = 'event_bytes'", (freed,))
-    return freed
 
 
-def _drop(connection: sqlite3.Connection, *, session: str) -> None:
+def drop_events(connection: sqlite3.Connection, session: str) -> None:
+    """Drop what is kept of a session's events."""
     connection.execute("DELETE FROM events WHERE stream IN (SELECT key FROM streams WHERE session = ?)", (session,))
     connection.execute("DELETE FROM streams WHERE session = ?", (session,))
     row = connection.execute("DELETE FROM kept WHERE session = ? RETURNING bytes", (session,)).fetchone()

@@ -8,10 +8,11 @@ makes a difference of a thirtieth of the time after which a session expires.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import orjson
 
@@ -28,6 +29,12 @@ _NOTED: Final = 1000
 """Uses that are noted before they are stored; :meth:`SQLiteSessionStore.expire` stores them too."""
 _SWEPT: Final = 500
 """Sessions that expire in one transaction."""
+_ROOM: Final = 10
+"""Expired sessions that are dropped, with their events, to make room for a new one."""
+
+T = TypeVar("T")
+
+_log = logging.getLogger("mcptrio.stores")
 
 
 class SQLiteSessionStore:
@@ -37,21 +44,31 @@ class SQLiteSessionStore:
         idle: seconds without use after which a session has expired.
         most: sessions kept; one more is refused.
         total_bytes: of all records; past it a new session is refused.
+        forget: drops the events of a session. Called in the transaction in which an expired session makes room.
     """
 
-    def __init__(self, database: Database, clock: WallClock, *, idle: float, most: int, total_bytes: int) -> None:
+    def __init__(
+        self,
+        database: Database,
+        clock: WallClock,
+        *,
+        idle: float,
+        most: int,
+        total_bytes: int,
+        forget: Callable[[sqlite3.Connection, str], None],
+    ) -> None:
         self._database = database
         self._clock = clock
         self._idle = idle
         self._most = most
         self._total_bytes = total_bytes
+        self._forget = forget
         self._noted: dict[str, float] = {}
         """When a session was used; not stored yet."""
 
     async def save(self, record: SessionRecord) -> None:
         data = orjson.dumps(_plain(record))
         now = self._clock.now()
-        self._noted.pop(record.id, None)
         await self._database.write(partial(self._save, id=record.id, data=data, now=now))
 
     async def load(self, id: str) -> SessionRecord | None:
@@ -64,37 +81,55 @@ class SQLiteSessionStore:
             return None
         if now - used >= self._idle / _RESOLUTION:
             self._noted[id] = now
-            if len(self._noted) >= _NOTED:
-                await self._database.write(self._take_notes())
+            if len(self._noted) % _NOTED == 0:
+                try:
+                    await self._write_noted(_nothing)
+                except StoreFailed as error:
+                    # The record is there; the notes are kept, and stored later.
+                    _log.error("%s", error)
         return _record(data, f"{self._database.path}: session {id[:6]}…")
 
     async def delete(self, id: str) -> bool:
         now = self._clock.now()
-        noted = self._noted.pop(id, None)
         used = await self._database.write(partial(_delete, id=id))
+        noted = self._noted.pop(id, None)
         return used is not None and max(used, noted or used) + self._idle > now
 
     async def expire(self) -> list[str]:
-        note, now = self._take_notes(), self._clock.now()
-
-        def work(connection: sqlite3.Connection) -> list[str]:
-            note(connection)
-            return self._expire(connection, now=now, most=_SWEPT)
-
-        return await self._database.write(work)
+        return await self._write_noted(partial(self._expire, now=self._clock.now(), most=_SWEPT))
 
     def note(self, connection: sqlite3.Connection) -> None:
         """Store what was noted. In a thread, when nobody else uses the store."""
-        self._take_notes()(connection)
+        _note(connection, self._noted)
+        self._noted = {}
 
-    def _take_notes(self) -> _Note:
+    async def _write_noted(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Store what was noted, and do the work in the same transaction. What cannot be stored stays noted.
+
+        Raises:
+            StoreFailed: it could not be stored.
+        """
         noted, self._noted = self._noted, {}
-        return _Note(noted)
+
+        def both(connection: sqlite3.Connection) -> T:
+            _note(connection, noted)
+            return work(connection)
+
+        written = False
+        try:
+            result = await self._database.write(both)
+            written = True
+        finally:
+            if not written:
+                # Those that were noted meanwhile are newer.
+                self._noted = {**noted, **self._noted}
+        return result
 
     def _save(self, connection: sqlite3.Connection, *, id: str, data: bytes, now: float) -> None:
         row = connection.execute("SELECT length(record) FROM sessions WHERE id = ?", (id,)).fetchone()
         if row is None and self._is_full(connection):
-            self._expire(connection, now=now, most=_SWEPT)
+            for expired in self._expire(connection, now=now, most=_ROOM):
+                self._forget(connection, expired)
             if self._is_full(connection):
                 raise Overloaded("too many sessions are kept")
         connection.execute(
@@ -120,14 +155,14 @@ class SQLiteSessionStore:
         return [id for id, _ in rows]
 
 
-class _Note:
-    """Writes when sessions were used."""
+def _note(connection: sqlite3.Connection, noted: Mapping[str, float]) -> None:
+    """Write when sessions were used."""
+    rows = [(used, id) for id, used in noted.items()]
+    connection.executemany("UPDATE sessions SET used = max(used, ?) WHERE id = ?", rows)
 
-    def __init__(self, noted: Mapping[str, float]) -> None:
-        self._rows = [(used, id) for id, used in noted.items()]
 
-    def __call__(self, connection: sqlite3.Connection) -> None:
-        connection.executemany("UPDATE sessions SET used = max(used, ?) WHERE id = ?", self._rows)
+def _nothing(_: sqlite3.Connection) -> None:
+    pass
 
 
 def _select(connection: sqlite3.Connection, *, id: str) -> tuple[bytes, float] | None:

@@ -228,3 +228,48 @@ async def test_dropped_session_is_forgotten(opener: Opener) -> None:
 
         assert await kept.events.after("s", event.id) is None
         assert await kept.events.read("t", "x", 0) == ([other], False)
+
+
+async def test_session_that_makes_room_for_another_one_is_named_or_forgotten(
+    opener: Opener, mock_clock: trio.testing.MockClock
+) -> None:
+    """Either the store drops its events, or it says whose are to be dropped."""
+    async with opener(SQLiteBounds(idle=10, sessions=1)) as kept:
+        await kept.sessions.save(record("a"))
+        await kept.events.append("a", "s", b"1")
+        mock_clock.jump(11)
+        await kept.sessions.save(record("b"))
+        named = await kept.sessions.expire()
+
+        assert named == ["a"] or await kept.events.read("a", "s", 0) == ([], False)
+
+
+async def test_refused_event_is_no_use_of_a_session(opener: Opener, mock_clock: trio.testing.MockClock) -> None:
+    async with opener(SQLiteBounds(total_bytes=1000)) as kept:
+        for session in ("old", "new"):
+            await kept.events.append(session, "s", b"x" * 200, last=True)
+            mock_clock.jump(1)
+        with pytest.raises(ConnectionClosed):
+            await kept.events.append("old", "s", b"more")
+        await kept.events.append("newest", "s", b"x" * 300)
+
+        assert await kept.events.read("old", "s", 0) == ([], False)
+        assert len((await kept.events.read("new", "s", 0))[0]) == 1
+
+
+async def test_large_event_takes_the_place_of_many_small_ones(
+    opener: Opener, mock_clock: trio.testing.MockClock
+) -> None:
+    async with opener(SQLiteBounds(session_bytes=10_000)) as kept:
+        for stream in ("done", "goes on"):
+            for n in range(20):
+                await kept.events.append("a", stream, b"%d" % n, last=stream == "done" and n == 19)
+            mock_clock.jump(1)
+        newest = await kept.events.append("a", "large", b"x" * 8500)
+
+        # A complete stream pays first, and of the other one the oldest events.
+        assert await kept.events.read("a", "done", 0) == ([], False)
+        left, _ = await kept.events.read("a", "goes on", 0)
+        assert [event.data for event in left] == [b"%d" % n for n in range(20 - len(left), 20)]
+        assert 0 < len(left) < 20
+        assert (await kept.events.read("a", "large", 0))[0] == [newest]

@@ -222,6 +222,20 @@ async def test_readers_do_not_wait_for_a_writer(file: Path) -> None:
             assert await stores.sessions.load("a") == RECORD
 
 
+async def test_use_that_could_not_be_stored_is_stored_later(file: Path, mock_clock: trio.testing.MockClock) -> None:
+    clock = WallClock(steady=trio.lowlevel.current_clock().current_time)
+    async with open_sqlite_stores(file, SQLiteBounds(idle=30, busy=0.1), clock=clock) as stores:
+        await stores.sessions.save(RECORD)
+        mock_clock.jump(29)
+        assert await stores.sessions.load("a") == RECORD
+        with locked(file), pytest.raises(StoreFailed):
+            await stores.sessions.expire()
+        mock_clock.jump(2)
+
+        assert await stores.sessions.expire() == []
+        assert await stores.sessions.load("a") == RECORD
+
+
 @pytest.mark.parametrize("cancelled", [False, True])
 async def test_nothing_is_lost_when_many_append_at_once(file: Path, cancelled: bool) -> None:
     """Positions have no gaps, whoever is cancelled in between."""
