@@ -16,7 +16,7 @@ def install(folder: Path, name: str, version: str = "1.0", *, modules: Mapping[s
     """Install a distribution into a folder that is, or will be, on the path.
 
     Args:
-        modules: name to source.
+        modules: name to source; ``package/module`` for one within a package.
         entries: plugin name to entry point.
     """
     info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
@@ -25,7 +25,9 @@ def install(folder: Path, name: str, version: str = "1.0", *, modules: Mapping[s
     lines = "".join(f"{plugin} = {point}\n" for plugin, point in entries.items())
     (info / "entry_points.txt").write_text(f"[mcptrio]\n{lines}")
     for module, source in modules.items():
-        (folder / f"{module}.py").write_text(source)
+        path = folder / f"{module}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(source)
     return folder
 
 

@@ -213,6 +213,10 @@ def _failure(scope: RequestScope, host: Host, entry: ToolEntry, error: BaseExcep
     if isinstance(error, trio.TooSlowError):
         _log.warning("%s took too long", entry.key, exc_info=error)
         return _failed(f"tool {entry.key} timed out")
+    if isinstance(error, ImportError):
+        # The operator can mend that, and has to know what is missing.
+        _log.error("tool %s failed: cannot import: %s", entry.key, error, exc_info=error)
+        return _failed(f"error executing tool {entry.key}: a library it needs cannot be imported on the server")
     _log.error("tool %s failed", entry.key, exc_info=error)
     return _failed(f"error executing tool {entry.key}")
 

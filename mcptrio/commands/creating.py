@@ -37,7 +37,8 @@ def command(name: str, folder: Path, author: str | None, description: str | None
     written = write_plugin(new, folder)
     place = written[0].parent
     click.echo(f"wrote {place}: {len(written)} files")
-    click.echo(f"next: cd {place} && pip install -e . --group test && pytest")
+    # The pip that comes with Python 3.11 knows no --group.
+    click.echo(f'next: cd {place} && pip install -e . "mcptrio[testing]" && pytest')
 
 
 def _check_free(name: str) -> None:

@@ -12,8 +12,12 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
+from functools import partial
+from importlib import import_module
 from importlib.metadata import distribution
+from inspect import ismodule
 from pathlib import Path
+from pkgutil import walk_packages
 from time import perf_counter
 from typing import Any
 
@@ -32,6 +36,8 @@ __all__ = ["examine", "question"]
 
 _MOST_SENTENCES = 100
 """Of one plugin's own doctor."""
+_NEVER_IMPORTED = {"__main__", "tests", "conftest"}
+"""Modules of a package that its plugin does not use."""
 _SENTENCE = 1000
 """Characters."""
 
@@ -78,11 +84,14 @@ def examine(text: str, tell: Any) -> None:
     except (ConfigError, PluginError) as error:
         tell({"problem": str(error)})
         return
+    tell({"stage": "importing all its modules"})
+    missing = {plugin.name: list(_missing_modules(plugin)) for plugin in server.plugins.plugins.values()}
     tell({"stage": "its own doctor"})
     reports = []
     for plugin in server.plugins.plugins.values():
         if plugin.state is not State.DISABLED:
             report = _report(server, plugin)
+            report["problems"] += missing[plugin.name]
             name = plugin.name.partition(" #")[0]
             report["import_seconds"] = seconds.get(name, report["import_seconds"])
             if (report["import_seconds"] or 0) > SLOW_IMPORT:
@@ -138,6 +147,23 @@ def _sentences(said: Any) -> list[str]:
         if len(sentences) == _MOST_SENTENCES:
             break
     return sentences
+
+
+def _missing_modules(plugin: Plugin) -> Iterator[str]:
+    """The modules of a plugin's package that cannot be imported.
+
+    A plugin may import some of its modules at the first call, and would fail only then if a library is missing.
+    """
+    package = plugin.object
+    if plugin.state is State.DISABLED or not ismodule(package) or not hasattr(package, "__path__"):
+        return
+    # What cannot be imported is told below; walk_packages would raise some of it.
+    for found in walk_packages(package.__path__, f"{package.__name__}.", onerror=lambda _: None):
+        if not _NEVER_IMPORTED & set(found.name.split(".")):
+            outcome = contain_sync(partial(import_module, found.name))
+            if isinstance(outcome, Failure):
+                error = outcome.error
+                yield f"its module {found.name} cannot be imported: {type(error).__name__}: {error}"
 
 
 def _missing_programs(plugin: Plugin) -> Iterator[str]:

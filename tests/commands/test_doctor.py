@@ -142,6 +142,27 @@ def test_settings_schemas_names_that_two_have_and_the_plugins_own_doctor(tmp_pat
     assert found[""]["warnings"] == ["mcptrio.toml:5: plugins.gone: no such plugin is installed"]
 
 
+def test_modules_that_a_plugin_imports_at_its_first_call_are_imported(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    lazy = one_tool("lazy") + "\n\ndef later():\n    from . import part\n"
+    install(
+        site,
+        "doc-lazy",
+        modules={
+            "doc_lazy/__init__": lazy,
+            "doc_lazy/part": "import no_such_library_here\n",
+            "doc_lazy/whole": "",
+            "doc_lazy/__main__": "raise SystemExit(7)\n",
+        },
+        lazy="doc_lazy",
+    )
+    found = examined(tmp_path, str(site), "lazy")
+
+    assert found["lazy"]["problems"] == [
+        "its module doc_lazy.part cannot be imported: ModuleNotFoundError: No module named 'no_such_library_here'"
+    ]
+
+
 def test_a_plugin_that_is_not_there_is_wrong_use(tmp_path: Path) -> None:
     ended = run("plugins", "doctor", "--plugin=everythin", cwd=tmp_path)
 
