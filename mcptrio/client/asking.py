@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import trio
 
@@ -25,7 +25,10 @@ from mcptrio.errors import ConnectionClosed, RequestFailed, SessionLost, URLElic
 from mcptrio.protocol.model.input_required import InputRequest, InputRequiredResult
 from mcptrio.protocol.revisions.revision import Inputs
 
-__all__ = ["Asking"]
+__all__ = ["Asking", "Meta"]
+
+Meta: TypeAlias = Mapping[str, Any]
+"""Members of a request's ``_meta``."""
 
 _REPEATABLE = frozenset(
     {
@@ -68,6 +71,7 @@ class Asking:
         timeout: float | None = None,
         progress: OnProgress | None = None,
         mirrored: Mapping[str, tuple[str, ...]] | None = None,
+        meta: Meta | None = None,
     ) -> Any:
         """One request and its result, over a session that may have to be made anew.
 
@@ -79,7 +83,13 @@ class Asking:
             session = await self._supervisor.current(timeout)
             epoch = self._supervisor.epoch
             work = partial(
-                session.request, method, params, timeout=timeout, on_progress=progress, mirrored=mirrored or {}
+                session.request,
+                method,
+                params,
+                timeout=timeout,
+                on_progress=progress,
+                mirrored=mirrored or {},
+                meta=meta,
             )
             try:
                 return await with_consent(work)
@@ -104,6 +114,7 @@ class Asking:
         timeout: float | None = None,
         progress: OnProgress | None = None,
         mirrored: Mapping[str, tuple[str, ...]] | None = None,
+        meta: Meta | None = None,
         unasked: Callable[[Any], None] | None = None,
     ) -> Any:
         """A request during which the server may ask; what it asks goes to the handlers.
@@ -113,7 +124,7 @@ class Asking:
         """
 
         async def send(params: Any) -> Any:
-            work = partial(self.send, method, params, timeout=timeout, progress=progress, mirrored=mirrored)
+            work = partial(self.send, method, params, timeout=timeout, progress=progress, mirrored=mirrored, meta=meta)
             return await self._with_pages(work)
 
         result = await send(params)

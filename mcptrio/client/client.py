@@ -8,7 +8,6 @@ Source: MCP 2026-07-28, server/ and basic/; the same of the four handshake revis
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -17,12 +16,11 @@ from typing import Any, Literal
 import trio
 
 from mcptrio.abc import LinkOpener
-from mcptrio.client.asking import Asking
+from mcptrio.client.asking import Asking, Meta
 from mcptrio.client.cache import Cache
 from mcptrio.client.calls import OnProgress, Progress
 from mcptrio.client.consent import with_consent
 from mcptrio.client.handlers import Handlers
-from mcptrio.client.known_tools import KnownTools
 from mcptrio.client.listings import Listing
 from mcptrio.client.session import ClientSession
 from mcptrio.client.subscriber import Subscriber
@@ -30,12 +28,8 @@ from mcptrio.client.subscriptions import Changes
 from mcptrio.client.supervisor import ClientSupervisor
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.client.tool_calls import ToolCall
-from mcptrio.errors import (
-    Code,
-    ConnectionClosed,
-    MCPError,
-    MCPTrioError,
-)
+from mcptrio.client.tool_requests import ToolRequests
+from mcptrio.errors import ConnectionClosed, MCPTrioError, MethodNotFound
 from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.protocol.envelope import SUBSCRIPTION_ID
 from mcptrio.protocol.events import CancelReceived, NotificationReceived
@@ -50,7 +44,6 @@ from mcptrio.protocol.model.completion import (
     PromptReference,
     ResourceTemplateReference,
 )
-from mcptrio.protocol.model.fields import ABSENT
 from mcptrio.protocol.model.lifecycle import DiscoverParams, Implementation, PingParams, ServerCapabilities
 from mcptrio.protocol.model.logging import LoggingLevel, SetLevelParams
 from mcptrio.protocol.model.methods import Side
@@ -67,11 +60,8 @@ from mcptrio.protocol.model.resources import (
 from mcptrio.protocol.model.subscriptions import SubscriptionFilter
 from mcptrio.protocol.model.tools import CallToolParams, CallToolResult, ListToolsParams, Tool
 from mcptrio.protocol.revisions.revision import LogLevel
-from mcptrio.runtime.dispatch import Failure, contain_sync
 
 __all__ = ["Client", "open_client"]
-
-_log = logging.getLogger("mcptrio.client")
 
 
 class Client:
@@ -99,9 +89,6 @@ class Client:
         self._timeouts = timeouts
         self._log_level = log_level
         self._cache = Cache(cache_entries)
-        self._tools = KnownTools()
-        self._tools_listed = False
-        self._learning = trio.Lock()
         self._supervisor = ClientSupervisor(
             openers,
             self._make_session,
@@ -113,6 +100,7 @@ class Client:
             known=known,
         )
         self._asking = Asking(self._supervisor, opens_pages=handlers.open_page is not None, patience=timeouts.input)
+        self._tools = ToolRequests(self._supervisor, self._cache, lambda: self.tools().pages(), name=name)
         self._subscriber = Subscriber(self._supervisor, name=name, patience=timeouts.request)
 
     # Who is there
@@ -151,21 +139,21 @@ class Client:
             return
         raise ConnectionClosed(f"{self.name} is not connected")
 
-    async def ping(self) -> float:
-        """Ask for a sign of life; gives the seconds it took."""
+    async def ping(self, *, meta: Meta | None = None) -> float:
+        """Ask the server for a sign of life, and return the seconds it took."""
         started = trio.current_time()
         session = await self._supervisor.current()
         if session.revision.method("ping", Side.SERVER) is not None:
-            await self._asking.send("ping", PingParams())
+            await self._asking.send("ping", PingParams(), meta=meta)
         else:
-            await self._asking.send("server/discover", DiscoverParams())
+            await self._asking.send("server/discover", DiscoverParams(), meta=meta)
         return trio.current_time() - started
 
     # Tools
 
-    def tools(self) -> Listing[Tool]:
+    def tools(self, *, meta: Meta | None = None) -> Listing[Tool]:
         """The server's tools, without those whose ``x-mcp-header`` annotations break a rule."""
-        return Listing(self._list_tools, lambda page: page.tools, "tools/list")
+        return Listing(partial(self._list_tools, meta), lambda page: page.tools, "tools/list")
 
     async def call_tool(
         self,
@@ -174,12 +162,15 @@ class Client:
         *,
         timeout: float | None = None,
         progress: OnProgress | None = None,
+        meta: Meta | None = None,
     ) -> CallToolResult:
         """Call a tool; what the server asks meanwhile goes to the handlers.
 
         Args:
             timeout: seconds for an answer, since the call or its last progress; by default ``timeouts.request``.
             progress: called with each report, in order, before this returns.
+            meta: members of the request's ``_meta``, for example ``traceparent``. Every method of a client takes them;
+                they are sent unchanged.
 
         Returns:
             The result; where the tool failed in a way a model can read, one with ``is_error``.
@@ -191,28 +182,18 @@ class Client:
             RequestFailed, ConnectionClosed: the call did not get through.
         """
         params = CallToolParams(name=name, arguments=dict(arguments or {}))
-        session = await self._supervisor.current()
-        mirrors = session.link.mirrors(session.revision)
-        if mirrors and self._tools.get(name) is None:
-            await self._learn_tools()
-        ask = partial(self._asking.ask, "tools/call", params, timeout=timeout, progress=progress)
-        try:
-            result: CallToolResult = await ask(mirrored=self._tools.mirrored(name))
-        except MCPError as error:
-            if not mirrors or error.code != Code.HEADER_MISMATCH:
-                raise
-            # The tool's schema has changed: "SHOULD fetch the tools again and retry" (streamable-http).
-            self._forget_tools()
-            await self._learn_tools()
-            result = await ask(mirrored=self._tools.mirrored(name))
-        if result.structured_content is not ABSENT and self._tools.get(name) is None:
-            await self._learn_tools()
-        self._tools.check(name, result)
-        return result
+        send = partial(self._asking.ask, "tools/call", params, timeout=timeout, progress=progress, meta=meta)
+        patience = self._timeouts.request if timeout is None else timeout
+        return await self._tools.call(name, lambda mirrored: send(mirrored=mirrored), patience)
 
     @asynccontextmanager
     async def start_tool(
-        self, name: str, arguments: Mapping[str, Any] | None = None, *, timeout: float | None = None
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        meta: Meta | None = None,
     ) -> AsyncIterator[ToolCall]:
         """Call a tool and follow it: iterate over its progress, then take ``await call.result()``.
 
@@ -226,7 +207,7 @@ class Client:
 
             async def run() -> None:
                 try:
-                    call.finish(await self.call_tool(name, arguments, timeout=timeout, progress=report))
+                    call.finish(await self.call_tool(name, arguments, timeout=timeout, progress=report, meta=meta))
                 except MCPTrioError as error:
                     call.fail(error)
 
@@ -238,18 +219,18 @@ class Client:
 
     # Resources
 
-    def resources(self) -> Listing[Resource]:
+    def resources(self, *, meta: Meta | None = None) -> Listing[Resource]:
         """The server's resources."""
-        fetch = partial(self._list, "resources/list", ListResourcesParams)
+        fetch = partial(self._list, "resources/list", ListResourcesParams, meta)
         return Listing(fetch, lambda page: page.resources, "resources/list")
 
-    def resource_templates(self) -> Listing[ResourceTemplate]:
+    def resource_templates(self, *, meta: Meta | None = None) -> Listing[ResourceTemplate]:
         """Its families of resources."""
-        fetch = partial(self._list, "resources/templates/list", ListResourceTemplatesParams)
+        fetch = partial(self._list, "resources/templates/list", ListResourceTemplatesParams, meta)
         return Listing(fetch, lambda page: page.resource_templates, "resources/templates/list")
 
     async def read_resource(
-        self, uri: str, *, timeout: float | None = None, progress: OnProgress | None = None
+        self, uri: str, *, timeout: float | None = None, progress: OnProgress | None = None, meta: Meta | None = None
     ) -> ReadResourceResult:
         """Read a resource; from what is kept, while that is fresh.
 
@@ -263,15 +244,15 @@ class Client:
         # What was answered in between would be part of it, and of nobody else's.
         keep = partial(self._cache.put, "resources/read", {"uri": uri}, asked=self._cache.changes)
         result: ReadResourceResult = await self._asking.ask(
-            "resources/read", params, timeout=timeout, progress=progress, unasked=keep
+            "resources/read", params, timeout=timeout, progress=progress, meta=meta, unasked=keep
         )
         return result
 
     # Prompts and completion
 
-    def prompts(self) -> Listing[Prompt]:
+    def prompts(self, *, meta: Meta | None = None) -> Listing[Prompt]:
         """The server's prompts."""
-        fetch = partial(self._list, "prompts/list", ListPromptsParams)
+        fetch = partial(self._list, "prompts/list", ListPromptsParams, meta)
         return Listing(fetch, lambda page: page.prompts, "prompts/list")
 
     async def get_prompt(
@@ -281,6 +262,7 @@ class Client:
         *,
         timeout: float | None = None,
         progress: OnProgress | None = None,
+        meta: Meta | None = None,
     ) -> GetPromptResult:
         """Fill in a prompt.
 
@@ -288,7 +270,9 @@ class Client:
             MCPError: there is none, or an argument is missing.
         """
         params = GetPromptParams(name=name, arguments=dict(arguments or {}))
-        result: GetPromptResult = await self._asking.ask("prompts/get", params, timeout=timeout, progress=progress)
+        result: GetPromptResult = await self._asking.ask(
+            "prompts/get", params, timeout=timeout, progress=progress, meta=meta
+        )
         return result
 
     async def complete(
@@ -299,6 +283,7 @@ class Client:
         value: str,
         *,
         context: Mapping[str, str] | None = None,
+        meta: Meta | None = None,
     ) -> Completion:
         """Suggestions for an argument of a prompt, or a variable of a resource template.
 
@@ -306,19 +291,25 @@ class Client:
             name: of the prompt, or the URI template.
             value: what has been typed so far.
             context: the arguments that are settled already.
+
+        Raises:
+            MethodNotFound: the server has no completions.
+            ValueError: ``of`` is neither ``prompt`` nor ``resource``.
         """
+        if of not in ("prompt", "resource"):
+            raise ValueError(f"complete: expected 'prompt' or 'resource', got {of!r}")
         ref: CompletionReference = PromptReference(name=name) if of == "prompt" else ResourceTemplateReference(uri=name)
         params = CompleteParams(
             ref=ref,
             argument=CompletionArgument(name=argument, value=value),
             context=CompletionContext(arguments=dict(context)) if context else None,
         )
-        result: CompleteResult = await self._asking.send("completion/complete", params)
+        result: CompleteResult = await self._asking.send("completion/complete", params, meta=meta)
         return result.completion
 
     # Logging and roots
 
-    async def set_log_level(self, level: LoggingLevel) -> None:
+    async def set_log_level(self, level: LoggingLevel, *, meta: Meta | None = None) -> None:
         """Have log messages of this level and above sent to the handler.
 
         Raises:
@@ -326,12 +317,18 @@ class Client:
         """
         session = await self._supervisor.current()
         if session.revision.log_level is LogLevel.SESSION:
-            await self._asking.send("logging/setLevel", SetLevelParams(level=level))
+            await self._asking.send("logging/setLevel", SetLevelParams(level=level), meta=meta)
         self._log_level = level
         session.set_log_level(level)
 
     async def roots_changed(self) -> None:
-        """Tell the server that the folders it may work in have changed, where the revision has a word for that."""
+        """Tell the server that the folders it may work in have changed, where the revision has a word for that.
+
+        Raises:
+            MethodNotFound: the client declares no roots.
+        """
+        if self._handlers.capabilities().roots is None:
+            raise MethodNotFound("roots_changed: the client declares no roots; set Handlers(roots=...)")
         session = await self._supervisor.current()
         await with_consent(partial(session.notify, "notifications/roots/list_changed"))
 
@@ -375,9 +372,12 @@ class Client:
             An instance of the method's result, or an InputRequiredResult, which is not followed up; for a method
             outside the specification the result in wire form.
         """
-        mirrored = self._tools.mirrored(str((params or {}).get("name"))) if method == "tools/call" else None
-        return await self._asking.send(
-            method, dict(params or {}), timeout=timeout, progress=progress, mirrored=mirrored
+        send = partial(self._asking.send, method, dict(params or {}), timeout=timeout, progress=progress)
+        if method != "tools/call":
+            return await send()
+        patience = self._timeouts.request if timeout is None else timeout
+        return await self._tools.send(
+            str((params or {}).get("name")), lambda mirrored: send(mirrored=mirrored), patience
         )
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
@@ -413,44 +413,23 @@ class Client:
     def _settled(self) -> None:
         """There is a new session in the place of one that was lost."""
         self._cache.clear()
-        self._forget_tools()
+        self._tools.forget()
 
     # Lists
 
-    async def _list(self, method: str, cls: Callable[..., Any], cursor: str | None) -> Any:
+    async def _list(self, method: str, cls: Callable[..., Any], meta: Meta | None, cursor: str | None) -> Any:
         """One page, from what is kept while that is fresh."""
         params = {"cursor": cursor} if cursor is not None else {}
         kept = self._cache.get(method, params)
         if kept is not None:
             return kept
         changes = self._cache.changes
-        result: CacheableResult = await self._asking.send(method, cls(cursor=cursor))
+        result: CacheableResult = await self._asking.send(method, cls(cursor=cursor), meta=meta)
         self._cache.put(method, params, result, asked=changes)
         return result
 
-    async def _list_tools(self, cursor: str | None) -> Any:
-        page = await self._list("tools/list", ListToolsParams, cursor)
-        return self._tools.learn(page, mirrors=self._session.link.mirrors(self._session.revision))
-
-    async def _learn_tools(self) -> None:
-        """List the tools, unless that was done since they changed; what cannot be listed cannot be checked."""
-        if self._tools_listed:
-            return
-        async with self._learning:
-            if self._tools_listed:
-                return
-            forgotten = self._tools.forgotten
-            try:
-                async for _ in self.tools():
-                    pass
-            except MCPTrioError as error:
-                _log.warning("%s: the tools cannot be listed: %s", self.name, error)
-                return
-            self._tools_listed = forgotten == self._tools.forgotten
-
-    def _forget_tools(self) -> None:
-        self._tools.forget()
-        self._tools_listed = False
+    async def _list_tools(self, meta: Meta | None, cursor: str | None) -> Any:
+        return await self._tools.learn(await self._list("tools/list", ListToolsParams, meta, cursor))
 
     # What the server tells
 
@@ -460,16 +439,13 @@ class Client:
             return
         method, params = event.method.name, event.params
         if isinstance(params, dict):
-            if self._handlers.notification is not None:
-                outcome = contain_sync(partial(self._handlers.notification, method, params))
-                if isinstance(outcome, Failure):
-                    _log.error("the handler of notifications failed", exc_info=outcome.error)
+            self._handlers.hear_other(method, params)
             return
         self._cache.changed(method)
         if isinstance(params, ResourceUpdatedParams):
             self._cache.updated(params.uri)
         if method == "notifications/tools/list_changed":
-            self._forget_tools()
+            self._tools.forget()
         self._subscriber.hear(method, params, (params.meta or {}).get(SUBSCRIPTION_ID))
 
 

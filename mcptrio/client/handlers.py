@@ -12,17 +12,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
+from inspect import iscoroutine, iscoroutinefunction
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import trio
-from attrs import field, frozen
+from attrs import Attribute, field, frozen
 
 from mcptrio.client.forms import Form, Page
-from mcptrio.errors import InvalidParams, MCPError, MethodNotFound
+from mcptrio.errors import ConfigError, InvalidParams, MCPError, MethodNotFound
 from mcptrio.protocol.model.base import Result
 from mcptrio.protocol.model.content import TextContent, ToolResultContent, ToolUseContent
 from mcptrio.protocol.model.elicitation import ElicitFormParams, ElicitResult, ElicitURLParams
+from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.lifecycle import (
     ClientCapabilities,
     ElicitationCapability,
@@ -32,6 +34,7 @@ from mcptrio.protocol.model.lifecycle import (
 from mcptrio.protocol.model.logging import LoggingMessageParams
 from mcptrio.protocol.model.roots import ListRootsParams, ListRootsResult, Root
 from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult
+from mcptrio.protocol.revisions.revision import Revision
 from mcptrio.runtime.dispatch import Failure, contain, contain_sync
 
 __all__ = ["Handlers", "InputFailed", "Roots"]
@@ -49,6 +52,15 @@ class InputFailed(MCPError):
     """A handler of the client failed to answer the server's question; its exception is the cause."""
 
 
+def _check_plain(_handlers: Handlers, attribute: Attribute[Any], handler: object) -> None:
+    """
+    Raises:
+        ConfigError: the handler is asynchronous. It is called while messages are read, where nothing can await it.
+    """
+    if iscoroutinefunction(handler):
+        raise ConfigError(f"Handlers: {attribute.name}: expected a plain function, got an asynchronous one")
+
+
 @frozen(kw_only=True)
 class Handlers:
     """
@@ -63,6 +75,10 @@ class Handlers:
         roots: the folders a server may work in.
         log: called with each log message of the server.
         notification: called with each notification that the specification does not have: its method and parameters.
+            Neither ``log`` nor ``notification`` may be asynchronous.
+
+    Raises:
+        ConfigError: ``log`` or ``notification`` is asynchronous.
     """
 
     elicit: Callable[[Form], Awaitable[Any]] | None = None
@@ -71,8 +87,8 @@ class Handlers:
     sample_tools: bool = False
     sample_context: bool = False
     roots: Roots | None = None
-    log: Callable[[LoggingMessageParams], None] | None = None
-    notification: Callable[[str, dict[str, Any]], None] | None = None
+    log: Callable[[LoggingMessageParams], None] | None = field(default=None, validator=_check_plain)
+    notification: Callable[[str, dict[str, Any]], None] | None = field(default=None, validator=_check_plain)
     experimental: dict[str, dict[str, Any]] = field(factory=dict)
     extensions: dict[str, dict[str, Any]] = field(factory=dict)
 
@@ -95,13 +111,14 @@ class Handlers:
             extensions=self.extensions or None,
         )
 
-    async def answer(self, method: str, params: Any, *, server: str, timeout: float) -> Result:
+    async def answer(self, method: str, params: Any, *, server: str, timeout: float, revision: Revision) -> Result:
         """Answer one question.
 
         Args:
             params: an instance of the method's params.
             server: who asks, for showing to the user.
             timeout: seconds the handler has.
+            revision: the question is asked in.
 
         Raises:
             MethodNotFound: it is not declared.
@@ -114,7 +131,7 @@ class Handlers:
         elif isinstance(params, ElicitURLParams):
             ask = partial(self._open, params, server)
         elif isinstance(params, CreateMessageParams):
-            ask = partial(self._sample, params)
+            ask = partial(self._sample, params, revision)
         elif isinstance(params, ListRootsParams) or (params is None and method == "roots/list"):
             ask = self._list_roots
         else:
@@ -132,9 +149,16 @@ class Handlers:
     def hear(self, message: LoggingMessageParams) -> None:
         """Hand on a log message; a handler that fails is logged itself."""
         if self.log is not None:
-            outcome = contain_sync(partial(self.log, message))
+            outcome = contain_sync(partial(_call, self.log, message))
             if isinstance(outcome, Failure):
                 _log.error("the handler of log messages failed", exc_info=outcome.error)
+
+    def hear_other(self, method: str, params: dict[str, Any]) -> None:
+        """Hand on a notification that the specification does not have; a handler that fails is logged itself."""
+        if self.notification is not None:
+            outcome = contain_sync(partial(_call, self.notification, method, params))
+            if isinstance(outcome, Failure):
+                _log.error("the handler of notifications failed", exc_info=outcome.error)
 
     def page_done(self, elicitation_id: str) -> None:
         """The server says that the user is done with a page (2025-11-25). Calls wait for it by themselves."""
@@ -170,9 +194,12 @@ class Handlers:
             return page.accept() if opened.action == "accept" else opened
         return page.accept() if opened else page.decline()
 
-    async def _sample(self, params: CreateMessageParams) -> CreateMessageResult:
+    async def _sample(self, params: CreateMessageParams, revision: Revision) -> CreateMessageResult:
         if self.sample is None:
             raise MethodNotFound("sampling is not declared")
+        if not self.sample_context and not _declares_context(revision):
+            # Revisions without the capability let servers ask in any case, and the client "MAY ignore" it.
+            params = evolve(params, include_context=None)
         self._check_sampling(params)
         said = await self.sample(params)
         if isinstance(said, str):
@@ -210,6 +237,22 @@ class Handlers:
             raise MethodNotFound("roots are not declared")
         folders: Iterable[Folder] = await self.roots() if callable(self.roots) else self.roots
         return ListRootsResult(roots=tuple(_root(folder) for folder in folders))
+
+
+def _call(handler: Callable[..., object], *args: Any) -> None:
+    """
+    Raises:
+        TypeError: the handler is asynchronous, which could not be told from itself.
+    """
+    result = handler(*args)
+    if iscoroutine(result):
+        result.close()
+        raise TypeError("expected a plain function, got an asynchronous one")
+
+
+def _declares_context(revision: Revision) -> bool:
+    """Whether clients of the revision declare that they can include the context of servers."""
+    return bool(revision.unstructure(SamplingCapability(context={})))
 
 
 def _root(folder: Folder) -> Root:

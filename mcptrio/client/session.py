@@ -29,6 +29,7 @@ from mcptrio.errors import (
     InvalidParams,
     MCPError,
     MCPTrioError,
+    MethodNotFound,
     Overloaded,
     RemoteProtocolError,
     RequestFailed,
@@ -207,21 +208,29 @@ class ClientSession:
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
         mirrored: Mapping[str, tuple[str, ...]] = _NOTHING,
+        meta: Mapping[str, Any] | None = None,
     ) -> Any:
         """Send a request and read its result.
 
+        Args:
+            params: an instance of the method's params, or an object in wire form, which is sent whatever the server
+                declares.
+
         Raises:
+            MethodNotFound: the server does not declare the capability that the method needs; nothing was sent.
             MCPError: the server answered with an error.
             RemoteProtocolError: the result cannot be read.
             RequestTimeout, RequestFailed, SessionLost, ConnectionClosed: there is no answer.
         """
         revision = self.revision
-        meta: dict[str, Any] | None = None
+        if not isinstance(params, dict):
+            self._check_declared(method)
+        members = dict(meta or {})
         if method in _LONG or on_progress is not None:
-            meta = {"progressToken": self._connection.progress_token()}
+            members["progressToken"] = self._connection.progress_token()
             if self._log_level is not None and revision.log_level is LogLevel.PER_REQUEST:
-                meta.update(log_level_meta(self._log_level))
-        sent = self._connection.request(method, params, revision=revision, meta=meta)
+                members.update(log_level_meta(self._log_level))
+        sent = self._connection.request(method, params, revision=revision, meta=members)
         try:
             answer = await self._calls.exchange(
                 self.link, sent, timeout=timeout, on_progress=on_progress, mirrored=mirrored
@@ -278,7 +287,9 @@ class ClientSession:
     async def answer(self, method: str, params: Any) -> Any:
         """Have the handlers answer a question of the server; meanwhile no request of ours can time out."""
         with self._calls.asked():
-            return await self._handlers.answer(method, params, server=self.asker, timeout=self._timeouts.input)
+            return await self._handlers.answer(
+                method, params, server=self.asker, timeout=self._timeouts.input, revision=self.revision
+            )
 
     def page_done(self, elicitation_id: str) -> trio.Event:
         """Set when the server says that the user is done with a page (2025-11-25)."""
@@ -339,6 +350,22 @@ class ClientSession:
         if self.server is None:
             raise ConnectionClosed("not connected yet")
         return self.server
+
+    def _check_declared(self, method: str) -> None:
+        """
+        Raises:
+            MethodNotFound: the server does not declare the capability that the method needs.
+        """
+        row = self.revision.method(method, Side.SERVER)
+        if row is None or row.capability is None:
+            return
+        declared: Any = self._agreed.capabilities
+        for name in row.capability.split("."):
+            declared = getattr(declared, name, None)
+            if declared is None or declared is False:
+                raise MethodNotFound(
+                    f"{self.link.name} does not declare the capability {row.capability!r}, so {method} was not sent"
+                )
 
     async def _probe(self, revision: Revision, patience: float) -> Response | ErrorResponse | RequestFailed | None:
         sent = self._connection.request("server/discover", DiscoverParams(), revision=revision)

@@ -22,7 +22,7 @@ from mcptrio.client.session import ClientSession
 from mcptrio.client.session_uris import SessionURIs
 from mcptrio.client.subscriptions import Changes
 from mcptrio.client.supervisor import ClientSupervisor
-from mcptrio.errors import AuthorizationError, ConnectionClosed, MCPError, MCPTrioError, SessionLost
+from mcptrio.errors import AuthorizationError, ConnectionClosed, MCPError, MCPTrioError, MethodNotFound, SessionLost
 from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.protocol.model.lifecycle import ServerCapabilities
 from mcptrio.protocol.model.resources import ResourceUpdatedParams, SubscribeParams, UnsubscribeParams
@@ -112,7 +112,7 @@ class Subscriber:
                 changes.take_all()
                 return
             if changes.tells_nothing:
-                raise MCPError(f"{self._name} reports none of these changes: {', '.join(changes.missing)}")
+                raise MethodNotFound(f"{self._name} reports none of these changes: {', '.join(changes.missing)}")
             waiting.started(None)
             waiting = None
 

@@ -57,22 +57,8 @@ def show_change(visit: Visit, change: Change) -> None:
 
 
 def _show_begin(visit: Visit, changes: Changes) -> None:
-    """Say what the server will not tell of.
-
-    Raises:
-        ConfigError: that is all of it.
-    """
-    wanted, honoured = changes.wanted, changes.honoured
-    refused = [
-        kind
-        for kind in ("tools", "prompts", "resources")
-        if getattr(wanted, f"{kind}_list_changed") and not getattr(honoured, f"{kind}_list_changed", False)
-    ]
-    kept = honoured.resource_subscriptions if honoured is not None else ()
-    refused.extend(uri for uri in wanted.resource_subscriptions if uri not in kept)
-    lists = sum((wanted.tools_list_changed, wanted.prompts_list_changed, wanted.resources_list_changed))
-    if len(refused) == len(wanted.resource_subscriptions) + lists:
-        raise ConfigError(f"the server does not tell of {', '.join(refused)}")
+    """Say which changes the server does not report."""
+    refused = changes.missing
     if refused:
         visit.console.note(f"the server does not tell of: {', '.join(refused)}", "yellow")
     visit.console.note("watching", "dim")

@@ -30,6 +30,7 @@ from mcptrio.protocol.model.lifecycle import (
 from mcptrio.protocol.model.logging import LoggingMessageParams
 from mcptrio.protocol.model.roots import ListRootsParams, ListRootsResult
 from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult
+from mcptrio.protocol.revisions.revision import Revision
 
 __all__ = ["RelayedQuestion", "RelayingHandlers", "url_questions"]
 
@@ -126,7 +127,7 @@ class RelayingHandlers(Handlers):
             elicitation=ElicitationCapability(form={}, url={}),
         )
 
-    async def answer(self, method: str, params: Any, *, server: str, timeout: float) -> Result:
+    async def answer(self, method: str, params: Any, *, server: str, timeout: float, revision: Revision) -> Result:
         return await self.relay(method, params)
 
     def hear(self, message: LoggingMessageParams) -> None:

@@ -20,7 +20,6 @@ from mcptrio.capabilities.context import Context
 from mcptrio.client.calls import Progress
 from mcptrio.client.client import Client
 from mcptrio.errors import (
-    Code,
     InternalError,
     InvalidParams,
     MCPError,
@@ -201,14 +200,7 @@ class Relay:
             await context.report_progress(progress.progress, progress.total, progress.message)
 
         with self._calls.entered(call):
-            try:
-                result = await client.request(method, request, timeout=inf, progress=report)
-            except MCPError as error:
-                if error.code != Code.HEADER_MISMATCH:
-                    raise
-                # The tool's schema has changed: "SHOULD fetch the tools again and retry" (streamable-http).
-                await client.tools().all()
-                result = await client.request(method, request, timeout=inf, progress=report)
+            result = await client.request(method, request, timeout=inf, progress=report)
             await call.until_answered()
         return _without_protocol(result)
 

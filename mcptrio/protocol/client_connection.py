@@ -217,8 +217,12 @@ class ClientConnection:
         if message.id in self.in_flight:
             raise InvalidRequest(f"expected a new id, got {message.id!r}: a request with this id is in flight")
         row = revision.method(message.method, Side.CLIENT)
-        if row is None or row.result is None or not self._offers(row.capability):
+        if row is None or row.result is None:
             raise MethodNotFound(f"no such method: {message.method}")
+        if not self._offers(row.capability):
+            # MCP 2025-11-25, client/roots, "Error Handling".
+            reason = f"Client does not have {row.capability} capability"
+            raise MethodNotFound(f"no such method: {message.method}", data={"reason": reason})
         params = revision.structure(message.params or {}, row.params)
         return RequestReceived(message.id, row, params, Peer(revision=revision))
 

@@ -11,6 +11,7 @@ import trio
 from mcptrio import (
     ClientTimeouts,
     Code,
+    ConfigError,
     CreateMessageResult,
     Form,
     Handlers,
@@ -497,3 +498,48 @@ async def test_leaving_ends_the_handlers() -> None:
         await script.send(Request("question", "elicitation/create", FORM))
         await asked.wait()
     assert ended == ["elicit"]
+
+
+# --- what the revision or the capability says
+
+
+@pytest.mark.parametrize("revision", [revision for revision in HANDSHAKE if revision != OLD])
+async def test_context_of_servers_is_ignored_where_no_capability_says_that_it_cannot_be_included(revision: str) -> None:
+    asked: list[Any] = []
+
+    async def sample(params: Any) -> str:
+        asked.append(params.include_context)
+        return "Hello"
+
+    async with play(revision, handlers=Handlers(sample=sample)) as (_, script):
+        said = await answer_to(script, "sampling/createMessage", {**TALK, "includeContext": "allServers"})
+        assert said["content"]["text"] == "Hello"
+    assert asked == [None]
+
+
+@pytest.mark.parametrize("revision", HANDSHAKE)
+async def test_client_without_roots_says_why_it_has_none(revision: str) -> None:
+    """Source: MCP 2025-11-25, client/roots, "Error Handling"."""
+    async with play(revision) as (_, script):
+        answer = await ask(script, "roots/list")
+        assert isinstance(answer, ErrorResponse)
+        assert answer.code == Code.METHOD_NOT_FOUND
+        assert answer.data == {"reason": "Client does not have roots capability"}
+
+
+async def note(*_: Any) -> None:
+    """Cannot be awaited where messages are read."""
+
+
+@pytest.mark.parametrize("name", ["log", "notification"])
+def test_asynchronous_handler_of_messages_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name}: expected a plain function, got an asynchronous one"):
+        Handlers(**{name: note})  # type: ignore[arg-type]
+
+
+async def test_asynchronous_handler_that_looks_plain_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    handlers = Handlers(notification=lambda *said: note(*said))  # type: ignore[arg-type, return-value]
+    async with play(OLD, handlers=handlers) as (client, script):
+        await script.tell("notifications/own", {})
+        assert await lives(client, script)
+    assert "expected a plain function, got an asynchronous one" in caplog.text

@@ -80,7 +80,45 @@ async def test_result_is_checked_against_the_output_schema(revision: str, is_lis
         assert (await client.call_tool("work")).structured_content == {"count": 1}
         with pytest.raises(RemoteProtocolError, match=r"tool 'work': structured content: .*count"):
             await client.call_tool("work")
-    assert methods(script).count("tools/list") == 1
+    # A result that does not fit is compared with the tools of now before it is rejected.
+    assert methods(script)[-2:] == ["tools/call", "tools/list"]
+    assert methods(script).count("tools/list") == 2
+
+
+@pytest.mark.parametrize("revision", [OLD, NEW])
+async def test_result_that_fits_the_schema_of_now_is_returned(revision: str) -> None:
+    """Without a subscription the client is not told that the schema has changed."""
+    tools = [tool(output={"type": "object", "required": ["old"]})]
+    results = [{"content": [], "structuredContent": {"new": 1}}, {"content": []}]
+    async with listing(revision, tools, results) as (client, script):
+        await client.tools().all()
+        tools[:] = [tool(output={"type": "object", "required": ["new"]})]
+        assert (await client.call_tool("work")).structured_content == {"new": 1}
+        tools[:] = [tool()]
+        assert (await client.call_tool("work")).content == ()
+    assert methods(script) == ["tools/list", "tools/call", "tools/list", "tools/call", "tools/list"]
+
+
+async def test_tools_that_are_never_listed_hold_up_a_result_once_and_only_so_long(autojump_clock: object) -> None:
+    async with play(OLD) as (client, script), trio.open_nursery() as nursery:
+
+        async def serve() -> None:
+            while True:
+                message: Any = await script.take(object)  # type: ignore[type-var]
+                asked.append(message.method)
+                if message.method == "tools/call":
+                    await script.answer(message, {"content": [], "structuredContent": {"a": 1}})
+
+        asked: list[str] = []
+        nursery.start_soon(serve)
+        took = []
+        for timeout in (1.0, 60.0):
+            began = trio.current_time()
+            assert (await client.call_tool("work", timeout=timeout)).structured_content == {"a": 1}
+            took.append(trio.current_time() - began)
+        nursery.cancel_scope.cancel()
+    assert took == [pytest.approx(1.0), pytest.approx(0.0)]
+    assert sorted(asked) == ["notifications/cancelled", "tools/call", "tools/call", "tools/list"]
 
 
 @pytest.mark.parametrize("revision", [OLD, NEW])
@@ -225,8 +263,8 @@ async def test_marks_mean_nothing_where_there_are_no_headers(revision: str) -> N
 class Shop:
     """A server's tools, which can be put on sale under another header."""
 
-    def __init__(self) -> None:
-        self.server = Server(plugins=[])
+    def __init__(self, ttl_ms: int = 0) -> None:
+        self.server = Server(plugins=[], list_ttl_ms=ttl_ms)
         self.server.add_tool(self.by_region, name="buy")
 
     async def by_region(self, region: Annotated[str, Header("Region")], amount: int = 1) -> str:
@@ -272,13 +310,23 @@ async def test_older_revisions_repeat_nothing(revision: str) -> None:
         assert said(await client.call_tool("buy", {"region": "eu"})) == "bought 1 in eu"
 
 
-async def test_call_refused_for_its_headers_is_made_again_with_the_tools_of_now() -> None:
-    """Nobody has told the client that they have changed."""
-    shop = Shop()
+@pytest.mark.parametrize("ttl_ms", [0, 3_600_000])
+async def test_call_refused_for_its_headers_is_made_again_with_the_tools_of_now(ttl_ms: int) -> None:
+    """The client is not told that they have changed, and a kept list is as old as the headers."""
+    shop = Shop(ttl_ms)
     async with served(shop.server) as client:
         assert said(await client.call_tool("buy", {"region": "eu"})) == "bought 1 in eu"
         shop.change()
         assert said(await client.call_tool("buy", {"region": "eu"})) == "bought 1 at eu"
+
+
+async def test_request_by_hand_has_the_headers_of_its_tool() -> None:
+    shop = Shop()
+    buy = {"name": "buy", "arguments": {"region": "eu"}}
+    async with served(shop.server) as client:
+        assert said(await client.request("tools/call", buy)) == "bought 1 in eu"
+        shop.change()
+        assert said(await client.request("tools/call", buy)) == "bought 1 at eu"
 
 
 def test_mark_that_is_gone_is_repeated_no_more() -> None:

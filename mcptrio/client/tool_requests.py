@@ -1,0 +1,132 @@
+"""Tool calls: with the headers that a tool's schema asks for, and with results checked against it.
+
+Used by the client for ``tools/call``. Schemas come from ``tools/list``; they are listed again when the server rejects a
+header or a result does not fit, since without a subscription a client is not told of changes.
+
+Source: MCP 2026-07-28, basic/transports/streamable-http, "Custom Headers from Tool Parameters"; server/tools, "Output
+Schema".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from math import inf
+from typing import Any, TypeAlias
+
+import trio
+
+from mcptrio.client.cache import Cache
+from mcptrio.client.known_tools import KnownTools
+from mcptrio.client.supervisor import ClientSupervisor
+from mcptrio.errors import Code, MCPError, MCPTrioError, RemoteProtocolError
+from mcptrio.protocol.model.fields import ABSENT
+from mcptrio.protocol.model.tools import CallToolResult, ListToolsResult
+
+__all__ = ["ToolRequests"]
+
+_log = logging.getLogger("mcptrio.client.tool_requests")
+
+MAX_LISTING = 5.0
+"""Seconds a result waits at most for the tool's schema. Without it, the result is not checked."""
+RETRY_LISTING = 60.0
+"""Seconds after which tools that could not be listed in time are listed again."""
+
+Send: TypeAlias = Callable[[Mapping[str, tuple[str, ...]]], Awaitable[Any]]
+"""Sends a call; its argument maps header names to the arguments they repeat."""
+
+
+class ToolRequests:
+    """
+    Args:
+        pages: lists all tools; each page has to go through :meth:`learn`.
+    """
+
+    def __init__(
+        self, supervisor: ClientSupervisor, cache: Cache, pages: Callable[[], AsyncIterator[Any]], *, name: str
+    ) -> None:
+        self._supervisor = supervisor
+        self._cache = cache
+        self._pages = pages
+        self._name = name
+        self._known = KnownTools()
+        self._learning = trio.Lock()
+        self._is_listed = False
+        self._listed_at = -inf
+        self._not_before = -inf
+        """When tools that could not be listed in time are listed again."""
+
+    async def call(self, name: str, send: Send, timeout: float) -> CallToolResult:
+        """Call a tool and check its result.
+
+        Args:
+            timeout: seconds for the answer; what is left of them bounds the listing of the schema.
+
+        Raises:
+            RemoteProtocolError: structured content is missing or does not fit the tool's output schema.
+        """
+        began = trio.current_time()
+        result: CallToolResult = await self.send(name, send, timeout)
+        patience = min(MAX_LISTING, began + timeout - trio.current_time())
+        if result.structured_content is not ABSENT and self._known.get(name) is None:
+            await self._list(patience)
+        try:
+            self._known.check(name, result)
+        except RemoteProtocolError:
+            if self._listed_at >= began:
+                raise
+            # The tool may have another schema by now.
+            self.forget()
+            await self._list(patience)
+            self._known.check(name, result)
+        return result
+
+    async def send(self, name: str, send: Send, timeout: float) -> Any:
+        """Send a call with its headers; once more, with the tools of now, if the server rejects these."""
+        session = await self._supervisor.current(timeout)
+        mirrors = session.link.mirrors(session.revision)
+        if mirrors and self._known.get(name) is None:
+            await self._list(timeout)
+        try:
+            return await send(self._known.mirrored(name))
+        except MCPError as error:
+            if not mirrors or error.code != Code.HEADER_MISMATCH:
+                raise
+            # "SHOULD fetch the tools again and retry" (streamable-http).
+            self.forget()
+            await self._list(timeout)
+            return await send(self._known.mirrored(name))
+
+    async def learn(self, page: ListToolsResult) -> ListToolsResult:
+        """Remember a page of tools; returns it without the tools whose header annotations break a rule."""
+        session = await self._supervisor.current()
+        return self._known.learn(page, mirrors=session.link.mirrors(session.revision))
+
+    def forget(self) -> None:
+        """The tools have changed, or may have."""
+        self._cache.changed("notifications/tools/list_changed")
+        self._known.forget()
+        self._is_listed = False
+
+    async def _list(self, patience: float) -> None:
+        """List the tools, unless that was done since they changed. Tools that cannot be listed cannot be checked."""
+        if self._is_listed or trio.current_time() < self._not_before:
+            return
+        with trio.move_on_after(max(patience, 0.0)) as scope:
+            async with self._learning:
+                if not self._is_listed:
+                    await self._list_once()
+        if scope.cancelled_caught:
+            self._not_before = trio.current_time() + RETRY_LISTING
+            _log.warning("%s: the tools were not listed within %g s; results are not checked", self._name, patience)
+
+    async def _list_once(self) -> None:
+        forgotten, began = self._known.forgotten, trio.current_time()
+        try:
+            async for _ in self._pages():
+                pass
+        except MCPTrioError as error:
+            _log.warning("%s: the tools cannot be listed: %s", self._name, error)
+            return
+        self._is_listed = forgotten == self._known.forgotten
+        self._listed_at = began

@@ -1,0 +1,123 @@
+"""What a client does not send because it was not declared, and what it sends along unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import trio
+
+from mcptrio import Client, Handlers, MethodNotFound
+from mcptrio.protocol.messages import Request
+from tests.client.scripted import EVERYTHING, play, text
+from tests.interaction.applies import HANDSHAKE, MODERN
+
+__all__: list[str] = []
+
+OLD, NEW = HANDSHAKE[-1], MODERN[-1]
+
+Use = Callable[[Client], Awaitable[Any]]
+
+USES: dict[str, Use] = {
+    "tools": lambda client: client.call_tool("work"),
+    "prompts": lambda client: client.prompts().all(),
+    "resources": lambda client: client.read_resource("note:///1"),
+    "completions": lambda client: client.complete("prompt", "write", "topic", "t"),
+}
+
+
+@pytest.mark.parametrize("revision", [OLD, NEW])
+@pytest.mark.parametrize("capability", USES)
+async def test_request_whose_capability_is_not_declared_is_not_sent(revision: str, capability: str) -> None:
+    declared = {name: value for name, value in EVERYTHING.items() if name != capability}
+    async with play(revision, capabilities=declared) as (client, script):
+        with pytest.raises(MethodNotFound, match=f"does not declare the capability '{capability}', so .* was not sent"):
+            await USES[capability](client)
+        await script.silent()
+
+
+async def test_revision_without_the_capability_of_completions_completes() -> None:
+    async with play(HANDSHAKE[0], capabilities={"prompts": {}}) as (client, script), trio.open_nursery() as nursery:
+
+        async def serve() -> None:
+            await script.answer(await script.asked("completion/complete"), {"completion": {"values": ["trio"]}})
+
+        nursery.start_soon(serve)
+        assert (await client.complete("prompt", "write", "topic", "t")).values == ("trio",)
+
+
+async def test_request_by_hand_is_sent_whatever_is_declared() -> None:
+    async with play(OLD, capabilities={}) as (client, script), trio.open_nursery() as nursery:
+
+        async def serve() -> None:
+            await script.answer(await script.asked("prompts/list"), {"prompts": []})
+
+        nursery.start_soon(serve)
+        await client.request("prompts/list", {})
+
+
+@pytest.mark.parametrize("revision", [OLD, NEW])
+async def test_change_of_roots_is_told_only_where_roots_are_declared(revision: str) -> None:
+    async with play(revision) as (client, script):
+        with pytest.raises(MethodNotFound, match="declares no roots"):
+            await client.roots_changed()
+        await script.silent()
+    async with play(revision, handlers=Handlers(roots=[])) as (client, _):
+        await client.roots_changed()
+
+
+async def test_completion_of_anything_else_is_refused() -> None:
+    async with play(OLD) as (client, script):
+        with pytest.raises(ValueError, match="expected 'prompt' or 'resource', got 'template'"):
+            await client.complete("template", "note:///{n}", "n", "")  # type: ignore[arg-type]
+        await script.silent()
+
+
+TRACE = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "baggage": "a=1"}
+
+METHODS: dict[str, Use] = {
+    "ping": lambda client: client.ping(meta=TRACE),
+    "tools/list": lambda client: client.tools(meta=TRACE).all(),
+    "tools/call": lambda client: client.call_tool("work", meta=TRACE),
+    "prompts/list": lambda client: client.prompts(meta=TRACE).all(),
+    "prompts/get": lambda client: client.get_prompt("write", meta=TRACE),
+    "resources/list": lambda client: client.resources(meta=TRACE).all(),
+    "resources/templates/list": lambda client: client.resource_templates(meta=TRACE).all(),
+    "resources/read": lambda client: client.read_resource("note:///1", meta=TRACE),
+    "completion/complete": lambda client: client.complete("prompt", "write", "topic", "t", meta=TRACE),
+}
+RESULTS: dict[str, dict[str, Any]] = {
+    "tools/list": {"tools": []},
+    "tools/call": text("done"),
+    "prompts/list": {"prompts": []},
+    "prompts/get": {"messages": []},
+    "resources/list": {"resources": []},
+    "resources/templates/list": {"resourceTemplates": []},
+    "resources/read": {"contents": []},
+    "completion/complete": {"completion": {"values": []}},
+    "server/discover": {"supportedVersions": [NEW], "capabilities": {}, "ttlMs": 0, "cacheScope": "private"},
+}
+
+
+async def follow(client: Client) -> None:
+    async with client.start_tool("work", meta=TRACE) as call:
+        await call.result()
+
+
+@pytest.mark.parametrize("revision", [OLD, NEW])
+@pytest.mark.parametrize("use", [*METHODS.values(), follow], ids=[*METHODS, "start_tool"])
+async def test_trace_context_is_sent_unchanged(revision: str, use: Use) -> None:
+    async with play(revision) as (client, script), trio.open_nursery() as nursery:
+        asked: list[Request] = []
+
+        async def serve() -> None:
+            request = await script.asked()
+            asked.append(request)
+            await script.answer(request, RESULTS.get(request.method))
+
+        nursery.start_soon(serve)
+        await use(client)
+    [request] = asked
+    assert request.params is not None
+    assert TRACE.items() <= request.params["_meta"].items()
