@@ -145,6 +145,7 @@ async def _listen(
         limits=ConnectionLimits(
             connections=limits.connections,
             header_bytes=limits.header_bytes,
+            body_timeout=limits.body_timeout,
             write_timeout=limits.write_timeout,
             message_bytes=limits.body_bytes,
         ),

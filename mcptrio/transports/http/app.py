@@ -361,6 +361,7 @@ class HTTPApp:
         decision: Decision
         if method == "POST":
             incoming = decode(body, self._json_limits)
+            exchange.describe(incoming)
             decision = judge_post(exchange.headers, incoming, self._engine.mirrored_parameters)
         else:
             incoming = None

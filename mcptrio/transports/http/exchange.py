@@ -21,7 +21,7 @@ from mcptrio.errors import Code, ConnectionClosed
 from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.protocol import sse
 from mcptrio.protocol.jsonrpc import encode
-from mcptrio.protocol.messages import ErrorResponse, Message
+from mcptrio.protocol.messages import ErrorResponse, Incoming, Message, Notification, Request
 from mcptrio.transports.http.headers import EVENT_STREAM, JSON, Headers, accepts
 from mcptrio.transports.http.rules import Refusal
 from mcptrio.transports.http.stays import Stay
@@ -32,6 +32,8 @@ Scope: TypeAlias = "MutableMapping[str, Any]"
 Receive: TypeAlias = "Callable[[], Awaitable[MutableMapping[str, Any]]]"
 Send: TypeAlias = "Callable[[MutableMapping[str, Any]], Awaitable[None]]"
 
+_NOTED: Final = 100
+"""Characters of a name that the access log shows."""
 COMMENT: Final = sse.comment()
 _NO_HEADERS: Final = Headers(())
 _STREAM_HEADERS: Final = (
@@ -102,6 +104,9 @@ class Connected(Protocol):
     Where it is there, writes are bounded by the server, and nobody has to wait for the client to leave.
     """
 
+    note: str
+    """Appended to the line of the access log."""
+
     def body_now(self) -> bytes | None:
         """The whole body if it is here."""
         ...
@@ -162,6 +167,14 @@ class Exchange:
         """It stays open after the request was admitted, and ``end`` ends it when its token is no longer good."""
         if self.stay is not None:
             self.stay.begin(end)
+
+    def describe(self, incoming: Incoming) -> None:
+        """Name the MCP method, and the tool or prompt, in the access log of our own server."""
+        if self._connected is not None and isinstance(incoming, Request | Notification):
+            name = (incoming.params or {}).get("name")
+            self._connected.note = incoming.method[:_NOTED]
+            if isinstance(name, str):
+                self._connected.note += f" {name[:_NOTED]}"
 
     async def body(self) -> bytes | Refusal:
         """The whole body, or why it was not taken.

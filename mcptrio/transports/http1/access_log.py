@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from time import time
 from typing import Final
 
 import trio
@@ -15,7 +16,8 @@ import trio
 __all__ = ["ACCESS", "AccessLog"]
 
 ACCESS: Final = logging.getLogger("mcptrio.http.access")
-"""At level INFO: ``127.0.0.1:51234 "POST /mcp" 200 1.4 ms``; without queries and headers, which may hold secrets."""
+"""At level INFO: ``127.0.0.1:51234 "POST /mcp" 200 1.4 ms tools/call add``; without queries and headers, which may hold
+secrets."""
 
 KEPT: Final = 10_000
 
@@ -28,33 +30,45 @@ class AccessLog:
 
     def __init__(self, *, wanted: bool) -> None:
         self.wanted = wanted and ACCESS.isEnabledFor(logging.INFO)
-        self._lines: deque[tuple[str, str, str, int, float]] = deque()
+        self._lines: deque[tuple[float, str, str, str, int, float, str]] = deque()
         self._lost = 0
 
-    def add(self, client: str, method: str, path: str, status: int, began: float) -> None:
+    def add(self, client: object, method: str, path: str, status: int, began: float, note: str) -> None:
         """Remember a request that has been answered.
 
         Args:
+            client: its address as ASGI has it.
             began: trio time.
+            note: appended to the line.
         """
         if len(self._lines) < KEPT:
-            self._lines.append((client, method, path, status, trio.current_time() - began))
+            seconds = trio.current_time() - began
+            self._lines.append((time(), _shown(client), method, path, status, seconds, note))
         else:
             self._lost += 1
 
     def write(self) -> None:
         """Write what is remembered."""
         while self._lines:
-            client, method, path, status, seconds = self._lines.popleft()
-            # A path may hold line ends once it is decoded.
-            ACCESS.info(
-                '%s "%s %s" %d %.1f ms',
-                client,
-                method,
-                path.encode("unicode_escape").decode("ascii"),
-                status,
-                seconds * 1000,
-            )
+            ended, client, method, path, status, seconds, note = self._lines.popleft()
+            said = '%s "%s %s" %d %.1f ms' + (" %s" if note else "")
+            # A path may hold line ends once it is decoded, and a name anything.
+            args = (client, method, _escaped(path), status, seconds * 1000, *([_escaped(note)] if note else []))
+            record = ACCESS.makeRecord(ACCESS.name, logging.INFO, __file__, 0, said, args, None)
+            # The end of the request, and not the time at which there was time to write the line.
+            record.created, record.msecs = ended, (ended % 1) * 1000
+            ACCESS.handle(record)
         if self._lost:
             ACCESS.warning("%d more requests were not logged", self._lost)
             self._lost = 0
+
+
+def _escaped(text: str) -> str:
+    return text.encode("unicode_escape").decode("ascii")
+
+
+def _shown(client: object) -> str:
+    if not isinstance(client, tuple) or client[1] is None:
+        return "unix"
+    host, port = client
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -40,6 +40,7 @@ class Connection:
 
     __slots__ = (
         "_answered",
+        "_body_until",
         "_current",
         "_cut",
         "_filling",
@@ -82,6 +83,8 @@ class Connection:
         self._lingering = False
         self._cut = False
         self._writing_until = inf
+        self._body_until = inf
+        """When the client is given up that says nothing more of a body it has begun."""
 
     async def run(self) -> None:
         owner = self._owner
@@ -176,11 +179,15 @@ class Connection:
             self._room.set()
             self._room = None
 
-    def answered(self, exchange: Exchange, began: float) -> None:
-        """A response is complete."""
-        if self.is_logged:
+    def finish(self, exchange: Exchange | WebSocketExchange) -> None:
+        """Log an exchange that has ended, however it has; once."""
+        if not exchange.is_logged:
+            exchange.is_logged = True
             head = exchange.head
-            self._owner.access_log.add(str(self.client), head.method, head.path, exchange.status, began)
+            # Without a status nothing was answered, as the client has left before; nginx invented 499 for it.
+            self._owner.access_log.add(
+                self.client, head.method, head.path, exchange.status or 499, exchange.began, exchange.note
+            )
 
     def cut(self) -> None:
         """Close at once."""
@@ -198,6 +205,7 @@ class Connection:
                 self._parser.rest()
             return None
         self._current = None
+        self.finish(done)
         if self._answered is not None:
             self._answered.set()
         if self._cut:
@@ -232,6 +240,8 @@ class Connection:
         """Give up what is over its deadline."""
         if now >= self._writing_until:
             self.cut()
+        elif now >= self._body_until:
+            self._give_body_up()
         elif self._is_idle:
             limits = self._owner.limits
             self._is_idle = False
@@ -276,12 +286,32 @@ class Connection:
                 elif self._parser.began:
                     self._is_idle = False
                     self.deadline = min(self.deadline, trio.current_time() + self._owner.limits.header_timeout)
-            filling = self._filling
-            while not self._lingering and (
-                len(self._pending) > _PIPELINED or (isinstance(filling, Exchange) and filling.buffered > BUFFER)
-            ):
-                self._room = trio.Event()
-                await self._room.wait()
+            if self._filling is not None or len(self._pending) > _PIPELINED:
+                await self._wait_for_room()
+
+    async def _wait_for_room(self) -> None:
+        """Wait until the application has taken enough of what was received."""
+        filling = self._filling
+        self._body_until = inf
+        while not self._lingering and (
+            len(self._pending) > _PIPELINED or (isinstance(filling, Exchange) and filling.buffered > BUFFER)
+        ):
+            self._room = trio.Event()
+            await self._room.wait()
+        if isinstance(filling, Exchange):
+            # From here on it is the client that is waited for.
+            self._body_until = trio.current_time() + self._owner.limits.body_timeout
+
+    def _give_body_up(self) -> None:
+        filling = self._filling
+        if isinstance(filling, Exchange) and filling.awaits_continue:
+            # The application has not asked for the body, so the client may wait.
+            self._body_until = trio.current_time() + self._owner.limits.body_timeout
+        elif isinstance(filling, Exchange):
+            self._body_until = inf
+            filling.closes = True
+            filling.refusal = 408
+            filling.leave()
 
     def _open_websocket(self, head: Head) -> WebSocketExchange:
         # Most servers never see one, and wsproto brings all of h11 along.
@@ -302,6 +332,7 @@ class Connection:
             self._filling.end()
             if isinstance(self._filling, Exchange):
                 self._filling = None
+                self._body_until = inf
         elif isinstance(event, Upgraded):
             assert self._filling is not None
             assert not isinstance(self._filling, Exchange)
@@ -314,6 +345,8 @@ class Connection:
                 self._filling.closes = True
                 self._filling.refusal = event.status
                 self._filling.leave()
+                self._filling = None
+                self._body_until = inf
 
     def _wait_for_request(self) -> None:
         # The server sets the deadline at its next look: to ask for the time here would cost each request as much.

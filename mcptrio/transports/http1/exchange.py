@@ -38,23 +38,26 @@ _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 class Exchange:
     __slots__ = (
-        "_began",
         "_body",
         "_callback",
         "_chunked",
         "_connection",
         "_continued",
         "_ended",
+        "_interim",
         "_left",
         "_news",
         "_received",
         "_start",
         "_unbroken",
+        "began",
         "buffered",
         "closes",
         "complete",
         "gone",
         "head",
+        "is_logged",
+        "note",
         "parted",
         "refusal",
         "status",
@@ -76,12 +79,19 @@ class Exchange:
         self.refusal = 0
         """The status to answer with if the application does not, where the request turned out to be none."""
         self._connection = connection
-        self._began = trio.current_time() if connection.is_logged else 0.0
+        self.began = trio.current_time() if connection.is_logged else 0.0
+        self.is_logged = not connection.is_logged
+        """Whether the access log has its line, or wants none."""
+        self.note = ""
+        """What the access log says of it besides method and path."""
         self._body: list[bytes] = []
         self._ended = False
         self._received = False
         """Whether the application has taken all of the body."""
         self._continued = not head.expects_continue
+        """Whether 100 Continue was sent, or is not to be sent any more."""
+        self._interim: trio.Event | None = None
+        """Set once 100 Continue has been written; a response that begins meanwhile waits for it."""
         self._news: trio.Event | None = None
         self._callback: Callable[[], None] | None = None
         self._start: MutableMapping[str, Any] | None = None
@@ -96,12 +106,18 @@ class Exchange:
     def feed(self, body: bytes) -> None:
         self._body.append(body)
         self.buffered += len(body)
+        self._continued = True  # the client did not wait
         self._wake()
 
     def end(self) -> None:
         """The request is complete."""
-        self._ended = True
+        self._ended = self._continued = True
         self._wake()
+
+    @property
+    def awaits_continue(self) -> bool:
+        """Whether the client waits to be asked for the body."""
+        return not self._continued
 
     @property
     def is_uploading(self) -> bool:
@@ -141,6 +157,8 @@ class Exchange:
             raise RuntimeError("the response has started already")
         self._start = event
         self.status = event["status"]
+        # 100 Continue in the middle of the final response would break it.
+        self._continued = True
 
     def write_now(self, body: bytes) -> bytes | memoryview:
         """Write a part of a response that has begun, or as much of it as the client takes now. Never waits.
@@ -154,10 +172,13 @@ class Exchange:
         if self._start is not None:
             data = self._encode_head(self._start, None)
             self._start = None
-        return self._connection.write_now(data + self._encode_body(body, True))
+        data += self._encode_body(body, True)
+        return data if self._interim is not None else self._connection.write_now(data)
 
     async def write_rest(self, rest: bytes | memoryview) -> None:
         """Bounded as every write; a client that has left is told nothing."""
+        if self._interim is not None:
+            await self._interim.wait()
         await self._connection.write_rest(rest)
 
     def part(self) -> None:
@@ -197,8 +218,8 @@ class Exchange:
             if self.gone or self.complete:
                 return {"type": "http.disconnect"}
             if not self._continued:
-                self._continued = True
-                await self._connection.write(_CONTINUE)
+                await self._ask_for_body()
+                continue
             if self._news is None:
                 self._news = trio.Event()
             await self._news.wait()
@@ -229,6 +250,8 @@ class Exchange:
         data += self._encode_body(body, more)
         self.complete = not more
         if data:
+            if self._interim is not None:
+                await self._interim.wait()
             await self._connection.write(data)
         if more:
             self._unbroken += len(data) + 1024
@@ -238,14 +261,13 @@ class Exchange:
             else:
                 await trio.lowlevel.checkpoint_if_cancelled()
         else:
-            self._continued = True
             # Who is told of the client's leaving holds this request, and would be held by it until a collection.
             self._callback = None
             if self._left:
                 # What was promised will never come; the client must not take the next response for it.
                 self._connection.cut()
             self._wake()
-            self._connection.answered(self, self._began)
+            self._connection.finish(self)
 
     async def refuse(self, status: int) -> None:
         """A response without a body, where the application has not begun one; the connection ends with it."""
@@ -257,6 +279,15 @@ class Exchange:
             await self.send({"type": "http.response.body"})
 
     # Private
+
+    async def _ask_for_body(self) -> None:
+        self._continued = True
+        self._interim = trio.Event()
+        try:
+            await self._connection.write(_CONTINUE)
+        finally:
+            self._interim.set()
+            self._interim = None
 
     def _wake(self) -> None:
         if self._news is not None:

@@ -21,6 +21,8 @@ class ConnectionLimits:
         connections: open at the same time; more are answered with 503.
         header_bytes: of one request's head.
         header_timeout: seconds from the first byte of a head to its end.
+        body_timeout: seconds without a byte of an unfinished body, while the server reads; then the application is told
+            that the client has left, and a request it does not answer is answered with 408.
         keep_alive: seconds a connection may wait for its next request.
         write_timeout: seconds one write may take; then the connection is cut.
         tls_timeout: seconds for the TLS handshake.
@@ -33,6 +35,7 @@ class ConnectionLimits:
     connections: int = 10_000
     header_bytes: int = 32 * 1024
     header_timeout: float = 10.0
+    body_timeout: float = 30.0
     keep_alive: float = 75.0
     write_timeout: float = 30.0
     tls_timeout: float = 10.0

@@ -228,10 +228,13 @@ class Owner:
     async def _call(self, exchange: Exchange | WebSocketExchange) -> None:
         try:
             await self._app(exchange.scope(), exchange.receive, exchange.send)
-            if not exchange.complete and not (isinstance(exchange, Exchange) and exchange.parted):
-                if not exchange.gone:
-                    LOG.error("the application has ended without completing its response")
-                await exchange.refuse(exchange.refusal or (400 if exchange.is_uploading else 500))
+            if exchange.complete or (isinstance(exchange, Exchange) and exchange.parted):
+                return
+            if not exchange.gone:
+                LOG.error("the application has ended without completing its response")
+                await exchange.refuse(500)
+            elif exchange.refusal or exchange.is_uploading:
+                await exchange.refuse(exchange.refusal or 400)
         except Exception:  # whatever the application raises: it must not reach the other connections
             LOG.exception("the application failed")
             await exchange.refuse(500)
@@ -240,7 +243,8 @@ class Owner:
         """Give up what is over its deadline, and write the access log."""
         limits = self.limits
         shortest = min(
-            limits.header_timeout, limits.keep_alive, limits.write_timeout, limits.tls_timeout, limits.ping_interval
+            *(limits.header_timeout, limits.body_timeout, limits.keep_alive, limits.write_timeout),
+            *(limits.tls_timeout, limits.ping_interval),
         )
         pause = min(_LOOK, shortest / 4)
         while True:

@@ -51,6 +51,11 @@ class WebSocketExchange:
         self.gone = False
         self.is_uploading = False
         self.refusal = 0
+        self.began = trio.current_time()
+        self.is_logged = not connection.is_logged
+        """Whether the access log has its line, or wants none."""
+        self.note = ""
+        self.status = 0
         self.early = b""
         self._connection = connection
         self._frames: Frames | None = None
@@ -197,6 +202,7 @@ class WebSocketExchange:
         if event.get("subprotocol") is not None:
             lines.append(b"sec-websocket-protocol: %b\r\n" % event["subprotocol"].encode("latin-1"))
         self._frames = Frames(ConnectionType.SERVER)
+        self.status = 101
         await self._write(self._head(lines, event.get("headers", ())))
         if self.early:
             await self._take(self._frames, self.early)
@@ -204,6 +210,7 @@ class WebSocketExchange:
 
     async def _respond(self, status: int, headers: Any, body: bytes) -> None:
         self.complete = True
+        self.status = status
         lines = [self._connection.status_line(status), b"connection: close\r\ncontent-length: %d\r\n" % len(body)]
         unsized = [each for each in headers if each[0] not in (b"content-length", b"connection", b"transfer-encoding")]
         await self._write(self._head(lines, unsized) + body)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from functools import partial
+from time import time
 from typing import Any
 
 import h11
@@ -24,6 +25,10 @@ Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
+UPGRADE = (
+    b"GET %b HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+    b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
 POST = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n%b"
 
 
@@ -395,6 +400,141 @@ async def test_access_log_has_a_line_for_each_request(caplog: pytest.LogCaptureF
     assert '"GET /a\\nb" 404 ' in line
     assert line.endswith(" ms")
     assert "secret" not in line
+
+
+async def test_access_log_has_a_line_for_each_end(caplog: pytest.LogCaptureFixture) -> None:
+    """A client that leaves before its answer, and WebSockets that are accepted or refused."""
+    caplog.set_level(logging.INFO)
+    asked = trio.Event()
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": f"websocket.{'accept' if scope['path'] == '/ws' else 'close'}"})
+        else:
+            asked.set()
+        while not (await receive())["type"].endswith(".disconnect"):
+            pass
+
+    async with serving(app, access_log=True) as port:
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            await stream.send_all(b"GET /left HTTP/1.1\r\nhost: a\r\n\r\n")
+            await asked.wait()
+        for path in (b"/ws", b"/refused"):
+            async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+                await stream.send_all(UPGRADE % path)
+                await stream.receive_some()
+
+    records = [record for record in caplog.records if record.name == "mcptrio.http.access"]
+    lines = sorted(record.getMessage().partition(" ")[2].rpartition(" ")[0] for record in records)
+    assert [line.rpartition(" ")[0] for line in lines] == ['"GET /left" 499', '"GET /refused" 403', '"GET /ws" 101']
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+async def test_access_log_names_the_client_the_end_and_what_the_application_says(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "mcptrio.http.access")
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        scope["extensions"][EXTENSION].note = "tools/call a\nb"
+        await answering({"status": 200}, {})(scope, receive, send)
+
+    async with serving(app, access_log=True) as port, connected(port) as client:
+        host, local = client.stream.socket.getsockname()
+        await client.ask()
+        ended = time()
+        await client.ask()
+
+    first, second = [record for record in caplog.records if record.name == "mcptrio.http.access"]
+    assert first.getMessage().startswith(f'{host}:{local} "GET /" 200 ')
+    assert first.getMessage().endswith(" ms tools/call a\\nb")
+    assert first.created <= ended <= second.created
+
+
+async def test_continue_is_not_said_within_a_response() -> None:
+    """An application that waits for the client to leave while it streams, as many frameworks do."""
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["path"] == "/read":
+            await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"one", "more_body": True})
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(receive)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        await send({"type": "http.response.body", "body": b"two"})
+
+    async with serving(app) as port:
+        for path in (b"/read", b"/leave"):
+            async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+                head = b"POST %b HTTP/1.1\r\nhost: a\r\nconnection: close\r\nexpect: 100-continue\r\n" % path
+                await stream.send_all(head + b"content-length: 3\r\n\r\nabc")
+                said = b"".join([chunk async for chunk in stream])
+            assert said.partition(b"\r\n\r\n")[2] == b"3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"
+            assert b" 100 " not in said
+
+
+@pytest.mark.parametrize("answers", [False, True], ids=["silent", "answering"])
+async def test_body_that_stalls_is_given_up(answers: bool) -> None:
+    told = trio.Event()
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        told.set()
+        if answers:
+            await answering({"status": 418}, {"body": b"late"})(scope, receive, send)
+
+    async with serving(app, limits=ConnectionLimits(body_timeout=0.2)) as port:
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            await stream.send_all(POST % (10, b"ab"))
+            said = b"".join([chunk async for chunk in stream])
+
+    assert told.is_set()
+    assert said.startswith(b"HTTP/1.1 418 " if answers else b"HTTP/1.1 408 ")
+
+
+async def test_slow_application_and_unasked_body_are_no_stall() -> None:
+    """What the server does not read, and what the application has not asked for, is not the client's silence."""
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        await trio.sleep(0.5)
+        size, more = 0, True
+        while more:
+            event = await receive()
+            size, more = size + len(event["body"]), event["more_body"]
+        await answering({"status": 200}, {"body": b"%d" % size})(scope, receive, send)
+
+    async with serving(app, limits=ConnectionLimits(body_timeout=0.1)) as port:
+        async with connected(port) as client:
+            assert (await client.ask("POST", body=b"x" * 500_000))[2] == b"500000"
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            await stream.send_all(b"POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\n")
+            assert await stream.receive_some() == b"HTTP/1.1 100 Continue\r\n\r\n"
+            await stream.send_all(b"abc")
+            assert (await stream.receive_some()).endswith(b"\r\n\r\n3")
+
+
+async def test_client_that_half_closes_during_a_call_is_told_nothing_false() -> None:
+    """It counts as one that has left: neither a status nor a close code blames the server."""
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.accept"})
+        while not (await receive())["type"].endswith(".disconnect"):
+            pass
+
+    async with serving(app) as port:
+        for request, answer in ((UPGRADE % b"/", b"HTTP/1.1 101 "), (b"GET / HTTP/1.1\r\nhost: a\r\n\r\n", b"")):
+            async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+                await stream.send_all(request)
+                if answer:
+                    assert (await stream.receive_some()).startswith(answer)
+                await stream.send_eof()
+                assert b"".join([chunk async for chunk in stream]) == b""
 
 
 async def test_there_is_no_access_log_unless_it_is_wanted(caplog: pytest.LogCaptureFixture) -> None:
