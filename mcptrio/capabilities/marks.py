@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import getattr_static, ismodule
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import Any, Final, TypeAlias, TypeVar, overload
 
 from attrs import field, frozen
+from attrs.validators import and_, gt, instance_of, optional
 
 from mcptrio.protocol.model.base import CacheScope
 from mcptrio.protocol.model.content import Annotations
@@ -70,6 +71,10 @@ class Header:
     name: str
 
 
+_SECONDS: Final = optional(and_(instance_of(int | float), gt(0)))
+"""``math.inf`` is one."""
+
+
 @frozen(kw_only=True)
 class ToolMark:
     name: str | None = None
@@ -79,7 +84,7 @@ class ToolMark:
     destructive: bool | None = None
     idempotent: bool | None = None
     open_world: bool | None = None
-    timeout: float | None = None
+    timeout: float | None = field(default=None, validator=_SECONDS)
     concurrency: int | None = None
     scopes: frozenset[str] = field(default=frozenset(), converter=_scopes)
     input_schema: Mapping[str, Any] | None = None
@@ -102,7 +107,7 @@ class ResourceMark:
     annotations: Annotations | None = None
     icons: tuple[Icon, ...] | None = None
     meta: Mapping[str, Any] | None = None
-    timeout: float | None = None
+    timeout: float | None = field(default=None, validator=_SECONDS)
     scopes: frozenset[str] = field(default=frozenset(), converter=_scopes)
     ttl_ms: int = 0
     cache_scope: CacheScope = "private"
@@ -117,7 +122,7 @@ class PromptMark:
     description: str | None = None
     icons: tuple[Icon, ...] | None = None
     meta: Mapping[str, Any] | None = None
-    timeout: float | None = None
+    timeout: float | None = field(default=None, validator=_SECONDS)
     scopes: frozenset[str] = field(default=frozenset(), converter=_scopes)
     listed: Prompt | None = None
     """As another server lists it, but for the name. The function takes ``arguments``, a dict of texts."""

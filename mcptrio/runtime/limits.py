@@ -6,9 +6,14 @@ names the limit, never a queue without end.
 
 from __future__ import annotations
 
-from attrs import frozen
+from typing import Final
+
+from attrs import field, frozen
+from attrs.validators import and_, ge, gt, instance_of
 
 __all__ = ["Limits"]
+
+_COUNT: Final = and_(instance_of(int), ge(1))
 
 
 @frozen(kw_only=True)
@@ -29,13 +34,13 @@ class Limits:
         logs_per_second: log messages sent to one session; past it they are dropped, and a later message says how many.
     """
 
-    sessions: int = 10_000
-    requests: int = 10_000
-    requests_per_session: int = 1_000
-    listen_streams: int = 10_000
-    subscriptions: int = 1_000
-    parked: int = 1_000
-    state_bytes: int = 64 * 1024
-    outbox: int = 1_000
-    threads: int = 40
-    logs_per_second: float = 200.0
+    sessions: int = field(default=10_000, validator=_COUNT)
+    requests: int = field(default=10_000, validator=_COUNT)
+    requests_per_session: int = field(default=1_000, validator=_COUNT)
+    listen_streams: int = field(default=10_000, validator=_COUNT)
+    subscriptions: int = field(default=1_000, validator=_COUNT)
+    parked: int = field(default=1_000, validator=[instance_of(int), ge(0)])
+    state_bytes: int = field(default=64 * 1024, validator=_COUNT)
+    outbox: int = field(default=1_000, validator=_COUNT)
+    threads: int = field(default=40, validator=_COUNT)
+    logs_per_second: float = field(default=200.0, validator=[instance_of(int | float), gt(0)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from attrs import field, frozen
+from attrs.validators import ge, instance_of
 
 from mcptrio.runtime.limits import Limits
 from mcptrio.runtime.timeouts import Timeouts
@@ -22,7 +23,7 @@ class Settings:
 
     limits: Limits = field(factory=Limits)
     timeouts: Timeouts = field(factory=Timeouts)
-    ping_interval: float = 0.0
+    ping_interval: float = field(default=0.0, validator=[instance_of(int | float), ge(0)])
     log_level: str | None = "info"
     audience: str = "mcptrio"
     server_info: dict[str, object] = field(factory=dict)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from math import isfinite
+from functools import partial
+from math import inf, isfinite, nan
+from typing import Any
 
 import attrs
 import pytest
 
+from mcptrio import Server, prompt, resource, tool
 from mcptrio.runtime.limits import Limits
 from mcptrio.runtime.settings import Settings
 
@@ -26,3 +29,38 @@ def test_they_do_not_change() -> None:
         Settings().ping_interval = 5  # type: ignore[misc]
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         Limits().requests = 5  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("value", [-1, nan, "5", None, 1.5])
+@pytest.mark.parametrize("name", [each.name for each in attrs.fields(Limits) if each.name != "logs_per_second"])
+def test_a_limit_is_a_whole_number(name: str, value: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=name):
+        Limits(**{name: value})
+
+
+@pytest.mark.parametrize("name", [each.name for each in attrs.fields(Limits) if each.name != "parked"])
+def test_only_parking_can_be_switched_off(name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        Limits(**{name: 0})
+    assert Limits(parked=0).parked == 0
+
+
+@pytest.mark.parametrize("value", [-1, nan, "5", None])
+def test_an_interval_is_no_negative_number(value: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="ping_interval"):
+        Server(ping_interval=value)
+
+
+@pytest.mark.parametrize("value", [0, -1, nan, "5"])
+def test_a_timeout_of_a_function_is_a_positive_number(value: Any) -> None:
+    async def work() -> str:
+        return ""
+
+    server = Server()
+    for add in (server.add_tool, server.add_prompt, lambda f, **options: server.add_resource(f, "a://b", **options)):
+        with pytest.raises((TypeError, ValueError), match="timeout"):
+            add(work, timeout=value)
+    for mark in (tool, prompt, partial(resource, "a://c")):
+        with pytest.raises((TypeError, ValueError), match="timeout"):
+            mark(timeout=value)(work)
+    server.add_tool(work, timeout=inf)
