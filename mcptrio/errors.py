@@ -145,7 +145,14 @@ class Overloaded(MCPError):
 
 
 class RateLimited(Overloaded):
-    """The server is not busy: whoever asks has asked too often. A guard's is 429 over HTTP instead of 503."""
+    """The caller asks too often, whatever else the server has to do; HTTP sends status 429 instead of 503."""
+
+    REASON = "rateLimited"
+    """``data.reason`` of the error, beside ``retryAfter``."""
+
+    def __init__(self, message: str, *, retry_after: float = 1.0) -> None:
+        super().__init__(message, retry_after=retry_after)
+        self.data = {**self.data, "reason": self.REASON}
 
 
 class ResourceNotFound(MCPError):

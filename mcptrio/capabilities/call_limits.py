@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import trio
 
-from mcptrio.errors import Overloaded
+from mcptrio.errors import RateLimited
 from mcptrio.runtime.rates import TokenBucket
 
 __all__ = ["CallLimits"]
@@ -41,13 +41,13 @@ class CallLimits:
         """Count a call.
 
         Raises:
-            Overloaded: more calls a second than allowed; says when to try again.
+            RateLimited: more calls a second than allowed; says when to try again.
         """
         if self._rate is None:
             return
         if self._bucket is None:
             self._bucket = TokenBucket(self._rate, max(1.0, self._rate))
         if not self._bucket.take():
-            raise Overloaded(
+            raise RateLimited(
                 f"too many calls of {self._owner}: more than {self._rate:g} a second", retry_after=self._bucket.wait()
             )

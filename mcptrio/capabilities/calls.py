@@ -50,7 +50,7 @@ async def call(
         limiter: of the tool itself, beside those of its plugin.
 
     Raises:
-        Overloaded: too many calls of the plugin a second.
+        RateLimited: too many calls of the plugin a second.
     """
     scope.label = label
     scope.owner = owner

@@ -24,7 +24,7 @@ from mcptrio.capabilities.prompts import Prompts
 from mcptrio.capabilities.ranking import rank
 from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.resources import Resources
-from mcptrio.errors import InvalidParams, Overloaded
+from mcptrio.errors import InvalidParams, RateLimited
 from mcptrio.protocol.model.completion import CompleteParams, CompleteResult, Completion, PromptReference
 from mcptrio.runtime.callers import caller_of
 from mcptrio.runtime.dispatch import Handler
@@ -92,7 +92,7 @@ class Completions:
         if len(typed) > VALUE_LENGTH:
             raise InvalidParams(f"expected at most {VALUE_LENGTH} characters @ $.argument.value, got {len(typed)}")
         if not self._bucket(scope).take():
-            raise Overloaded(f"too many completions: more than {RATE:g} a second")
+            raise RateLimited(f"too many completions: more than {RATE:g} a second")
         ref = params.ref.name if isinstance(params.ref, PromptReference) else params.ref.uri
         choices = self._choices(params, ref, scope)
         entry = self.registry.get(_key(ref, params.argument.name))

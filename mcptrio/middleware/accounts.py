@@ -13,7 +13,7 @@ from typing import Final
 import trio
 from attrs import frozen
 
-from mcptrio.errors import Overloaded
+from mcptrio.errors import RateLimited
 from mcptrio.runtime.rates import TokenBucket
 
 __all__ = ["WINDOWS", "Account", "Allowance"]
@@ -53,7 +53,7 @@ class Account:
             cost: as how many it counts.
 
         Raises:
-            Overloaded: it is more than there is left; says when there is more.
+            RateLimited: it is more than there is left; says when there is more.
         """
         now = trio.current_time()
         quotas = self._allowance.quotas
@@ -72,18 +72,18 @@ class Account:
         if refused is not None:
             window, over = refused
             if cost > quotas[window]:
-                raise Overloaded(
+                raise RateLimited(
                     f"this counts as {cost} requests: the quota is {quotas[window]} a {window}",
                     retry_after=WINDOWS[window],
                 )
             at = datetime.now(UTC) + timedelta(seconds=over - now)
-            raise Overloaded(
+            raise RateLimited(
                 f"the quota of {quotas[window]} a {window} is used up: it begins anew at {at:%Y-%m-%dT%H:%M:%SZ}",
                 retry_after=over - now,
             )
         tokens = min(cost, self._allowance.burst)
         if not self._bucket.take(tokens):
-            raise Overloaded(
+            raise RateLimited(
                 f"too many requests: more than {self._allowance.per_second:g} a second",
                 retry_after=self._bucket.wait(tokens),
             )

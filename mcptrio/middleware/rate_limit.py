@@ -106,7 +106,7 @@ class RateLimit:
         """The middleware.
 
         Raises:
-            Overloaded: too many requests; says when to try again.
+            RateLimited: too many requests; says when to try again.
         """
         if request.method in self._config.methods:
             self._account(request).spend(self._cost(request))

@@ -138,7 +138,8 @@ class Connection:
         Source: MCP 2025-03-26, basic/index, "Batching"; basic/lifecycle: ``initialize`` is never in a batch.
         """
         if self.peer is None or not self.peer.revision.batches:
-            text = "expected one JSON-RPC message, got an array: batches exist in no revision spoken here"
+            why = "no revision is agreed on" if self.peer is None else f"{self.peer.revision.version} has no batches"
+            text = f"expected one JSON-RPC message, got an array: {why}"
             return ErrorResponse.of(None, InvalidRequest(text))
         for message in messages:
             if isinstance(message, Request | Notification):

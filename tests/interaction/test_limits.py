@@ -66,15 +66,35 @@ async def test_too_many_requests_of_all_sessions(serve: Serve) -> None:
     assert (await peer.request("tools/list"))["tools"]
 
 
+async def test_rate_is_told_from_a_server_that_is_busy(serve: Serve) -> None:
+    peer = await serve(plugins=[Hold()], config={"Hold": {"rate": 0.01}})
+    first = await peer.start_call("hold")
+    await peer.eventually(lambda: serve.server.snapshot()["in_flight"] == 1)
+    second = await peer.start_call("hold")
+    error = await second.error()
+
+    assert error["data"]["reason"] == "rateLimited"
+    assert 0 < error["data"]["retryAfter"] <= 100
+    if second.exchange is not None:
+        assert second.exchange.status == 429
+        assert int(second.exchange.headers["retry-after"]) >= 1
+    await first.cancel()
+
+
 @only(revisions=HANDSHAKE, transports=["http"], because="elsewhere the session is the channel itself")
 async def test_too_many_sessions_over_http(serve: Serve) -> None:
-    await serve.start(plugins=[Hold()], limits=Limits(sessions=1))
+    hold = Hold()
+    await serve.start(plugins=[hold], limits=Limits(sessions=1))
     first = await serve.connect()
+    # A session that does nothing would make room for another one.
+    call = await first.start_call("hold")
+    await first.eventually(lambda: serve.server.snapshot()["in_flight"] == 1)
     second = await serve.connect(begin=False)
 
     params = {"protocolVersion": second.revision, "capabilities": {}, "clientInfo": INFO}
     await _refused(await second.start("initialize", params), "1 are open")
-    await first.delete()
+    hold.release.set()
+    await call.result()
 
     await second.begin()
     assert (await second.request("tools/list"))["tools"]

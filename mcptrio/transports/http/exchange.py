@@ -17,7 +17,7 @@ import trio
 from attrs import define, field, frozen
 from attrs.validators import ge
 
-from mcptrio.errors import Code, ConnectionClosed
+from mcptrio.errors import ConnectionClosed, Overloaded, RateLimited
 from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.protocol import sse
 from mcptrio.protocol.jsonrpc import encode
@@ -254,12 +254,13 @@ class Exchange:
     async def reply(self, status: int, message: Message | Sequence[Message]) -> None:
         """The whole response, one JSON-RPC message or batch; as an event where the client reads nothing else.
 
-        An error that says when to try again is a 503 with ``Retry-After``, whatever the message came out of.
+        An error that says when to try again is a 503 with ``Retry-After``, or 429 where the caller asks too often.
         """
         if isinstance(message, ErrorResponse) and isinstance(message.data, dict):
             retry_after = message.data.get("retryAfter")
             if isinstance(retry_after, int | float):
-                await self.overloaded(message.message, retry_after, message.id)
+                status = 429 if message.data.get("reason") == RateLimited.REASON else 503
+                await self.overloaded(message.message, retry_after, message.id, status=status)
                 return
         data = encode(message)
         if status == 200 and not self.takes_json:
@@ -273,7 +274,8 @@ class Exchange:
     async def overloaded(
         self, message: str, retry_after: float, id: str | int | None = None, *, status: int = 503
     ) -> None:
-        error = ErrorResponse(id, int(Code.INTERNAL_ERROR), message, {"retryAfter": retry_after})
+        kind = RateLimited if status == 429 else Overloaded
+        error = ErrorResponse.of(id, kind(message, retry_after=retry_after))
         after = b"%d" % max(1, ceil(retry_after))
         await self.respond(status, encode(error), [(b"retry-after", after)])
 
