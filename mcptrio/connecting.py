@@ -10,15 +10,15 @@ Source: MCP 2026-07-28, basic/transports; MCP 2024-11-05, basic/transports (HTTP
 from __future__ import annotations
 
 import shlex
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 import trio
 
 from mcptrio.abc import AuthMethod, ClientAuth, Link, LinkOpener, MessageChannel, Receiver
-from mcptrio.client.client import Client, open_client
+from mcptrio.client.client import Client
 from mcptrio.client.handlers import Handlers
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.errors import AuthorizationError, ConfigError
@@ -47,6 +47,7 @@ async def connect(
     handlers: Handlers | None = None,
     timeouts: ClientTimeouts | None = None,
     revision: str | None = None,
+    prefer: Literal["handshake"] | None = None,
     restart: bool = False,
     ping_interval: float = 30.0,
     log_level: LoggingLevel | None = None,
@@ -62,6 +63,8 @@ async def connect(
             :class:`Server` of this process; or an open channel.
         handlers: what the client does for the server; by default nothing.
         revision: speak this one or fail; by default the newest that both speak.
+        prefer: ``handshake`` for the newest revision with a handshake, if the server speaks one: some servers that
+            speak 2026-07-28 too have tools that only work with requests to the client.
         restart: whether a connection that ends is opened again, a command started again, later each time.
         ping_interval: seconds of silence after which the server is pinged, where the revision has pings; 0 for never.
         log_level: have log messages of this level and above sent to ``handlers.log``; by default the server decides.
@@ -77,6 +80,8 @@ async def connect(
     """
     if revision is not None and revision not in REVISIONS:
         raise ConfigError(f"revision: expected one of {', '.join(REVISIONS)}, got {revision!r}")
+    if prefer not in (None, "handshake"):
+        raise ConfigError(f"prefer: expected 'handshake', got {prefer!r}")
     if log_level is not None and log_level not in LEVELS:
         raise ConfigError(f"log_level: expected one of {', '.join(LEVELS)}, got {log_level!r}")
     ways, default_name, can_restart = openers(target)
@@ -94,9 +99,14 @@ async def connect(
         ping_interval=ping_interval,
         log_level=log_level,
         cache_entries=cache_entries,
+        prefers_handshake=prefer is not None,
     )
-    async with open_client(client) as connected:
-        yield connected
+    async with open_hidden_nursery() as nursery:
+        start: Callable[..., Awaitable[None]] = client.run
+        failure = await nursery.start(start)
+        if failure is not None:
+            raise failure
+        yield client
 
 
 def openers(target: Target) -> tuple[list[LinkOpener], str, bool]:

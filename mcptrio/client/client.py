@@ -8,7 +8,7 @@ Source: MCP 2026-07-28, server/ and basic/; the same of the four handshake revis
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Literal
@@ -61,7 +61,7 @@ from mcptrio.protocol.model.subscriptions import SubscriptionFilter
 from mcptrio.protocol.model.tools import CallToolParams, CallToolResult, ListToolsParams, Tool
 from mcptrio.protocol.revisions.revision import LogLevel
 
-__all__ = ["Client", "open_client"]
+__all__ = ["Client"]
 
 
 class Client:
@@ -81,6 +81,7 @@ class Client:
         log_level: LoggingLevel | None,
         cache_entries: int,
         known: str | None = None,
+        prefers_handshake: bool = False,
     ) -> None:
         self.name = name
         """What the user calls the server."""
@@ -98,6 +99,7 @@ class Client:
             ping_interval=ping_interval,
             pinned=revision,
             known=known,
+            prefers_handshake=prefers_handshake,
         )
         self._asking = Asking(self._supervisor, opens_pages=handlers.open_page is not None, patience=timeouts.input)
         self._tools = ToolRequests(self._supervisor, self._cache, lambda: self.tools().pages(), name=name)
@@ -169,8 +171,7 @@ class Client:
         Args:
             timeout: seconds for an answer, since the call or its last progress; by default ``timeouts.request``.
             progress: called with each report, in order, before this returns.
-            meta: members of the request's ``_meta``, for example ``traceparent``. Every method of a client takes them;
-                they are sent unchanged.
+            meta: members of the request's ``_meta``, for example ``traceparent``; sent unchanged.
 
         Returns:
             The result; where the tool failed in a way a model can read, one with ``is_error``.
@@ -447,18 +448,3 @@ class Client:
         if method == "notifications/tools/list_changed":
             self._tools.forget()
         self._subscriber.hear(method, params, (params.meta or {}).get(SUBSCRIPTION_ID))
-
-
-@asynccontextmanager
-async def open_client(client: Client) -> AsyncIterator[Client]:
-    """Connect a client for as long as the context lasts.
-
-    Raises:
-        MCPTrioError: it could not connect; the class says why.
-    """
-    async with open_hidden_nursery() as nursery:
-        start: Callable[..., Awaitable[None]] = client.run
-        failure = await nursery.start(start)
-        if failure is not None:
-            raise failure
-        yield client

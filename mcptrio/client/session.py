@@ -12,26 +12,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from math import inf
 from types import MappingProxyType
 from typing import Any
 
 import trio
 
 from mcptrio.abc import Link
+from mcptrio.client.agreeing import Agreeing
 from mcptrio.client.calls import Calls, OnProgress
 from mcptrio.client.consent import with_consent
 from mcptrio.client.handlers import Handlers
-from mcptrio.client.negotiation import Fail, Handshake, PerRequest, TryAgain, judge
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.errors import (
     ConnectionClosed,
-    InvalidParams,
     MCPError,
     MCPTrioError,
     MethodNotFound,
     Overloaded,
-    RemoteProtocolError,
     RequestFailed,
     RequestTimeout,
     SessionLost,
@@ -43,25 +40,17 @@ from mcptrio.protocol.client_connection import (
     error_of,
     log_level_meta,
 )
-from mcptrio.protocol.envelope import SERVER_INFO
 from mcptrio.protocol.events import CancelReceived, NotificationReceived, Refused, RequestReceived, Unexpected
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
 from mcptrio.protocol.model.base import EmptyResult
 from mcptrio.protocol.model.elicitation import ElicitationCompleteParams
 from mcptrio.protocol.model.lifecycle import (
-    DiscoverParams,
-    DiscoverResult,
     Implementation,
-    InitializeResult,
-    PromptsCapability,
-    ResourcesCapability,
-    ServerCapabilities,
-    ToolsCapability,
 )
 from mcptrio.protocol.model.logging import LoggingMessageParams, SetLevelParams
 from mcptrio.protocol.model.methods import Side
 from mcptrio.protocol.model.progress import ProgressParams
-from mcptrio.protocol.revisions.registry import HANDSHAKE_VERSIONS, LATEST, LATEST_HANDSHAKE, REVISIONS
+from mcptrio.protocol.revisions.registry import LATEST_HANDSHAKE, REVISIONS
 from mcptrio.protocol.revisions.revision import Inputs, LogLevel, Revision
 
 __all__ = ["ClientSession"]
@@ -78,15 +67,6 @@ server that asks without end need not take any of them."""
 _LONG = frozenset({"tools/call", "prompts/get", "resources/read", "completion/complete"})
 """Requests whose progress and log messages are asked for."""
 _NOTHING: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-
-_EVERYTHING = ServerCapabilities(
-    tools=ToolsCapability(),
-    resources=ResourcesCapability(),
-    prompts=PromptsCapability(),
-    completions={},
-    logging={},
-)
-"""What is assumed of a server that does not tell: it answers what it has."""
 
 
 class ClientSession:
@@ -121,6 +101,8 @@ class ClientSession:
         self._last_heard = trio.current_time()
         self._given_up = ""
         """Why the session is ended from here."""
+        self._wrongly_asked = ""
+        """What is wrong with a server that sends requests in a revision without them."""
         self._link: Link | None = None
         self._nursery: trio.Nursery | None = None
         self.server: RemoteServer | None = None
@@ -144,12 +126,15 @@ class ClientSession:
             self._nursery = None
             watching.cancel()
 
-    async def negotiate(self, *, pinned: str | None = None, known: str | None = None) -> RemoteServer:
+    async def negotiate(
+        self, *, pinned: str | None = None, known: str | None = None, prefers_handshake: bool = False
+    ) -> None:
         """Agree on a revision; again after the server has forgotten the session.
 
         Args:
             pinned: speak this one or fail.
             known: the version that was agreed on with this server before.
+            prefers_handshake: try a handshake first if neither is given.
 
         Raises:
             RemoteProtocolError: no revision in common.
@@ -157,30 +142,12 @@ class ClientSession:
             RequestFailed, ConnectionClosed: it cannot be reached.
             SessionLost: the server forgot the session before the handshake was done.
         """
-        expected = pinned or known
-        if expected in HANDSHAKE_VERSIONS:
-            return await self._shake_hands(REVISIONS[expected], exactly=pinned is not None)
-        revision = REVISIONS[expected] if expected is not None else LATEST
-        asked_again: set[str] = set()
-        while True:
-            # A server that must speak this revision has all the time there is.
-            patience = self._timeouts.probe if pinned is None else inf
-            verdict = judge(await self._probe(revision, patience), revision.version)
-            if (
-                isinstance(verdict, TryAgain)
-                and pinned in (None, verdict.version)
-                and verdict.version not in asked_again
-            ):
-                asked_again.add(verdict.version)
-                revision = REVISIONS[verdict.version]
-            elif isinstance(verdict, PerRequest) and pinned in (None, verdict.version):
-                return self._settle(_discovered(REVISIONS[verdict.version], verdict.discovered))
-            elif isinstance(verdict, Handshake) and pinned is None:
-                return await self._shake_hands(LATEST_HANDSHAKE, exactly=False)
-            elif isinstance(verdict, Fail):
-                raise verdict.error
-            else:
-                raise RemoteProtocolError(f"{self.link.name} does not speak revision {revision.version}")
+        agreeing = Agreeing(self.link, self._connection, self._timeouts)
+        self.server = server = await agreeing.agree(pinned=pinned, known=known, prefers_handshake=prefers_handshake)
+        self.link.settled(server.revision)
+        by_session = server.revision.log_level is LogLevel.SESSION and server.capabilities.logging is not None
+        if self._log_level is not None and by_session:
+            await self._ask_for_logs(self._log_level)
 
     # Using
 
@@ -242,6 +209,10 @@ class ClientSession:
         except ConnectionClosed as closed:
             if self._given_up:
                 raise ConnectionClosed(self._given_up) from closed
+            raise
+        except RequestTimeout as late:
+            if self._wrongly_asked:
+                raise RequestTimeout(f"{late}; {self._wrongly_asked}", seconds=late.seconds) from late
             raise
         self._last_heard = trio.current_time()
         return self._connection.result(sent, answer)
@@ -333,7 +304,7 @@ class ClientSession:
                 self._start_sending(event.reply, revision)
             else:
                 # "clients do not send JSON-RPC responses" (basic/transports).
-                _log.debug("%s: ignored a request: %s", self.link.name, event.reply.message)
+                self._refuse_to_answer(message.method, revision)
         elif isinstance(event, CancelReceived):
             scope = self._at_work.get(event.id)
             if scope is not None:
@@ -351,6 +322,14 @@ class ClientSession:
             raise ConnectionClosed("not connected yet")
         return self.server
 
+    def _refuse_to_answer(self, method: str, revision: Revision) -> None:
+        if not self._wrongly_asked:
+            self._wrongly_asked = (
+                f"the server sent the request {method}, which {revision.version} does not allow: connect with "
+                f"revision={LATEST_HANDSHAKE.version!r} or prefer='handshake'"
+            )
+            _log.warning("%s: %s", self.link.name, self._wrongly_asked)
+
     def _check_declared(self, method: str) -> None:
         """
         Raises:
@@ -367,53 +346,11 @@ class ClientSession:
                     f"{self.link.name} does not declare the capability {row.capability!r}, so {method} was not sent"
                 )
 
-    async def _probe(self, revision: Revision, patience: float) -> Response | ErrorResponse | RequestFailed | None:
-        sent = self._connection.request("server/discover", DiscoverParams(), revision=revision)
-        with trio.move_on_after(patience):
-            try:
-                return await self.link.exchange(sent.message, revision)
-            except RequestFailed as failed:
-                return failed
-        return None
-
-    async def _shake_hands(self, revision: Revision, *, exactly: bool) -> RemoteServer:
-        sent = self._connection.initialize(revision)
-        try:
-            answer = await self.link.exchange(sent.message, revision)
-        except RequestFailed as failed:
-            if failed.reply is not None and failed.status == 200:
-                raise failed.reply from failed
-            raise
-        result: InitializeResult = self._connection.result(sent, answer)
-        version = result.protocol_version
-        if version not in HANDSHAKE_VERSIONS or (exactly and version != revision.version):
-            expected = revision.version if exactly else f"one of {', '.join(HANDSHAKE_VERSIONS)}"
-            raise RemoteProtocolError(f"{self.link.name}: expected to speak {expected}, the server speaks {version!r}")
-        agreed = REVISIONS[version]
-        server = RemoteServer(
-            revision=agreed,
-            info=result.server_info,
-            capabilities=result.capabilities,
-            instructions=result.instructions,
-        )
-        initialized = self._connection.notification("notifications/initialized", None, revision=agreed)
-        assert initialized is not None
-        await self.link.send(initialized, agreed)
-        self._settle(server)
-        if self._log_level is not None and server.capabilities.logging is not None:
-            await self._ask_for_logs(self._log_level)
-        return server
-
     async def _ask_for_logs(self, level: str) -> None:
         try:
             await self.request("logging/setLevel", SetLevelParams(level=level))  # type: ignore[arg-type]
         except (MCPError, RequestTimeout) as error:
             _log.warning("%s: the server does not take a log level: %s", self.link.name, error)
-
-    def _settle(self, server: RemoteServer) -> RemoteServer:
-        self.server = server
-        self.link.settled(server.revision)
-        return server
 
     def _notified(self, event: NotificationReceived) -> None:
         params = event.params
@@ -498,18 +435,3 @@ def _refusal(reply: MCPError) -> MCPError:
 def _is_ours(method: str) -> bool:
     """Whether some revision has the method, so that it means nothing here rather than something of the server's."""
     return any(revision.method(method, Side.SERVER) is not None for revision in REVISIONS.values())
-
-
-def _discovered(revision: Revision, raw: dict[str, Any] | None) -> RemoteServer:
-    if raw is None:
-        return RemoteServer(revision=revision, capabilities=_EVERYTHING)
-    meta = raw.get("_meta")
-    said = meta.get(SERVER_INFO) if isinstance(meta, dict) else None
-    try:
-        result: DiscoverResult = revision.structure(raw, DiscoverResult)
-        info = revision.structure(said, Implementation) if said is not None else None
-    except InvalidParams as error:
-        raise RemoteProtocolError(f"the server's result of server/discover: {error.message}") from error
-    return RemoteServer(
-        revision=revision, info=info, capabilities=result.capabilities, instructions=result.instructions
-    )

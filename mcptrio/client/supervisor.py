@@ -61,6 +61,7 @@ class ClientSupervisor:
         ping_interval: seconds of silence after which the server is pinged; 0 for never.
         pinned: the revision to speak.
         known: the version that was agreed on with this server before, by another client; so it need not be found out.
+        prefers_handshake: whether a handshake is tried first if neither is given.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class ClientSupervisor:
         ping_interval: float,
         pinned: str | None,
         known: str | None = None,
+        prefers_handshake: bool = False,
     ) -> None:
         self._openers = list(openers)
         self._make_session = make_session
@@ -84,6 +86,7 @@ class ClientSupervisor:
         self._pinned = pinned
         self._known = known
         """The version agreed on before."""
+        self._prefers_handshake = prefers_handshake
         self._session: ClientSession | None = None
         self.last: ClientSession | None = None
         """The session, or while there is none the one before."""
@@ -267,7 +270,7 @@ class ClientSupervisor:
 
     async def _negotiate(self, session: ClientSession, known: str | None) -> None:
         with trio.move_on_after(self._timeouts.connect):
-            await session.negotiate(pinned=self._pinned, known=known)
+            await session.negotiate(pinned=self._pinned, known=known, prefers_handshake=self._prefers_handshake)
             self._known = session.revision.version
             return
         # Not ConnectionClosed: that would be worth another attempt, of the same length.

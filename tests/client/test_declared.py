@@ -1,4 +1,4 @@
-"""What a client does not send because it was not declared, and what it sends along unchanged."""
+"""A client sends no request whose capability is not declared, and the members of `_meta` unchanged."""
 
 from __future__ import annotations
 

@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio import ClientTimeouts, ConfigError, ConnectionClosed, MCPError, RequestFailed, Server, connect
+from mcptrio import (
+    ClientTimeouts,
+    ConfigError,
+    ConnectionClosed,
+    MCPError,
+    RequestFailed,
+    RequestTimeout,
+    Server,
+    connect,
+)
 from mcptrio.client.negotiation import Fail, Handshake, PerRequest, TryAgain, Verdict, judge
 from mcptrio.errors import ProtocolError, RemoteProtocolError
 from mcptrio.protocol.messages import ErrorResponse, Request, Response
@@ -391,3 +400,84 @@ async def test_server_that_hangs_up_is_reported(beginning: Beginning) -> None:
         with pytest.raises(ConnectionClosed, match="the server closed the connection"):
             async with connect(beginning.channel):
                 pass
+
+
+@pytest.mark.parametrize("handshake", ["refused", "ignored"])
+async def test_server_that_starts_slower_than_the_probe_is_spoken_with(
+    beginning: Beginning, handshake: str, autojump_clock: object
+) -> None:
+    """It answers the first question after the client has tried a handshake."""
+    script = beginning.script
+
+    async def serve() -> None:
+        first, second = await script.asked("server/discover"), await script.asked("initialize")
+        await trio.sleep(2)
+        if handshake == "refused":
+            await script.refuse(second, -32601)
+            await trio.sleep(1)
+        result = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **DISCOVERED}
+        await script.send(Response(first.id, result))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve)
+        async with connect(beginning.channel, timeouts=ClientTimeouts(probe=1.5, connect=20)) as client:
+            assert client.revision == ASKED
+
+
+async def test_server_that_answers_no_probe_refuses_the_handshake_for_good(
+    beginning: Beginning, autojump_clock: object
+) -> None:
+    async def serve() -> None:
+        await beginning.script.asked("server/discover")
+        await beginning.script.refuse(await beginning.script.asked("initialize"), -32000, "not now")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve)
+        with pytest.raises(MCPError, match="not now"):
+            async with connect(beginning.channel, timeouts=ClientTimeouts(probe=1)):
+                pass
+
+
+# --- preferring a handshake
+
+
+async def test_handshake_is_preferred_where_the_server_speaks_both() -> None:
+    async with connect(Server(), prefer="handshake") as client:
+        assert client.revision == HANDSHAKE[-1]
+    async with connect(Server(), prefer="handshake", revision=ASKED) as client:
+        assert client.revision == ASKED
+    with pytest.raises(ConfigError, match="prefer: expected 'handshake', got 'old'"):
+        await connect(Server(), prefer="old").__aenter__()  # type: ignore[arg-type]
+
+
+async def test_server_without_a_handshake_is_spoken_with_all_the_same(beginning: Beginning) -> None:
+    async def serve() -> None:
+        await beginning.script.refuse(await beginning.script.asked("initialize"), -32601)
+        request = await beginning.script.asked("server/discover")
+        result = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **DISCOVERED}
+        await beginning.script.send(Response(request.id, result))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve)
+        async with connect(beginning.channel, prefer="handshake") as client:
+            assert client.revision == ASKED
+
+
+async def test_server_that_asks_where_it_may_not_is_named_with_the_remedy(
+    autojump_clock: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A tool that needs a request to the client waits for ever for its answer."""
+    async with play(ASKED) as (client, script), trio.open_nursery() as nursery:
+
+        async def serve() -> None:
+            await script.asked("tools/call")
+            await script.send(Request("s1", "roots/list", {}))
+            await script.told("notifications/cancelled")
+
+        nursery.start_soon(serve)
+        remedy = (
+            r"the request roots/list, which 2026-07-28 does not allow: .* revision='2025-11-25' or prefer='handshake'"
+        )
+        with pytest.raises(RequestTimeout, match=remedy):
+            await client.call_tool("work")
+    assert "prefer='handshake'" in caplog.text

@@ -1,0 +1,189 @@
+"""Agreeing with a server on a revision: ``server/discover``, or the handshake of the older revisions.
+
+Used by the client's session for each link, and again when the server has forgotten the session.
+
+Source: MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, basic/versioning, "Compatibility".
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import trio
+from attrs import define, field
+
+from mcptrio.abc import Link
+from mcptrio.client.negotiation import Fail, Handshake, PerRequest, TryAgain, judge
+from mcptrio.client.timeouts import ClientTimeouts
+from mcptrio.errors import InvalidParams, MCPError, MCPTrioError, RemoteProtocolError, RequestFailed
+from mcptrio.nurseries import open_hidden_nursery
+from mcptrio.protocol.client_connection import ClientConnection, RemoteServer
+from mcptrio.protocol.envelope import SERVER_INFO
+from mcptrio.protocol.messages import ErrorResponse, Response
+from mcptrio.protocol.model.lifecycle import (
+    DiscoverParams,
+    DiscoverResult,
+    Implementation,
+    InitializeResult,
+    PromptsCapability,
+    ResourcesCapability,
+    ServerCapabilities,
+    ToolsCapability,
+)
+from mcptrio.protocol.revisions.registry import HANDSHAKE_VERSIONS, LATEST, LATEST_HANDSHAKE, REVISIONS
+from mcptrio.protocol.revisions.revision import Revision
+
+__all__ = ["Agreeing"]
+
+_EVERYTHING = ServerCapabilities(
+    tools=ToolsCapability(list_changed=True),
+    resources=ResourcesCapability(subscribe=True, list_changed=True),
+    prompts=PromptsCapability(list_changed=True),
+    completions={},
+    logging={},
+)
+"""Capabilities assumed of a server without ``server/discover``."""
+
+
+@define(eq=False)
+class _Probe:
+    """One ``server/discover`` on its way."""
+
+    revision: Revision
+    answered: trio.Event = field(factory=trio.Event)
+    answer: Response | ErrorResponse | RequestFailed | None = None
+    failure: MCPTrioError | None = None
+    """Raised by the link, and no answer of the server."""
+
+
+class Agreeing:
+    """One attempt on one link."""
+
+    def __init__(self, link: Link, connection: ClientConnection, timeouts: ClientTimeouts) -> None:
+        self._link = link
+        self._connection = connection
+        self._timeouts = timeouts
+
+    async def agree(self, *, pinned: str | None, known: str | None, prefers_handshake: bool) -> RemoteServer:
+        """See :meth:`mcptrio.client.session.ClientSession.negotiate`."""
+        expected = pinned or known
+        if expected in HANDSHAKE_VERSIONS:
+            return await self._shake_hands(REVISIONS[expected], exactly=pinned is not None)
+        if prefers_handshake and expected is None:
+            try:
+                return await self._shake_hands(LATEST_HANDSHAKE, exactly=False)
+            except (MCPError, RequestFailed) as refused:
+                if isinstance(refused, RequestFailed) and refused.status not in range(400, 500):
+                    raise
+        async with open_hidden_nursery() as nursery:
+            return await self._discover(nursery, pinned, REVISIONS[expected] if expected is not None else LATEST)
+
+    async def _discover(self, nursery: trio.Nursery, pinned: str | None, revision: Revision) -> RemoteServer:
+        asked_again: set[str] = set()
+        while True:
+            probe = _Probe(revision)
+            nursery.start_soon(self._probe, probe)
+            # A server that must speak this revision has all the time there is.
+            with trio.move_on_after(self._timeouts.probe if pinned is None else inf):
+                await probe.answered.wait()
+            if probe.failure is not None:
+                raise probe.failure
+            verdict = judge(probe.answer, revision.version)
+            if (
+                isinstance(verdict, TryAgain)
+                and pinned in (None, verdict.version)
+                and verdict.version not in asked_again
+            ):
+                asked_again.add(verdict.version)
+                revision = REVISIONS[verdict.version]
+            elif isinstance(verdict, PerRequest) and pinned in (None, verdict.version):
+                return _discovered(verdict)
+            elif isinstance(verdict, Handshake) and pinned is None:
+                return await self._shake_hands(LATEST_HANDSHAKE, exactly=False, probe=probe)
+            elif isinstance(verdict, Fail):
+                raise verdict.error
+            else:
+                raise RemoteProtocolError(f"{self._link.name} does not speak revision {revision.version}")
+
+    async def _probe(self, probe: _Probe) -> None:
+        sent = self._connection.request("server/discover", DiscoverParams(), revision=probe.revision)
+        try:
+            probe.answer = await self._link.exchange(sent.message, probe.revision)
+        except RequestFailed as failed:
+            probe.answer = failed
+        except MCPTrioError as error:
+            probe.failure = error
+        probe.answered.set()
+
+    async def _shake_hands(self, revision: Revision, *, exactly: bool, probe: _Probe | None = None) -> RemoteServer:
+        """
+        Args:
+            probe: a question that may still be answered; a server that needs long to start answers it first.
+        """
+        sent = self._connection.initialize(revision)
+        answer: Response | ErrorResponse | RequestFailed | None = None
+        async with open_hidden_nursery() as nursery:
+            if probe is not None and not probe.answered.is_set():
+                nursery.start_soon(_watch, probe, nursery.cancel_scope)
+            try:
+                answer = await self._link.exchange(sent.message, revision)
+            except RequestFailed as failed:
+                answer = failed
+            if probe is not None and not isinstance(answer, Response):
+                with trio.move_on_after(self._timeouts.probe):
+                    await probe.answered.wait()
+        late = _per_request(probe) if probe is not None and not isinstance(answer, Response) else None
+        if late is not None:
+            return _discovered(late)
+        assert answer is not None
+        if isinstance(answer, RequestFailed):
+            if answer.reply is not None and answer.status == 200:
+                raise answer.reply from answer
+            raise answer
+        return await self._shaken(self._connection.result(sent, answer), revision, exactly=exactly)
+
+    async def _shaken(self, result: InitializeResult, revision: Revision, *, exactly: bool) -> RemoteServer:
+        version = result.protocol_version
+        if version not in HANDSHAKE_VERSIONS or (exactly and version != revision.version):
+            expected = revision.version if exactly else f"one of {', '.join(HANDSHAKE_VERSIONS)}"
+            raise RemoteProtocolError(f"{self._link.name}: expected to speak {expected}, the server speaks {version!r}")
+        agreed = REVISIONS[version]
+        initialized = self._connection.notification("notifications/initialized", None, revision=agreed)
+        assert initialized is not None
+        await self._link.send(initialized, agreed)
+        return RemoteServer(
+            revision=agreed,
+            info=result.server_info,
+            capabilities=result.capabilities,
+            instructions=result.instructions,
+        )
+
+
+async def _watch(probe: _Probe, scope: trio.CancelScope) -> None:
+    """Cancel the handshake with a server that turns out not to need one."""
+    await probe.answered.wait()
+    if _per_request(probe) is not None:
+        scope.cancel()
+
+
+def _per_request(probe: _Probe) -> PerRequest | None:
+    """The verdict that no handshake is needed, once it is known."""
+    verdict = judge(probe.answer, probe.revision.version)
+    return verdict if isinstance(verdict, PerRequest) else None
+
+
+def _discovered(verdict: PerRequest) -> RemoteServer:
+    revision, raw = REVISIONS[verdict.version], verdict.discovered
+    if raw is None:
+        return RemoteServer(revision=revision, capabilities=_EVERYTHING)
+    meta: Any = raw.get("_meta")
+    said = meta.get(SERVER_INFO) if isinstance(meta, dict) else None
+    try:
+        result: DiscoverResult = revision.structure(raw, DiscoverResult)
+        info = revision.structure(said, Implementation) if said is not None else None
+    except InvalidParams as error:
+        raise RemoteProtocolError(f"the server's result of server/discover: {error.message}") from error
+    return RemoteServer(
+        revision=revision, info=info, capabilities=result.capabilities, instructions=result.instructions
+    )
