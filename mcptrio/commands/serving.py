@@ -170,11 +170,20 @@ def _make(read: Config, wanted: Wanted, options: dict[str, Any], worker: Worker 
 
         report_access(server)
     if os.environ.pop(RELOADED, None):
+        from mcptrio.reloading.worker import FILES
+
         # The client stays when the first resource is written, and was told long before what there is.
         server.announce_lists()
+        server.add_method(_imported, FILES)
     gc.freeze()
     gc.enable()
     return server
+
+
+async def _imported() -> dict[str, list[str]]:
+    from mcptrio.reloading.sources import imported_files
+
+    return {"files": imported_files()}
 
 
 def _read_again(chosen: Chosen) -> tuple[Config, Wanted]:

@@ -137,6 +137,7 @@ class Relay:
             worker.leave()
             return sorted({*changed, *meanwhile})
         if worker.ready_since is not None and not worker.ended.is_set():
+            self._watch.add(worker.files)
             await self._switch(worker, f"reloaded since {shown(changed)} changed" if changed else "started anew")
             self._tell_switched(changed, (trio.current_time() - began) * 1000)
         else:
@@ -342,7 +343,7 @@ class Relay:
             reason = f"the answer cannot be read: {message.reply.message}"
             message = ErrorResponse(message.answers, int(Code.INTERNAL_ERROR), reason)
         if isinstance(message, Response | ErrorResponse):
-            if worker.hears(message.id) or not self._talk.answered(message, worker):
+            if worker.hears(message) or not self._talk.answered(message, worker):
                 return None
             self._tell_answered()
             return message

@@ -2,6 +2,7 @@
 
 Asked by the task that watches them, for ``mcptrio dev``.
 The one rule: nothing is imported to find a file. A plugin that cannot be imported is the one somebody works on.
+A worker that could import it says which other files it has imported.
 
 Source: importlib.util.find_spec, which for a name without a dot imports nothing.
 """
@@ -10,19 +11,22 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import invalidate_caches
 from importlib.util import find_spec
 from pathlib import Path
+from sysconfig import get_path
 from time import perf_counter
 from typing import Final, TypeAlias
 
 import trio
 from attrs import frozen
 
+import mcptrio
 from mcptrio.plugins.finding import offered
 
-__all__ = ["MOST", "POLL", "Sources", "Watch", "shown"]
+__all__ = ["MOST", "POLL", "Sources", "Watch", "imported_files", "shown"]
 
 _log = logging.getLogger("mcptrio.dev")
 
@@ -94,6 +98,7 @@ class Watch:
     def __init__(self, find: Callable[[], Sources]) -> None:
         self._find = find
         self._sources = Sources()
+        self._imported: tuple[Path, ...] = ()
         self._seen: Mapping[Path, _Stamp] = {}
         self._warned = False
 
@@ -104,6 +109,13 @@ class Watch:
         """Take what is there as known. Called before a worker starts, so that a change during the start is one."""
         self._sources = self._find()
         self._seen = self._look()
+
+    def add(self, imported: Iterable[Path]) -> None:
+        """Watch the files that a worker has imported too, in the place of those of the worker before."""
+        self._imported = ()
+        known = {path.resolve() for path in self._look()}
+        self._imported = tuple(path for path in imported if path.resolve() not in known)
+        self._seen = {**self._look(), **self._seen}
 
     async def changed(self) -> list[Path]:
         """Wait until something has changed since :meth:`renew`, and nothing changes any more. Returns what has."""
@@ -123,7 +135,7 @@ class Watch:
 
     def _look(self) -> dict[Path, _Stamp]:
         stamps: dict[Path, _Stamp] = {}
-        for path in self._sources.all():
+        for path in (*self._sources.all(), *self._imported):
             if len(stamps) >= MOST:
                 if not self._warned:
                     self._warned = True
@@ -135,6 +147,20 @@ class Watch:
                 continue
             stamps[path] = (found.st_mtime_ns, found.st_size, found.st_ino)
         return stamps
+
+
+def imported_files() -> list[str]:
+    """The files of the modules of this process, without those of Python, of installed distributions and of mcptrio."""
+    installed = [Path(get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    ours = Path(mcptrio.__file__).resolve().parent
+    found: set[str] = set()
+    for module in tuple(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and os.path.isabs(file) and file.endswith(".py"):
+            folders = Path(file).resolve().parents
+            if ours not in folders and not any(each in folders for each in installed):
+                found.add(file)
+    return sorted(found)[:MOST]
 
 
 def shown(paths: Sequence[Path]) -> str:

@@ -10,6 +10,7 @@ Source: MCP 2026-07-28, server/discover.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 import trio
@@ -18,16 +19,20 @@ from attrs import frozen
 from mcptrio.errors import ConnectionClosed
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, PROTOCOL_VERSION
-from mcptrio.protocol.messages import Incoming, Request
+from mcptrio.protocol.messages import ErrorResponse, Incoming, Request, Response
 from mcptrio.protocol.revisions.registry import MODERN_VERSIONS
 from mcptrio.reloading.conversation import OWN
 from mcptrio.transports.child import ChildChannel, ChildTimeouts, open_child
 
-__all__ = ["Launch", "Worker"]
+__all__ = ["FILES", "Launch", "Worker"]
+
+FILES: Final = "mcptrio/dev/files"
+"""The method by which a worker says which files it has imported; nobody but the relay needs it."""
 
 _QUEUED: Final = 1000
 """Messages that wait for the worker to read; the client waits with the next one."""
 _PROBE: Final = f"{OWN}0"
+_ASKED: Final = f"{OWN}files"
 _LAST: Final = 1.0
 """Seconds for what is queued at its end."""
 _LINES: Final = 5
@@ -67,6 +72,9 @@ class Worker:
         """It is ready, or has ended."""
         self.ended = trio.Event()
         self.ready_since: float | None = None
+        self.files: tuple[Path, ...] = ()
+        """What it has imported, once it is ready."""
+        self._awaited = {_PROBE, _ASKED}
         self.fault = ""
         """Why it has ended, in a few lines."""
         self._leaving = trio.Event()
@@ -81,7 +89,8 @@ class Worker:
                 stderr="forward",
                 timeouts=ChildTimeouts(exit=launch.ended),
             ) as channel:
-                await self.outbox.send(_probe())
+                await self.outbox.send(_own(_PROBE, "server/discover"))
+                await self.outbox.send(_own(_ASKED, FILES))
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._write, channel)
                     nursery.start_soon(self._read, channel)
@@ -106,12 +115,18 @@ class Worker:
         """End it."""
         self._leaving.set()
 
-    def hears(self, id: object) -> bool:
+    def hears(self, answer: Response | ErrorResponse) -> bool:
         """Whether this is the answer to a question of ours, which is nobody else's business."""
-        if id == _PROBE and self.ready_since is None:
-            self.ready_since = trio.current_time()
-            self.settled.set()
-        return isinstance(id, str) and id.startswith(OWN)
+        if not isinstance(answer.id, str) or not answer.id.startswith(OWN):
+            return False
+        if answer.id == _ASKED and isinstance(answer, Response):
+            self.files = tuple(Path(str(each)) for each in answer.result.get("files", ()))
+        if answer.id in self._awaited:
+            self._awaited.remove(answer.id)
+            if not self._awaited:
+                self.ready_since = trio.current_time()
+                self.settled.set()
+        return True
 
     # Private
 
@@ -131,9 +146,9 @@ class Worker:
             self.leave()
 
 
-def _probe() -> Request:
+def _own(id: str, method: str) -> Request:
     meta = {PROTOCOL_VERSION: MODERN_VERSIONS[-1], CLIENT_CAPABILITIES: {}}
-    return Request(_PROBE, "server/discover", {"_meta": meta})
+    return Request(id, method, {"_meta": meta})
 
 
 def _fault(channel: ChildChannel) -> str:

@@ -323,6 +323,17 @@ def test_the_folder_of_a_package_and_the_configuration_are_watched(tmp_path: Pat
         assert served.call("warm_grow") == "leeks"
 
 
+async def test_what_a_plugin_file_imports_is_watched(garden: Path) -> None:
+    write(garden.parent / "seeds.py", "KIND = 'carrots'\n")
+    beside = "import sys; sys.path.insert(0, os.path.dirname(__file__))\nfrom seeds import KIND as ANSWER\n"
+    write(garden, GARDEN.replace('ANSWER = "beans"\n', beside))
+    async with developing(garden) as (client, log):
+        assert await text_of(client, "grow") == "carrots"
+        write(garden.parent / "seeds.py", "KIND = 'leeks'\n")
+        await log.until("seeds.py")
+        assert await text_of(client, "grow") == "leeks"
+
+
 @pytest.mark.parametrize("revision", ["2025-03-26", "2025-11-25"])
 def test_what_is_odd_is_answered_as_ever(garden: Path, revision: str) -> None:
     with raw(garden) as served:
