@@ -129,6 +129,8 @@ async def _listen(
     Raises:
         OSError: the address cannot be bound.
     """
+    from mcptrio.transports.descriptor_limit import raise_limit
+    from mcptrio.transports.http.addresses import Proxies
     from mcptrio.transports.http.exchange import HTTPLimits
     from mcptrio.transports.http1.limits import ConnectionLimits
 
@@ -138,7 +140,9 @@ async def _listen(
         from mcptrio.transports.http1.server import serve
 
     own: dict[str, Any] = {"access_log": options.access_log, "pause": sockets.pause}
+    own["proxies"] = Proxies.of(options.forwarded)
     limits = options.limits or HTTPLimits()
+    raise_limit(limits.connections)
     accept = partial(
         serve,
         app,

@@ -42,7 +42,7 @@ async def main(name: str, certificate: str) -> None:
     limits: dict[str, dict[str, Any]] = {
         "roomy": ROOMY,
         "tight": TIGHT,
-        "crowded": ROOMY | {"connections": CROWD, "header_timeout": 300.0, "keep_alive": 300.0},
+        "crowded": ROOMY | {"connections": CROWD, "address_share": 1.0, "header_timeout": 300.0, "keep_alive": 300.0},
         "tls": ROOMY | {"tls_timeout": 1.0},
         "secure": ROOMY | {"tls_timeout": 30.0},
     }

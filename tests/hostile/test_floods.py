@@ -5,6 +5,8 @@ Memory is that of the server's process, at its peak while the flood lasts; well-
 
 from __future__ import annotations
 
+import os
+import resource
 import struct
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -171,6 +173,28 @@ async def test_connections_past_the_limit(server: HostileServer) -> None:
         with trio.fail_after(60):
             while not await is_served(port):
                 pass  # it has not noticed all of them yet
+
+
+async def test_descriptors_run_out(engine: Engine, server: HostileServer) -> None:
+    """More idle connections than descriptors. Our own engine closes those that have waited longest; both live on."""
+    pid, port = server.process.process.pid, server.ports["roomy"]
+    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    async with bounded(server, 16), AsyncExitStack() as stack:
+        highest = max(int(number) for number in os.listdir(f"/proc/{pid}/fd"))
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (highest + 20, limits[1]))
+        try:
+            for _ in range(100):
+                await stack.enter_async_context(rude(await connect(port)))
+            if engine.name == "http1":
+                for _ in range(20):
+                    await ask(port)
+            else:
+                await trio.sleep(1)
+        finally:
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+        await ask(port)
+
+    assert server.process.stderr.count("could not be accepted") <= 3
 
 
 async def is_served(port: int) -> bool:

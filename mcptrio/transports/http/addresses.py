@@ -70,7 +70,7 @@ class Proxies:
         From then on they are what everybody sees: the rates of addresses, the guard, an application of a plugin.
         """
         peer = address_of(scope)
-        if not self._trusts(peer):
+        if not self.trusts(peer):
             return
         headers: Sequence[tuple[bytes, bytes]] = scope["headers"]
         listed = [*_values(headers, b"x-forwarded-for")]
@@ -94,7 +94,8 @@ class Proxies:
             kind = "ws" if scope.get("scheme") in ("ws", "wss") else "http"
             scope["scheme"] = _SCHEMES[kind].get(protocols.pop(), scope.get("scheme", kind))
 
-    def _trusts(self, address: str | None) -> bool:
+    def trusts(self, address: str | None) -> bool:
+        """Whether this is the address of a trusted proxy; ``None`` stands for a Unix socket."""
         if address is None:
             return self.unix
         parsed = _parsed(address)
@@ -109,7 +110,7 @@ class Proxies:
                 # "unknown", "_hidden", or nothing that a proxy writes: what is left of it is not believed either.
                 break
             found = str(parsed)
-            if not self._trusts(found):
+            if not self.trusts(found):
                 break
         return found
 

@@ -27,6 +27,7 @@ from hypercorn.utils import repr_socket_addr
 
 from mcptrio.abc import ASGIApp
 from mcptrio.transports.accepting import StreamAccepting
+from mcptrio.transports.descriptor_limit import max_connections
 from mcptrio.transports.http.hypercorn_config import ServerConfig
 from mcptrio.transports.http.hypercorn_connection import Connection
 from mcptrio.transports.http1.limits import LOG, ConnectionLimits
@@ -90,6 +91,7 @@ class _Server:
         self._config = config
         self._limits = limits
         self._tls = tls
+        self._max = max_connections(limits.connections)
         self._context = WorkerContext(None)
         self._state: LifespanState = {}
         self._connections: set[Connection] = set()
@@ -180,7 +182,7 @@ class _Server:
         return listeners, urls
 
     async def _handle(self, stream: Any) -> None:
-        if len(self._connections) >= self._limits.connections:
+        if len(self._connections) >= self._max:
             await self._turn_away(stream)
             return
         connection = Connection(self._app, self._config, self._context, self._state, stream, self._limits)

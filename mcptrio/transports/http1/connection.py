@@ -256,7 +256,7 @@ class Connection:
             self._websocket.look(now)
 
     def end_if_idle(self) -> None:
-        """The server drains: close now unless a request is being served."""
+        """The server drains, or needs the place: close now unless a request is being served."""
         if self._current is None:
             self._reading.cancel()
 
@@ -279,6 +279,7 @@ class Connection:
             if self._current is None:
                 if self._pending:
                     self.deadline, self._is_idle = inf, False
+                    self._owner.admission.busy(self)
                     self._current = self._pending.pop(0)
                     self._owner.start(self._current, self)
                 elif self._refused is not None:
@@ -351,6 +352,7 @@ class Connection:
     def _wait_for_request(self) -> None:
         # The server sets the deadline at its next look: to ask for the time here would cost each request as much.
         self._is_idle = True
+        self._owner.admission.idle(self)
         self.resume()
 
     def _refuse(self, refused: Refused) -> None:

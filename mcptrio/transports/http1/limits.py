@@ -18,7 +18,10 @@ LOG = logging.getLogger("mcptrio.http.server")
 class ConnectionLimits:
     """
     Args:
-        connections: open at the same time; more are answered with 503.
+        connections: open at the same time, as far as the descriptors of the process allow. One more closes the
+            connection that has waited longest for a request; if all have one, it is answered with 503.
+        address_share: the part of them that one address, or one /64 network of IPv6, may have. Not for trusted proxies,
+            and not by Hypercorn.
         header_bytes: of one request's head.
         header_timeout: seconds from the first byte of a head to its end.
         body_timeout: seconds without a byte of an unfinished body, while the server reads; then the application is told
@@ -33,6 +36,7 @@ class ConnectionLimits:
     """
 
     connections: int = 10_000
+    address_share: float = 0.5
     header_bytes: int = 32 * 1024
     header_timeout: float = 10.0
     body_timeout: float = 30.0

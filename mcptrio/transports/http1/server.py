@@ -25,8 +25,10 @@ from attrs import frozen
 from mcptrio.abc import ASGIApp
 from mcptrio.contexts import Within
 from mcptrio.transports.accepting import Accepted, Accepting
+from mcptrio.transports.http.addresses import Proxies
 from mcptrio.transports.http.tls import tls_extension
 from mcptrio.transports.http1.access_log import AccessLog
+from mcptrio.transports.http1.admission import Admission
 from mcptrio.transports.http1.connection import Connection
 from mcptrio.transports.http1.exchange import Exchange
 from mcptrio.transports.http1.lifespan import open_lifespan
@@ -56,6 +58,7 @@ async def serve(
     tls: ssl.SSLContext | None = None,
     leaving: trio.Event | None = None,
     pause: Callable[[int], float] | None = None,
+    proxies: Proxies | None = None,
     shutdown: trio.Event | None = None,
     shutdown_timeout: float = 3.0,
     limits: ConnectionLimits | None = None,
@@ -70,6 +73,7 @@ async def serve(
             accepted here, and each connection is closed after its next response.
         pause: from the number of connections there are to the seconds for which the next one is left to others that
             accept from the same sockets.
+        proxies: have no share of the connections, since many clients are behind them.
         shutdown: set it for an orderly end. Cancelling this call ends it at once, without the lifespan's shutdown.
         shutdown_timeout: seconds that running requests get after ``shutdown``; then their connections are cut.
         access_log: whether each request is told to the log ``mcptrio.http.access``, at level INFO.
@@ -82,6 +86,7 @@ async def serve(
     shutdown = trio.Event() if shutdown is None else shutdown
     owner = Owner(app, limits or ConnectionLimits(), tls, access_log=access_log)
     owner.pause = pause
+    owner.admission = Admission(owner.limits, proxies or Proxies())
     listening: list[Listening] = []
     try:
         for address in [bind] if isinstance(bind, str) else bind:
@@ -121,6 +126,7 @@ class Owner:
     def __init__(self, app: ASGIApp, limits: ConnectionLimits, tls: ssl.SSLContext | None, *, access_log: bool) -> None:
         self.limits = limits
         self.pause: Callable[[int], float] | None = None
+        self.admission = Admission(limits, Proxies())
         self.state: dict[str, Any] = {}
         self.access_log = AccessLog(wanted=access_log)
         self.draining = False
@@ -149,7 +155,9 @@ class Owner:
             nursery.start_soon(self._look)
             async with trio.open_nursery() as accepting:
                 sockets = [
-                    Accepting(sock, LOG, wait_turn=self._wait_turn) for each in listening for sock in each.sockets
+                    Accepting(sock, LOG, wait_turn=self._wait_turn, make_room=self.admission.make_room)
+                    for each in listening
+                    for sock in each.sockets
                 ]
                 accepting.start_soon(partial(trio.serve_listeners, self._handle, sockets, handler_nursery=nursery))
                 for url in urls:
@@ -283,18 +291,22 @@ class Owner:
         except OSError:  # the client has left again
             wire.cut()
             return
-        if len(self._connections) >= self.limits.connections:
+        client = _address(accepted.peer)
+        owner = self.admission.owner_of(client)
+        if not self.admission.has_room(owner):
             if self._tls is None:
                 wire.send_now(self.error(503))
                 wire.half_close()
             wire.cut()
             return
-        connection = Connection(self, wire, _address(accepted.peer), _address(address))
+        connection = Connection(self, wire, client, _address(address))
         self._connections.add(connection)
+        self.admission.enter(connection, owner)
         try:
             await connection.run()
         finally:
             self._connections.discard(connection)
+            self.admission.leave(connection)
             if self.draining and not self._connections:
                 self._empty.set()
 

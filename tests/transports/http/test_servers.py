@@ -368,11 +368,12 @@ async def test_disconnect_is_told_at_once(serving: Serving) -> None:
 
 
 async def test_connections_past_the_limit_are_turned_away(serving: Serving) -> None:
-    async with serving(App(), limits=ConnectionLimits(connections=1)) as port:
+    app = App()
+    async with serving(app, limits=ConnectionLimits(connections=1)) as port:
         stream = await trio.open_tcp_stream("127.0.0.1", port)
         async with stream:
-            await stream.send_all(GET)
-            assert (await stream.receive_some()).endswith(b"ok")
+            await stream.send_all(b"GET /wait HTTP/1.1\r\nhost: a\r\n\r\n")
+            await eventually(lambda: app.running == 1)
             assert (await ask(port, b"")).startswith(b"HTTP/1.1 503 ")
         with trio.fail_after(30):
             while not (await ask(port)).endswith(b"ok"):  # noqa: ASYNC110 - it tells nobody when it has noticed

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextvars
 import logging
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from time import time
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 import trio
 import trio.testing
 
+from mcptrio.transports.http.addresses import Proxies
 from mcptrio.transports.http1.exchange import EXTENSION
 from mcptrio.transports.http1.limits import ConnectionLimits
 from mcptrio.transports.http1.server import serve
@@ -535,6 +537,54 @@ async def test_client_that_half_closes_during_a_call_is_told_nothing_false() -> 
                     assert (await stream.receive_some()).startswith(answer)
                 await stream.send_eof()
                 assert b"".join([chunk async for chunk in stream]) == b""
+
+
+async def test_one_connection_too_many_closes_the_longest_idle() -> None:
+    limits = ConnectionLimits(connections=3, address_share=1.0)
+    async with serving(answering({"status": 200}, {"body": b"ok"}), limits=limits) as port, AsyncExitStack() as stack:
+        old, silent, young = [await stack.enter_async_context(connected(port)) for _ in range(3)]
+        for client in (old, young, old):
+            await client.ask()
+        newest = await stack.enter_async_context(connected(port))
+        assert (await newest.ask())[0] == 200
+        assert await silent.stream.receive_some() == b""
+        another = await stack.enter_async_context(connected(port))
+        assert (await another.ask())[0] == 200
+        assert await young.stream.receive_some() == b""
+        assert (await old.ask())[0] == 200
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address")
+@pytest.mark.parametrize("trusted", [(), ("127.0.0.1",)], ids=["client", "proxy"])
+async def test_one_address_takes_no_more_than_its_share(trusted: tuple[str, ...]) -> None:
+    shutdown = trio.Event()
+    asked = trio.Semaphore(0)
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            asked.release()
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+    async def ask(address: str) -> trio.SocketStream:
+        stream = await trio.open_tcp_stream("127.0.0.1", port, local_address=address)
+        stack.push_async_callback(stream.aclose)
+        await stream.send_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        return stream
+
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery, AsyncExitStack() as stack:
+            start = partial(serve, app, bind="127.0.0.1:0", limits=ConnectionLimits(connections=4), shutdown=shutdown)
+            (url,) = await nursery.start(partial(start, proxies=Proxies.of(trusted)))
+            port = int(url.rpartition(":")[2])
+            for address in ("127.0.0.1", "127.0.0.1", *trusted, "127.0.0.2"):
+                await ask(address)
+                await asked.acquire()
+            if not trusted:
+                refused = await ask("127.0.0.1")
+                assert (await refused.receive_some()).startswith(b"HTTP/1.1 503 ")
+            await stack.aclose()
+            shutdown.set()
 
 
 async def test_there_is_no_access_log_unless_it_is_wanted(caplog: pytest.LogCaptureFixture) -> None:
