@@ -2,7 +2,7 @@
 
 Filled by sessions and requests through :class:`mcptrio.abc.Outlet`; drained by one writer per channel or stream.
 The one rule: what comes out is in the order in which it went in, so a result never overtakes what was sent before it.
-The bound is on messages, not bytes: a full outbox makes :meth:`Outbox.send` wait, and :meth:`Outbox.offer` give up.
+It is bounded in messages and in bytes: a full outbox makes :meth:`Outbox.send` wait, and :meth:`Outbox.offer` give up.
 """
 
 from __future__ import annotations
@@ -15,13 +15,17 @@ from typing import TypeAlias
 import trio
 
 from mcptrio.errors import ConnectionClosed
+from mcptrio.protocol.jsonrpc import encoded_size
 from mcptrio.protocol.messages import Message, Notification
 from mcptrio.waiter import Waiter
 
-__all__ = ["HELD", "Item", "Outbox"]
+__all__ = ["HELD", "MAX_BYTES", "Item", "Outbox"]
 
 HELD = 256
 """Offers a full outbox keeps beside its queue: news of lists and subscribed resources must not get lost."""
+
+MAX_BYTES = 16 * 1024 * 1024
+"""Bytes of JSON that may be queued for one peer. A single larger message is still sent."""
 
 Item: TypeAlias = Message | Sequence[Message]
 """A message, or a sequence of messages that becomes one JSON-RPC batch."""
@@ -32,23 +36,37 @@ class Outbox:
 
     Args:
         max_messages: how many may be queued, at least 1; a batch counts as one.
+        max_bytes: how much JSON may be queued before the next sender waits, at least 1. The last message queued may
+            exceed it, so one that is larger than the bound is sent all the same.
         write_now: writes a message at once, whole, and says so; or nothing of it.
     """
 
-    def __init__(self, max_messages: int = 1000, *, write_now: Callable[[Message], bool] | None = None) -> None:
-        if max_messages < 1:
-            raise ValueError(f"max_messages: expected at least 1, got {max_messages}")
+    def __init__(
+        self,
+        max_messages: int = 1000,
+        *,
+        max_bytes: int = MAX_BYTES,
+        write_now: Callable[[Message], bool] | None = None,
+    ) -> None:
+        for name, bound in (("max_messages", max_messages), ("max_bytes", max_bytes)):
+            if bound < 1:
+                raise ValueError(f"{name}: expected at least 1, got {bound}")
         self._max = max_messages
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        """Size of the first ``_weighed`` messages of the queue. A message is encoded to find out its size, which is
+        done when the next one comes: usually the writer has taken it by then."""
+        self._weighed = 0
         self._write_now = write_now
         self._queue: list[Item] = []
         self._offers: dict[object, int] = {}
         """Key of an offer to its place in the queue; forgotten when the queue is taken."""
         self._held: OrderedDict[object, Notification] = OrderedDict()
         """Offers for which there was no room, by key."""
-        self._senders: deque[tuple[Waiter[None], Item]] = deque()
-        """Those that wait for room, in order. Not empty only while the queue is full."""
+        self._senders: deque[tuple[Waiter[None], Item | None]] = deque()
+        """Those that wait for room, in order, with what they send: nothing for a reader. Not empty only while the
+        queue is full."""
         self._takers = trio.lowlevel.ParkingLot()
-        self._room = trio.lowlevel.ParkingLot()
         self._closed = False
         self._aborted = False
         self._poked = False
@@ -61,7 +79,7 @@ class Outbox:
     @property
     def full(self) -> bool:
         """Whether a send would have to wait."""
-        return len(self._queue) >= self._max
+        return not self._has_room()
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -78,21 +96,12 @@ class Outbox:
         """
         if self._closed:
             raise ConnectionClosed("the message cannot be sent: the outlet is closed")
-        if len(self._queue) < self._max:
+        if not self._queue or self._has_room():
             self._queue.append(message)
             if self._takers:
                 self._takers.unpark()
             return
-        waiter: Waiter[None] = Waiter()
-        sender = waiter, message
-        self._senders.append(sender)
-        try:
-            await waiter.wait()
-        except trio.Cancelled:
-            # What has been cancelled is passed over, but must not pile up while the peer does not read.
-            with suppress(ValueError):
-                self._senders.remove(sender)
-            raise
+        await self._wait_turn(message)
 
     def send_now(self, message: Message) -> bool:
         """Write a message past the queue, if nothing is queued and the writer has nothing to do.
@@ -114,11 +123,11 @@ class Outbox:
         Raises:
             ConnectionClosed: the outbox is closed, or was closed while this waited.
         """
-        while not self._closed:
-            if len(self._queue) < self._max:
-                return
-            await self._room.park()
-        raise ConnectionClosed("the outlet is closed")
+        if self._closed:
+            raise ConnectionClosed("the outlet is closed")
+        if self._queue and not self._has_room():
+            # In line with the senders: many of them could refill the queue for ever.
+            await self._wait_turn(None)
 
     def offer(self, message: Notification, key: object) -> None:
         """Queue a message that only matters while it is the newest with its key. Never waits.
@@ -129,12 +138,14 @@ class Outbox:
         """
         if self._closed:
             return
-        if len(self._queue) < self._max:
+        if not self._queue or self._has_room():
             self._offers[key] = len(self._queue)
             self._queue.append(message)
             if self._takers:
                 self._takers.unpark()
         elif (place := self._offers.get(key)) is not None:
+            if place < self._weighed:
+                self._bytes += encoded_size(message) - encoded_size(self._queue[place])
             self._queue[place] = message
         elif key in self._held or len(self._held) < HELD:
             self._held[key] = message
@@ -172,18 +183,17 @@ class Outbox:
         """Everything queued, possibly nothing. Never waits."""
         taken = self._queue
         self._queue = []
+        self._bytes = self._weighed = 0
         self._offers.clear()
         # Before those who wait: what was held back was there when they came, or is newer and harmless.
-        while self._held and len(self._queue) < self._max:
+        while self._held and self._has_room():
             key, held = self._held.popitem(last=False)
             self._offers[key] = len(self._queue)
             self._queue.append(held)
-        while self._senders and len(self._queue) < self._max:
+        while self._senders and self._has_room():
             waiter, message = self._senders.popleft()
-            if waiter.set(None):
+            if waiter.set(None) and message is not None:
                 self._queue.append(message)
-        if self._room and len(self._queue) < self._max:
-            self._room.unpark_all()
         return taken
 
     def close(self) -> None:
@@ -198,8 +208,6 @@ class Outbox:
             waiter.fail(ConnectionClosed("the message was not sent: the outlet was closed"))
         if self._takers:
             self._takers.unpark_all()
-        if self._room:
-            self._room.unpark_all()
 
     def release(self, retry_ms: int) -> bool:
         """Never: who reads here cannot come back for the rest."""
@@ -210,4 +218,28 @@ class Outbox:
         self.close()
         self._aborted = True
         self._queue.clear()
+        self._bytes = self._weighed = 0
         self._offers.clear()
+
+    # Private
+
+    def _has_room(self) -> bool:
+        queue = self._queue
+        if len(queue) >= self._max:
+            return False
+        while self._weighed < len(queue):
+            self._bytes += encoded_size(queue[self._weighed])
+            self._weighed += 1
+        return self._bytes < self._max_bytes
+
+    async def _wait_turn(self, message: Item | None) -> None:
+        waiter: Waiter[None] = Waiter()
+        sender = waiter, message
+        self._senders.append(sender)
+        try:
+            await waiter.wait()
+        except trio.Cancelled:
+            # What has been cancelled is passed over, but must not pile up while the peer does not read.
+            with suppress(ValueError):
+                self._senders.remove(sender)
+            raise

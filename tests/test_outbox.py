@@ -257,7 +257,7 @@ async def test_abort_drops_what_is_queued(autojump_clock: trio.testing.MockClock
 
 
 async def test_waiting_for_room(autojump_clock: trio.testing.MockClock) -> None:
-    """It goes on when a send would not wait: what waits to be sent comes first. A close ends it."""
+    """It goes on when a send in its place in the line would not wait. A close ends it."""
     outbox = Outbox(1)
     await outbox.wait_for_room()
     await outbox.send(note("a"))
@@ -269,8 +269,9 @@ async def test_waiting_for_room(autojump_clock: trio.testing.MockClock) -> None:
 
     with trio.fail_after(1):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(wait)
             nursery.start_soon(outbox.send, note("b"))
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(wait)
             await trio.testing.wait_all_tasks_blocked()
             outbox.try_take()
             await trio.testing.wait_all_tasks_blocked()
@@ -288,6 +289,64 @@ async def test_waiting_for_room(autojump_clock: trio.testing.MockClock) -> None:
             nursery.start_soon(wait_in_vain)
             await trio.testing.wait_all_tasks_blocked()
             outbox.close()
+
+
+async def test_a_reader_gets_its_turn_however_many_senders_there_are(autojump_clock: trio.testing.MockClock) -> None:
+    outbox = Outbox(1)
+
+    async def send() -> None:
+        while True:
+            await outbox.send(note("a"))
+
+    with trio.fail_after(1):
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(send)
+            nursery.start_soon(take_for_ever, outbox)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            await outbox.wait_for_room()
+            nursery.cancel_scope.cancel()
+
+
+async def take_for_ever(outbox: Outbox) -> None:
+    while True:
+        await outbox.take()
+        await trio.sleep(0.1)
+
+
+async def test_senders_wait_when_many_bytes_are_queued() -> None:
+    outbox = Outbox(max_bytes=2000)
+    large = Response(1, {"text": "x" * 1500})
+    await outbox.send(large)
+    await outbox.send(large)
+    assert outbox.full
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(outbox.send, result(1))
+            await trio.testing.wait_all_tasks_blocked()
+            scope.cancel()
+    assert scope.cancelled_caught
+    assert outbox.try_take() == [large, large]
+    assert not outbox.full
+
+
+async def test_a_message_larger_than_the_bound_is_sent() -> None:
+    outbox = Outbox(max_bytes=10)
+    large = Response(1, {"text": "x" * 1500})
+    await outbox.send(large)
+
+    assert outbox.try_take() == [large]
+
+
+async def test_an_offer_that_takes_a_place_is_counted_anew() -> None:
+    outbox = Outbox(2, max_bytes=1000)
+    outbox.offer(Notification("n", {"text": "x" * 900}), "key")
+    await outbox.send(result(1))
+    assert outbox.full
+    outbox.offer(Notification("n", {"text": "x" * 990}), "key")
+    assert outbox.full
+    outbox.try_take()
+    assert not outbox.full
 
 
 steps = st.lists(

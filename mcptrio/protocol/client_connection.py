@@ -34,6 +34,7 @@ from mcptrio.protocol.events import (
     RequestReceived,
     Unexpected,
 )
+from mcptrio.protocol.jsonrpc import require_json
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, RequestId, Response
 from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.input_required import InputRequiredResult
@@ -115,6 +116,7 @@ class ClientConnection:
 
         Raises:
             MethodNotFound: the specification has the method, but not this revision.
+            LocalProtocolError: a parameter has no JSON form, or only one that says something else.
         """
         row = revision.method(method, Side.SERVER)
         if isinstance(params, dict):
@@ -124,9 +126,10 @@ class ClientConnection:
             raise MethodNotFound(f"{revision.version} has no request {method} to a server")
         else:
             wire = revision.unstructure(params) if params is not None else {}
+        self._add_meta(wire, revision, meta)
+        require_json(wire, method)
         self._last_id += 1
         id = self._last_id
-        self._add_meta(wire, revision, meta)
         return RequestSent(message=Request(id, method, wire or None), method=row, revision=revision)
 
     def progress_token(self) -> int:
@@ -170,12 +173,14 @@ class ClientConnection:
             return None
         wire = dict(params or {})
         self._add_meta(wire, revision, None)
+        require_json(wire, method)
         return Notification(method, wire or None)
 
     def custom_notification(self, method: str, params: dict[str, Any] | None, *, revision: Revision) -> Notification:
         """A notification outside the specification."""
         wire = dict(params or {})
         self._add_meta(wire, revision, None)
+        require_json(wire, method)
         return Notification(method, wire or None)
 
     # The server's messages

@@ -38,6 +38,7 @@ from mcptrio.protocol.events import (
     Unexpected,
 )
 from mcptrio.protocol.introductions import Introductions
+from mcptrio.protocol.jsonrpc import require_json
 from mcptrio.protocol.messages import (
     ErrorResponse,
     Malformed,
@@ -314,6 +315,7 @@ class Connection:
 
         Raises:
             MethodNotFound: the revision has no requests from a server.
+            LocalProtocolError: a parameter has no JSON form, or only one that says something else.
 
         Source: MCP 2026-07-28, basic/patterns: "Servers MUST NOT initiate JSON-RPC requests".
         """
@@ -322,6 +324,7 @@ class Connection:
                 f"{peer.revision.version} has no requests from a server to a client:"
                 f' connect with revision="{LATEST_HANDSHAKE.version}" to use this'
             )
+        require_json(params or {}, method)
         self._last_id += 1
         id: RequestId = f"{self._id_prefix}{self._last_id}" if self._id_prefix else self._last_id
         self.pending[id] = method

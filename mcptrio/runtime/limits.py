@@ -11,6 +11,8 @@ from typing import Final
 from attrs import field, frozen
 from attrs.validators import and_, ge, gt, instance_of
 
+from mcptrio.outbox import MAX_BYTES
+
 __all__ = ["Limits"]
 
 _COUNT: Final = and_(instance_of(int), ge(1))
@@ -30,6 +32,7 @@ class Limits:
             loses its oldest, whose retry replays. 0 makes every retry replay.
         state_bytes: length of a sealed ``requestState``.
         outbox: messages waiting to be written to one peer; past it senders wait.
+        outbox_bytes: bytes of JSON waiting to be written to one peer; past it senders wait.
         threads: sync functions of one plugin running at the same time.
         logs_per_second: log messages sent to one session; past it they are dropped, and a later message says how many.
     """
@@ -42,5 +45,6 @@ class Limits:
     parked: int = field(default=1_000, validator=[instance_of(int), ge(0)])
     state_bytes: int = field(default=64 * 1024, validator=_COUNT)
     outbox: int = field(default=1_000, validator=_COUNT)
+    outbox_bytes: int = field(default=MAX_BYTES, validator=_COUNT)
     threads: int = field(default=40, validator=_COUNT)
     logs_per_second: float = field(default=200.0, validator=[instance_of(int | float), gt(0)])

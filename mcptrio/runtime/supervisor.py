@@ -202,7 +202,8 @@ class Supervisor:
             Overloaded: too many sessions; the channel is still open, for saying so.
         """
         write_now = channel.send_now if isinstance(channel, PromptChannel) else None
-        outbox = Outbox(self.settings.limits.outbox, write_now=write_now)
+        limits = self.settings.limits
+        outbox = Outbox(limits.outbox, max_bytes=limits.outbox_bytes, write_now=write_now)
         session = Session(
             self,
             self._connection(),

@@ -12,29 +12,14 @@ Source: MCP 2026-07-28, basic/transports/stdio; JSON-RPC 2.0 section 5.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from mcptrio.errors import Code
+from mcptrio.protocol.json_shape import HEAD_BYTES, TAIL_BYTES, read_head, read_id, read_tail
 from mcptrio.protocol.jsonrpc import DEFAULT, Limits, decode, encode
-from mcptrio.protocol.messages import ErrorResponse, Incoming, Malformed, Message, Request, RequestId
+from mcptrio.protocol.messages import ErrorResponse, Incoming, Malformed, Message
 
 __all__ = ["LineFramer", "to_lines"]
-
-_HEAD_BYTES = 512
-"""How much of the beginning of a line over the limit is looked at."""
-_TAIL_BYTES = 256
-"""How much of its end."""
-
-# Patterns, compiled when the first line is too long. At each underscore there may be blanks.
-_BLANKS = (b"_", rb"[ \t\r]*")
-_ID = rb'(-?[0-9]{1,20}|"(?:[^"\\\x00-\x1f]|\\.){0,150}")'
-_VERSION = rb'"jsonrpc"_:_"2\.0"'
-_HEAD = rb'_\{_(?:%b_,_)?(?:"id"_:_%b_,_)?(?:%b_,_)?"(method|result|error)"_:' % (_VERSION, _ID, _VERSION)
-"""The first members of an object that says there what it is. No text can have begun before them."""
-_TAIL = rb',_"id"_:_%b_(?:,_%b_)?\}_\Z' % (_ID, _VERSION)
-"""The last members of an object. Its last brace stands outside of every text; read backwards from there, and since none
-has a backslash before it, each quotation mark begins or ends what it seems to."""
 
 
 def to_lines(messages: Iterable[Message | Sequence[Message]]) -> bytes:
@@ -91,41 +76,32 @@ class LineFramer:
         tail, self._tail = self._tail, None
         self._skipping = False
         if tail is not None:
-            found = re.search(_TAIL.replace(*_BLANKS), tail)
-            return [self._report(found[1] if found else None)]
+            return [self._report(read_tail(tail))]
         return [decode(line, self._limits)] if line and not line.isspace() else []
 
     def _extend(self, part: bytes, received: list[Incoming]) -> None:
         if self._skipping:
             if self._tail is not None:
-                self._tail = (self._tail + part[-_TAIL_BYTES:])[-_TAIL_BYTES:]
+                self._tail = (self._tail + part[-TAIL_BYTES:])[-TAIL_BYTES:]
             return
         limit = self._limits.message_bytes
         if len(self._line) + len(part) <= limit:
             self._line += part
             return
         self._skipping = True
-        start = (bytes(self._line[:_HEAD_BYTES]) + part[:_HEAD_BYTES])[: min(_HEAD_BYTES, limit)]
-        head = re.match(_HEAD.replace(*_BLANKS), start)
-        if head is None or head[2] not in self._kinds:
+        start = (bytes(self._line[:HEAD_BYTES]) + part[:HEAD_BYTES])[: min(HEAD_BYTES, limit)]
+        kind, id = read_head(start) or (None, None)
+        if kind not in self._kinds:
             received.append(self._report(None))
-        elif head[1] is not None:
-            received.append(self._report(head[1]))
+        elif id is not None:
+            received.append(self._report(id))
         else:
-            self._tail = (bytes(self._line[-_TAIL_BYTES:]) + part[-_TAIL_BYTES:])[-_TAIL_BYTES:]
+            self._tail = (bytes(self._line[-TAIL_BYTES:]) + part[-TAIL_BYTES:])[-TAIL_BYTES:]
         self._line.clear()
 
     def _report(self, id: bytes | None) -> Malformed:
         limit = self._limits.message_bytes
         text = f"message of more than {limit} bytes: the limit is {limit} bytes; the rest of the line is skipped"
-        known = _read_id(id)
+        known = read_id(id)
         reply = ErrorResponse(None if self._of_answers else known, int(Code.INVALID_REQUEST), text)
         return Malformed(reply, known if self._of_answers else None)
-
-
-def _read_id(written: bytes | None) -> RequestId | None:
-    """The id as the codec reads it, and by its rules."""
-    if written is None:
-        return None
-    message = decode(b'{"jsonrpc":"2.0","method":"","id":' + written + b"}")
-    return message.id if isinstance(message, Request) else None

@@ -33,7 +33,7 @@ from mcptrio import (
     serve_stream,
     tool,
 )
-from mcptrio.errors import RemoteProtocolError
+from mcptrio.errors import LocalProtocolError, RemoteProtocolError
 from mcptrio.protocol.messages import Incoming, Message, Request, Response
 from mcptrio.transports.memory import MemoryChannel
 from tests.client.scripted import FORM, lives, play, text
@@ -715,3 +715,20 @@ async def test_more_calls_than_both_sides_can_queue_are_all_answered(tmp_path: P
             nursery.cancel_scope.cancel()
 
     assert sorted(int(each.split()[0]) for each in answered) == list(range(2500))
+
+
+# --- arguments that JSON cannot carry
+
+
+@pytest.mark.parametrize("revision", [OLD, NEW])
+@pytest.mark.parametrize(
+    "value", [2**70, float("nan"), object(), "a\udcff"], ids=["integer", "nan", "object", "surrogate"]
+)
+async def test_arguments_that_json_cannot_carry_are_refused_before_they_are_sent(revision: str, value: object) -> None:
+    async with play(revision) as (client, script):
+        with pytest.raises(LocalProtocolError, match=r"cannot be sent as JSON: .* @ \$.arguments.keep"):
+            await client.call_tool("wipe", {"keep": value})
+        with pytest.raises(LocalProtocolError, match=r"cannot be sent as JSON: .* @ \$.keep"):
+            await client.notify("notifications/own", {"keep": value})
+
+        assert await lives(client, script)

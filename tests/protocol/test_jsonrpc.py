@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcptrio.errors import LocalProtocolError
-from mcptrio.protocol.jsonrpc import DEFAULT, Limits, decode, encode
+from mcptrio.protocol.jsonrpc import DEFAULT, Limits, decode, encode, encoded_size, require_json
 from mcptrio.protocol.messages import Batch, ErrorResponse, Malformed, Message, Notification, Request, Response
 
 ints = st.integers(-(2**63), 2**64 - 1)
@@ -107,7 +107,6 @@ def test_every_kind_of_buffer_is_read(kind: Any) -> None:
         b"NaN",
         b"{} {}",
         b"\x00",
-        b"\xef\xbb\xbf{}",
         b"{'a':1}",
         b'"\\ud800"',
         b"1e999",
@@ -190,7 +189,7 @@ def nested(levels: int, opening: bytes = b"[", closing: bytes = b"]") -> bytes:
 @pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
 def test_depth_is_bounded(opening: bytes, closing: bytes) -> None:
     assert isinstance(decode(nested(64, opening, closing)), Notification)
-    for levels in (65, 66, 500, 1000, 100_000):
+    for levels in (65, 66, 500, 1000, 49_000):
         reply = refusal(nested(levels, opening, closing))
         assert (reply.code, reply.id) == (-32600, None)
         assert "64" in reply.message
@@ -277,3 +276,103 @@ def test_one_unwritable_message_does_not_spoil_its_batch() -> None:
 
 def test_not_a_number_is_written_as_null() -> None:
     assert json.loads(encode(Response(1, {"a": [float("nan"), float("inf")]})))["result"] == {"a": [None, None]}
+
+
+def test_byte_order_mark_is_ignored() -> None:
+    assert decode(b'\xef\xbb\xbf{"jsonrpc":"2.0","method":"ping"}') == Notification("ping")
+    assert refusal(b"\xef\xbb\xbf\xef\xbb\xbf{}").code == -32700
+
+
+FULL = {
+    "arrays": (b"[],", "60003 arrays and objects: the limit is 50000"),
+    "objects": (b"{},", "60003 arrays and objects: the limit is 50000"),
+    "values": (b"0," * 6, "more than 250000 values"),
+    "texts": (b'"a,",' * 6, "more than 250000 values"),
+    "escapes": (b'"\\\\",' * 6, "more than 250000 values"),
+}
+
+
+@pytest.mark.parametrize("name", FULL)
+@pytest.mark.parametrize("answer", [False, True])
+def test_message_of_very_many_values_is_refused_before_it_is_parsed(name: str, answer: bool) -> None:
+    item, problem = FULL[name]
+    items = item * 60_000 + b"0"
+    if answer:
+        received = decode(b'{"jsonrpc":"2.0","id":7,"result":{"a":[%b]}}' % items)
+    else:
+        received = decode(b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":[%b]}}' % items)
+
+    assert isinstance(received, Malformed)
+    assert received.reply.code == -32600
+    assert problem in received.reply.message
+    assert (received.reply.id, received.answers) == ((None, 7) if answer else (7, None))
+
+
+def test_id_behind_very_many_values_is_found() -> None:
+    received = decode(b'{"method":"m","params":{"a":[%b0]},"jsonrpc":"2.0","id":"x"}' % (b"[]," * 60_000))
+
+    assert isinstance(received, Malformed)
+    assert received.reply.id == "x"
+
+
+@pytest.mark.parametrize("text", ["[" * 60_000, "a, b" * 300_000, '\\"[' * 60_000, "\\" * 60_000 + '","' * 260_000])
+def test_brackets_and_commas_inside_a_text_do_not_count(text: str) -> None:
+    data = orjson.dumps({"jsonrpc": "2.0", "method": "m", "params": {"a": [text, text[1:], 1]}})
+
+    assert decode(data) == Notification("m", {"a": [text, text[1:], 1]})
+
+
+def test_meta_is_bounded() -> None:
+    wire = {"jsonrpc": "2.0", "id": 1, "method": "m", "params": {"_meta": {"a": "x" * 60_000}}}
+    assert isinstance(decode(orjson.dumps(wire)), Request)
+    wire["params"] = {"_meta": {"a": "x" * 70_000}}
+
+    reply = refusal(orjson.dumps(wire))
+    assert (reply.id, reply.code) == (1, -32600)
+    assert reply.message == "params._meta of 70008 bytes: the limit is 65536 bytes"
+    assert "the limit is 65536" in refusal(orjson.dumps([wire])).message
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, {"a": [None, "null", 1.5, True, 2**64 - 1, -(2**63)]}, ["é", ("a",)]],
+)
+def test_what_json_can_say_may_be_sent(value: Any) -> None:
+    require_json({"value": value}, "tools/call")
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (2**70, "expected an integer of 64 bits, got one of 71 bits; send it as text @ $.a.value"),
+        (float("nan"), "expected a finite number, got nan @ $.a.value"),
+        ([None, -float("inf")], "expected a finite number, got -inf @ $.a.value[1]"),
+        ("\udcff", "expected a text without lone surrogates @ $.a.value"),
+        (object(), "expected a JSON value, got object"),
+        ({1: "a"}, "expected a string as key, got int @ $.a.value"),
+    ],
+)
+def test_what_json_cannot_say_is_refused(value: Any, problem: str) -> None:
+    with pytest.raises(LocalProtocolError) as caught:
+        require_json({"a": {"value": value}}, "tools/call")
+    assert str(caught.value).startswith(f"tools/call: the parameters cannot be sent as JSON: {problem}")
+
+
+def test_a_circle_is_refused() -> None:
+    circle: dict[str, Any] = {}
+    circle["a"] = circle
+    with pytest.raises(LocalProtocolError, match="at most 200 levels"):
+        require_json(circle, "tools/call")
+
+
+@pytest.mark.parametrize(
+    "message", [Response(1, {"a": "é"}), Request(1, "m", {"a": "é"}), Notification("m", {"a": "é"})]
+)
+def test_size_of_a_message(message: Message) -> None:
+    assert encoded_size(message) == len(orjson.dumps({"a": "é"}))
+    assert encoded_size([message, message]) == 2 * encoded_size(message)
+
+
+def test_size_of_what_cannot_be_written() -> None:
+    assert encoded_size(Response(1, {"a": object()})) == 256
+    assert encoded_size(ErrorResponse(1, -1, "no", data=[1])) == 5

@@ -14,7 +14,7 @@ and 2025-11-25, basic/transports, "Custom Transports".
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Iterable, MutableMapping, Sequence
 from contextlib import suppress
 from math import inf
 from typing import Any, Final
@@ -115,7 +115,8 @@ class WebSocketChannel:
         Raises:
             ConnectionClosed: the client is gone, or does not read.
         """
-        await self._write([{"type": "websocket.send", "text": encode(each).decode()} for each in messages])
+        # One at a time, so that the written form of one message is in memory, and not that of all.
+        await self._write({"type": "websocket.send", "text": encode(each).decode()} for each in messages)
 
     async def aclose(self) -> None:
         """Nothing: only who knows why it ends can say it, in :meth:`hang_up`."""
@@ -137,7 +138,7 @@ class WebSocketChannel:
                 while (await self._receive())["type"] != "websocket.disconnect":
                     pass  # what was under way when we closed; it is not looked at
 
-    async def _write(self, events: Sequence[MutableMapping[str, Any]]) -> None:
+    async def _write(self, events: Iterable[MutableMapping[str, Any]]) -> None:
         if self._broken is not None:
             raise ConnectionClosed(self._broken)
         with trio.move_on_after(self._write_timeout) as patience:
