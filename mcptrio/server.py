@@ -114,7 +114,7 @@ class Server:
             website_url=website_url,
             icons=tuple(icons) if icons else None,
         )
-        self.instructions = instructions
+        self._instructions: list[Callable[[], str | None]] = [lambda: instructions]
         self.page_size = page_size
         self.list_ttl_ms = list_ttl_ms
         self.settings = Settings(
@@ -367,6 +367,23 @@ class Server:
 
     def may_watch(self, uri: str, scope: RequestScope) -> bool:
         return self.resources.may_watch(uri, scope)
+
+    @property
+    def instructions(self) -> str | None:
+        """How the server is meant to be used, for the model: the operator's words, then those of plugins."""
+        return "\n\n".join(filter(None, (said() for said in self._instructions))) or None
+
+    def add_instructions(self, said: Callable[[], str | None]) -> Callable[[], None]:
+        """Add to the instructions that clients get when they connect.
+
+        Args:
+            said: gives the text, each time a client asks; ``None`` for nothing.
+
+        Returns:
+            A function that takes it away again. Plugins call it when their lifespan ends.
+        """
+        self._instructions.append(said)
+        return lambda: self._instructions.remove(said)
 
     def seen_by(self, owner: str | None) -> Host:
         return self.contributions.seen_by(owner)

@@ -34,6 +34,7 @@ from mcptrio import (
 
 from .catalogue import Catalogue, File
 from .config import Config
+from .instructions import instructions_for
 from .opening import read_all
 from .paging import decode_cursor, encode_cursor, text_param
 from .shelf import Shelf
@@ -61,6 +62,7 @@ class _Host(Protocol):
     def add_resource(self, function: Callable[..., Any], uri: str, **options: Any) -> str: ...
     def remove_resource(self, uri: str) -> bool: ...
     def notify_resource_updated(self, uri: str) -> None: ...
+    def add_instructions(self, said: Callable[[], str | None]) -> Callable[[], None]: ...
 
 
 @frozen
@@ -192,9 +194,11 @@ class Skills:
         if not self.config.folders:
             _log.warning('no skill is served: set folders = ["/absolute/path"] in [plugins.skills] of mcptrio.toml')
         await self._shelf.refresh()
+        forget = server.add_instructions(lambda: instructions_for(self._shelf.catalogue))
         try:
             yield
         finally:
+            forget()
             for uri in listed:
                 server.remove_resource(uri)
 

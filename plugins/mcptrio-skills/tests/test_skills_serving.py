@@ -38,6 +38,26 @@ async def uris(client: Client) -> list[str]:
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_instructions_name_the_skills(shelf: Path, revision: str) -> None:
+    """For the models of hosts without the extension."""
+    async with connected(shelf, revision=revision) as client:
+        listed = await uris(client)
+        assert client.instructions is not None
+        assert [uri for uri in listed if f"- {uri}: " in client.instructions] == listed
+    async with connected(revision=revision) as client:
+        assert client.instructions is None
+
+
+async def test_instructions_stay_short(tmp_path: Path) -> None:
+    for number in range(100):
+        write_skill(tmp_path / f"skill-{number:03}", description="word " * 60)
+    async with connected(tmp_path) as client:
+        assert client.instructions is not None
+        assert len(client.instructions) < 5000
+        assert "more: see resources/list" in client.instructions
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 async def test_a_host_lists_gets_reads_and_verifies(shelf: Path, revision: str) -> None:
     async with connected(shelf, revision=revision, ttl=60, public=True) as client:
         listing = await client.request("skills/list", {})
