@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import trio
 from attrs import evolve
@@ -37,6 +37,9 @@ __all__ = ["Contributions"]
 
 _log = logging.getLogger("mcptrio.plugins")
 
+REGISTRATIONS: Final = 8
+"""Registrations of one plugin whose redactions stay. Each text of the log passes all of them."""
+
 
 class Contributions:
     """
@@ -53,6 +56,8 @@ class Contributions:
         self._taken: dict[str, Mapping[str, Any]] = {}
         """By plugin, the settings it was taken in with."""
         self._limits: dict[str, CallLimits] = {}
+        self._redactions: dict[str, list[list[Redaction]]] = {}
+        """By plugin, those of its registrations, the oldest first."""
         self._sinks: dict[str, list[LogSink]] = {}
         self._extensions: dict[str, list[str]] = {}
         self._seen: dict[str, _SeenBy] = {}
@@ -235,7 +240,7 @@ class Contributions:
         call(plugin, "register_middleware", register=partial(self._middleware, plugin))
         call(plugin, "register_authorizers", register=partial(self._authorizer, plugin))
         call(plugin, "register_routes", register=partial(self.add, plugin, "routes", server.routes.add))
-        call(plugin, "register_redactions", register=self._redact)
+        call(plugin, "register_redactions", register=partial(self._redact, self._next_redactions(plugin)))
         call(plugin, "register_log_sinks", register=partial(self._sink, plugin))
 
     def _extend(self, plugin: Plugin, identifier: str, settings: Mapping[str, Any] | None = None) -> None:
@@ -251,10 +256,29 @@ class Contributions:
         self._server.authorizers.add(function, plugin.name)
         _note(plugin, "authorizers", getattr(function, "__name__", type(function).__name__))
 
-    def _redact(self, redaction: Redaction) -> None:
+    def _next_redactions(self, plugin: Plugin) -> list[Redaction]:
+        """The list for the redactions of one more registration. Those of the oldest registrations are dropped."""
+        registrations = self._redactions.setdefault(plugin.name, [])
+        registrations[:] = [each for each in registrations if each]
+        registrations.append([])
+        dropped = [each for oldest in registrations[:-REGISTRATIONS] for each in oldest]
+        del registrations[:-REGISTRATIONS]
+        for redaction in dropped:
+            if not self._is_registered(redaction) and redaction in self._server.logging.redactions:
+                self._server.logging.redactions.remove(redaction)
+        return registrations[-1]
+
+    def _is_registered(self, redaction: Redaction) -> bool:
+        """Whether a plugin has brought it; otherwise it is the embedder's."""
+        return any(redaction in each for registrations in self._redactions.values() for each in registrations)
+
+    def _redact(self, registered: list[Redaction], redaction: Redaction) -> None:
         # It stays when its plugin leaves, and may be there when that comes again.
         if redaction not in self._server.logging.redactions:
             self._server.logging.redactions.append(redaction)
+            registered.append(redaction)
+        elif self._is_registered(redaction):
+            registered.append(redaction)
 
     def _sink(self, plugin: Plugin, sink: LogSink) -> None:
         self._server.logging.sinks.append(sink)

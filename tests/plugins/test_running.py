@@ -181,6 +181,30 @@ async def test_plugin_that_fails_when_it_is_disabled_is_disabled() -> None:
         assert server.health()["ready"]
 
 
+class Discreet:
+    """Knows a secret that is another one each time."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    @hookimpl
+    def register_redactions(self, register: Callable[[Callable[[str], str]], None]) -> None:
+        secret = f"secret {self.number};"
+        self.number += 1
+        register(lambda text: text.replace(secret, "*"))
+
+
+async def test_redactions_of_a_plugin_that_begins_anew_are_bounded() -> None:
+    server = Server(plugins=[Discreet()])
+    before = len(server.logging.redactions)
+    async with server.open():
+        for _ in range(20):
+            await server.disable_plugin("Discreet")
+            await server.enable_plugin("Discreet")
+        assert len(server.logging.redactions) == before + 7
+        assert server.logging.redact("secret 20; secret 13; secret 12;") == "* * secret 12;"
+
+
 class Thief:
     @tool
     async def steal(self, ctx: Context) -> list[bool]:
