@@ -16,6 +16,9 @@ _INTERACTION = Path(__file__).parent / "interaction"
 
 adopt_orphans()
 
+# Files of tokens that a group may write are refused; where that is the usual mask, tests would write such files.
+os.umask(0o022)
+
 # For a night: `pytest --hypothesis-profile=long tests/fuzz`. Otherwise each property is tried a hundred times.
 settings.register_profile("long", max_examples=50_000, deadline=None)
 # An example that a busy machine takes long for is no failure.

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import secrets
+import stat
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hmac import compare_digest
-from os import stat_result
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,7 +32,7 @@ from mcptrio.auth.remembered import hash_of
 from mcptrio.auth.scopes import check_scope
 from mcptrio.errors import ConfigError, Overloaded
 
-__all__ = ["PREFIX", "StaticToken", "StaticTokens", "make_token", "read_tokens", "tokens_text"]
+__all__ = ["PREFIX", "StaticToken", "StaticTokens", "make_token", "parse_tokens", "read_tokens", "tokens_text"]
 
 PREFIX: Final = "mcptrio_"
 """What each of these tokens begins with, so that who searches for lost secrets can find them."""
@@ -42,6 +43,7 @@ _MOST_TOKENS: Final = 5000
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
 _LOOK_EVERY: Final = 1.0
+_OTHERS_WRITE: Final = 0o022
 
 _log = logging.getLogger("mcptrio.auth")
 
@@ -100,13 +102,28 @@ def read_tokens(path: Path) -> list[StaticToken]:
     """What is in a file of tokens.
 
     Raises:
-        ConfigError: it cannot be read, or is none.
+        ConfigError: it cannot be read, others may write it, or it is none.
     """
     try:
         with path.open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             data = file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"{path}: the tokens cannot be read: {error.strerror}") from error
+    if os.name == "posix" and mode & _OTHERS_WRITE:
+        raise ConfigError(
+            f"{path}: expected a file that only its owner may write, got mode {mode:o}: whoever can write it lets "
+            f"themselves in; chmod go-w {path}"
+        )
+    return parse_tokens(path, data)
+
+
+def parse_tokens(path: Path, data: bytes) -> list[StaticToken]:
+    """What is in a file of tokens that was read.
+
+    Raises:
+        ConfigError: it is none.
+    """
     if len(data) > _MOST_BYTES:
         raise ConfigError(f"{path}: expected a file of tokens of at most {_MOST_BYTES} bytes, got more")
     try:
@@ -233,8 +250,8 @@ def _refused(why: str) -> None:
     _log.info("a token of the file was refused: %s", why)
 
 
-def _identity(found: stat_result) -> tuple[int, ...]:
-    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev
+def _identity(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev, found.st_mode
 
 
 def _read_entry(path: Path, number: int, entry: object) -> StaticToken:

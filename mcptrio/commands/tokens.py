@@ -17,10 +17,11 @@ from typing import Any, Final
 import click
 from attrs import asdict, evolve
 
-from mcptrio.auth.static_tokens import StaticToken, make_token, read_tokens, tokens_text
+from mcptrio.auth.static_tokens import StaticToken, make_token, parse_tokens, read_tokens, tokens_text
 from mcptrio.client.printable import printable
 from mcptrio.commands.plugin_server import read_config
 from mcptrio.errors import ConfigError
+from mcptrio.installing.files import Original
 from mcptrio.installing.files import read as read_file
 
 __all__ = ["command"]
@@ -80,7 +81,7 @@ def new(
     The file, made if there is none, gets its hash. A server that uses the file takes the token a second later.
     """
     where = _file(path, config, profile)
-    tokens = read_tokens(where) if where.exists() else []
+    original, tokens = _open(where)
     if any(each.name == name for each in tokens):
         raise click.ClickException(f"{where}: there is a token {name!r} already; revoke it first, or take another name")
     now = time.time()
@@ -94,7 +95,7 @@ def new(
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    _write(where, [*tokens, kept])
+    _write(original, [*tokens, kept])
     click.echo(token)
     click.echo(f"{where}: added {name}, {_until(kept, now)}; the token is not shown again", err=True)
 
@@ -122,11 +123,11 @@ def list_all(as_json: bool, path: Path | None, config: Path | None, profile: str
 def revoke(names: tuple[str, ...], path: Path | None, config: Path | None, profile: str | None) -> None:
     """Take tokens out of the file. A server that uses it refuses them a second later."""
     where = _file(path, config, profile)
-    tokens = read_tokens(where)
+    original, tokens = _open(where)
     there = {each.name for each in tokens}
     if missing := [name for name in names if name not in there]:
         raise click.ClickException(f"{where}: there is no token {missing[0]!r}")
-    _write(where, [each for each in tokens if each.name not in names])
+    _write(original, [each for each in tokens if each.name not in names])
     click.echo(f"{where}: revoked {', '.join(dict.fromkeys(names))}", err=True)
 
 
@@ -144,8 +145,15 @@ def _file(path: Path | None, config: Path | None, profile: str | None) -> Path:
     return read.beside(str(Path(said).expanduser()))
 
 
-def _write(path: Path, tokens: list[StaticToken]) -> None:
-    evolve(read_file(path), mode=_MODE).replace(tokens_text(tokens).encode())
+def _open(path: Path) -> tuple[Original, list[StaticToken]]:
+    """The file as it is now, and its tokens. Written back only where it has not changed since: else a token that was
+    revoked meanwhile would be good again."""
+    original = read_file(path)
+    return original, [] if original.data is None else parse_tokens(path, original.data)
+
+
+def _write(original: Original, tokens: list[StaticToken]) -> None:
+    evolve(original, mode=_MODE).replace(tokens_text(tokens).encode())
 
 
 def _until(token: StaticToken, now: float) -> str:

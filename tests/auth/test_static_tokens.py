@@ -72,6 +72,24 @@ async def test_other_tokens_are_nobodys(token: str, tmp_path: Path) -> None:
     assert await StaticTokens(path).verify(token) is None
 
 
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+@pytest.mark.parametrize(("mode", "is_good"), [(0o600, True), (0o644, True), (0o664, False), (0o666, False)])
+async def test_file_that_others_may_write_lets_nobody_in(mode: int, is_good: bool, tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    token, kept = make_token("ada", subject="ada", created=0)
+    write(path, kept)
+    path.chmod(mode)
+    tokens = StaticTokens(path)
+
+    if is_good:
+        assert await tokens.verify(token) is not None
+        return
+    with pytest.raises(ConfigError, match=r"only its owner may write.*chmod go-w"):
+        read_tokens(path)
+    with pytest.raises(Overloaded):
+        await tokens.verify(token)
+
+
 async def test_hash_is_compared_without_telling_how_much_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The token is looked up by its SHA-256, which nobody can steer, and the last word has compare_digest."""
     path = tmp_path / "tokens.json"
