@@ -12,6 +12,7 @@ from typing import Any
 
 import pluggy
 
+from mcptrio.abc import OwnIssuer
 from mcptrio.capabilities.host import Host
 
 __all__ = ["HOOKS", "hookimpl", "hookspec"]
@@ -37,6 +38,7 @@ HOOKS = (
     "register_transports",
     "lifespan",
     "background",
+    "authorization_server",
     "doctor",
 )
 
@@ -155,6 +157,14 @@ def lifespan(server: Host, config: Any) -> AbstractAsyncContextManager[Any]:  # 
 @hookspec
 def background(server: Host, config: Any) -> Iterable[Callable[[], Awaitable[None]]]:  # type: ignore[empty-body]
     """Async functions to run while the server is open. One that fails is started again, later each time."""
+
+
+@hookspec
+def authorization_server(config: Any) -> OwnIssuer:  # type: ignore[empty-body]
+    """Say which authorization server the plugin is, so that ``[auth]`` is compared with it.
+
+    Called by ``mcptrio serve`` at the start, and by ``mcptrio plugins doctor``. See :class:`mcptrio.abc.OwnIssuer`.
+    """
 
 
 @hookspec

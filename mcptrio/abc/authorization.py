@@ -22,6 +22,7 @@ __all__ = [
     "FetchRequest",
     "FetchResponse",
     "Guard",
+    "OwnIssuer",
     "Principal",
     "RequestHead",
     "TokenStore",
@@ -118,6 +119,21 @@ class Guard(Protocol):
             scopes: everything the operation needs.
         """
         ...
+
+
+@frozen(kw_only=True)
+class OwnIssuer:
+    """An authorization server that a plugin is, so that ``[auth]`` can be compared with it.
+
+    Args:
+        issuer: as its tokens name it.
+        scopes: that it offers.
+        resources: that it gives tokens for; empty for all with the issuer's scheme, host and port.
+    """
+
+    issuer: str
+    scopes: frozenset[str] = frozenset()
+    resources: Sequence[str] = ()
 
 
 class TokenVerifier(Protocol):

@@ -22,6 +22,7 @@ from time import perf_counter
 from typing import Any
 
 from mcptrio.commands.log_output import log_to_stderr
+from mcptrio.commands.own_issuers import mismatches
 from mcptrio.commands.plugin_server import Chosen, make_server
 from mcptrio.errors import ConfigError, PluginError
 from mcptrio.plugins.finding import offered
@@ -92,6 +93,7 @@ def examine(text: str, tell: Any) -> None:
         if plugin.state is not State.DISABLED:
             report = _report(server, plugin)
             report["problems"] += missing[plugin.name]
+            report["problems"] += map(str, mismatches(read, server, plugin))
             name = plugin.name.partition(" #")[0]
             report["import_seconds"] = seconds.get(name, report["import_seconds"])
             if (report["import_seconds"] or 0) > SLOW_IMPORT:

@@ -13,6 +13,7 @@ import click
 from attrs import evolve
 
 from mcptrio.commands.asked import Asked, given, names
+from mcptrio.commands.own_issuers import check_own_issuers
 from mcptrio.commands.plugin_server import isolation, tables_of
 from mcptrio.commands.serving_auth import guard_for
 from mcptrio.commands.serving_tls import certificates_of
@@ -69,6 +70,7 @@ def over_http(asked: Asked, worker: Worker | None) -> None:
     http = evolve(http, auth=guard)
     certificates = certificates_of(read, options, http2=http.http2)
     server = asked.make()
+    check_own_issuers(read, server)
     process = HTTPProcess(
         worker=worker,
         addresses=tuple(asked.addresses),

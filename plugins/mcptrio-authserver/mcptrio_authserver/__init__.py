@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from mcptrio import hookimpl
+from mcptrio.abc import OwnIssuer
 
 from .authorization_server import AuthorizationServer
 from .config import ClientSettings, Config, TrustedIssuer, UpstreamSettings
@@ -20,6 +21,7 @@ __all__ = [
     "Config",
     "TrustedIssuer",
     "UpstreamSettings",
+    "authorization_server",
     "configuration",
     "doctor",
     "register_objects",
@@ -37,6 +39,14 @@ def register_objects(register: Callable[[object], object], config: Config) -> No
     """Register the server, which brings its routes and its lifespan. Without an issuer there is none."""
     if config.issuer:
         register(AuthorizationServer(config))
+
+
+@hookimpl
+def authorization_server(config: Config) -> OwnIssuer | None:
+    """What ``[auth]`` is compared with."""
+    if not config.issuer:
+        return None
+    return OwnIssuer(issuer=config.issuer, scopes=frozenset(config.scopes), resources=config.resources)
 
 
 @hookimpl
