@@ -47,7 +47,11 @@ def mismatches(read: Config, server: Server, plugin: Plugin) -> Iterator[ConfigE
         return
     from mcptrio.auth_config import read_settings
 
-    settings = read_settings(read)
+    try:
+        settings = read_settings(read)
+    except ConfigError as error:
+        yield error
+        return
     for offer in offers:
         if settings is not None and isinstance(offer, OwnIssuer):
             yield from _mismatches(read, settings, offer)
