@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from mcptrio.abc import OwnIssuer
+from mcptrio.auth.urls import canonical, origin
+from mcptrio.commands.serving_auth import settings_of
 from mcptrio.config import Config
 from mcptrio.errors import AuthorizationError, ConfigError, PluginError
 from mcptrio.plugins.plugin import Plugin, State
@@ -45,10 +47,8 @@ def mismatches(read: Config, server: Server, plugin: Plugin) -> Iterator[ConfigE
         return  # it is quarantined now, and its fault says so
     if not offers:
         return
-    from mcptrio.auth_config import read_settings
-
     try:
-        settings = read_settings(read)
+        settings = settings_of(read)
     except ConfigError as error:
         yield error
         return
@@ -76,8 +76,6 @@ def _mismatches(read: Config, settings: AuthSettings, offer: OwnIssuer) -> Itera
 
 
 def _takes(offer: OwnIssuer, resource: str) -> bool:
-    from mcptrio.auth.urls import canonical, origin
-
     try:
         wanted = canonical(resource)
         if offer.resources:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,7 +17,10 @@ from mcptrio.abc import Guard, Principal
 from mcptrio.commands.plugin_server import keys_of
 from mcptrio.config import Config
 
-__all__ = ["guard_for", "identify_by", "refuse_streams"]
+if TYPE_CHECKING:
+    from mcptrio.auth_config import AuthSettings
+
+__all__ = ["guard_for", "identify_by", "refuse_streams", "settings_of"]
 
 _TOKEN = "MCPTRIO_TOKEN"
 
@@ -36,6 +40,19 @@ def guard_for(read: Config, key: bytes | None) -> Guard | None:
 
     configured = keys_of(read)
     return guard_of(read, key=configured[0] if configured else key)
+
+
+def settings_of(read: Config) -> AuthSettings | None:
+    """What ``[auth]`` says; ``None`` where nobody asked for that.
+
+    Raises:
+        ConfigError: something in it does not fit.
+    """
+    if not read.asks_for_auth(os.environ):
+        return None
+    from mcptrio.auth_config import read_settings
+
+    return read_settings(read)
 
 
 def identify_by(read: Config) -> Callable[[], Awaitable[Principal | None]] | None:
