@@ -237,15 +237,23 @@ class RequestFailed(MCPTrioError):
         status: the HTTP status it was refused with; ``None`` where no answer came.
         reply: the JSON-RPC error in the body of the refusal, where there is one.
         delivered: whether the server may have served it; ``False`` makes it safe to send again.
+        retry_after: seconds after which the server wants it to be sent again (``Retry-After``).
     """
 
     def __init__(
-        self, message: str, *, status: int | None = None, reply: MCPError | None = None, delivered: bool = True
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        reply: MCPError | None = None,
+        delivered: bool = True,
+        retry_after: float | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.reply = reply
         self.delivered = delivered
+        self.retry_after = retry_after
 
 
 class SessionLost(RequestFailed):

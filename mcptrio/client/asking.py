@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from math import inf
 from typing import Any, TypeAlias
 
 import trio
@@ -21,7 +22,7 @@ from mcptrio.client.round_trips import drive
 from mcptrio.client.session import ClientSession
 from mcptrio.client.supervisor import ClientSupervisor
 from mcptrio.client.url_elicitation import send_after_pages
-from mcptrio.errors import ConnectionClosed, RequestFailed, SessionLost, URLElicitationRequired
+from mcptrio.errors import ConnectionClosed, Overloaded, RequestFailed, SessionLost, URLElicitationRequired
 from mcptrio.protocol.model.input_required import InputRequest, InputRequiredResult
 from mcptrio.protocol.revisions.revision import Inputs
 
@@ -47,7 +48,12 @@ _REPEATABLE = frozenset(
 _REPEATS = 2
 _PAUSE = 0.1
 """Seconds before the first of them, doubled each time."""
-_PASSING = frozenset({None, 502, 503, 504})
+_RATE_LIMITED = 1.0
+"""Seconds before it where the server limits the rate and does not say for how long."""
+MAX_RETRY_AFTER = 30.0
+"""Seconds that a request waits because the server asks for it (``Retry-After``). If it asks for more, the request fails
+at once."""
+_PASSING = frozenset({None, 429, 502, 503, 504})
 """Statuses, or none, after which the same request may well succeed."""
 
 
@@ -98,12 +104,13 @@ class Asking:
                     raise
                 is_renewed = True
                 await self._supervisor.until_over(epoch)
-            except (RequestFailed, ConnectionClosed) as failed:
-                passing = failed.status in _PASSING if isinstance(failed, RequestFailed) else self._supervisor.restarts
-                if method not in _REPEATABLE or not passing or repeats == _REPEATS:
+            except (RequestFailed, ConnectionClosed, Overloaded) as failed:
+                wait = max(pause, self._wait(failed))
+                longest = MAX_RETRY_AFTER if timeout is None else min(timeout, MAX_RETRY_AFTER)
+                if method not in _REPEATABLE or repeats == _REPEATS or wait > longest:
                     raise
                 repeats += 1
-                await trio.sleep(pause)
+                await trio.sleep(wait)
                 pause *= 2
 
     async def ask(
@@ -134,6 +141,16 @@ class Asking:
         if unasked is not None:
             unasked(result)
         return result
+
+    def _wait(self, failed: RequestFailed | ConnectionClosed | Overloaded) -> float:
+        """Seconds the server wants to be left alone; infinite where another attempt would fail too."""
+        if isinstance(failed, ConnectionClosed):
+            return 0.0 if self._supervisor.restarts else inf
+        if isinstance(failed, RequestFailed) and failed.status not in _PASSING:
+            return inf
+        if failed.retry_after is not None:
+            return failed.retry_after
+        return _RATE_LIMITED if isinstance(failed, RequestFailed) and failed.status == 429 else 0.0
 
     async def _with_pages(self, send: Callable[[], Awaitable[Any]]) -> Any:
         """Send it, and again once the user has visited the pages without which it is refused."""

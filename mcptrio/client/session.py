@@ -29,6 +29,7 @@ from mcptrio.errors import (
     MCPTrioError,
     MethodNotFound,
     Overloaded,
+    RateLimited,
     RequestFailed,
     RequestTimeout,
     SessionLost,
@@ -204,7 +205,7 @@ class ClientSession:
             )
         except RequestFailed as failed:
             if failed.reply is not None:
-                raise _refusal(failed.reply) from failed
+                raise _refusal(failed, failed.reply) from failed
             raise
         except ConnectionClosed as closed:
             if self._given_up:
@@ -233,7 +234,7 @@ class ClientSession:
             raise
         except RequestFailed as failed:
             if failed.reply is not None:
-                raise _refusal(failed.reply) from failed
+                raise _refusal(failed, failed.reply) from failed
             raise
         return self._connection.result(sent, answer)
 
@@ -427,8 +428,14 @@ class ClientSession:
                 _log.debug("%s: a cancellation did not get through: %s", link.name, error)
 
 
-def _refusal(reply: MCPError) -> MCPError:
+def _refusal(failed: RequestFailed, reply: MCPError) -> MCPError:
     """The error of a refused HTTP request, in the class it has where the answer is read in full."""
+    if failed.status in (429, 503):
+        # Known to be worth another attempt, unlike the same error in a response.
+        cls = RateLimited if failed.status == 429 else Overloaded
+        busy: MCPError = cls(reply.message, retry_after=1.0 if failed.retry_after is None else failed.retry_after)
+        busy.code, busy.data = reply.code, reply.data
+        return busy
     return error_of(ErrorResponse.of(None, reply))
 
 

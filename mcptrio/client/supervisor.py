@@ -108,6 +108,7 @@ class ClientSupervisor:
             except MCPTrioError as error:
                 reason = str(error)
                 self._doubt(error)
+                pause = _pause_after(error, pause)
                 if waiting is not None:
                     self._end(reason)
                     waiting.started(error)
@@ -263,6 +264,7 @@ class ClientSupervisor:
                 return
             except MCPTrioError as error:
                 self._doubt(error)
+                pause = _pause_after(error, pause)
                 _log.warning("%s: no new session: %s; trying again in %.2g s", session.link.name, error, pause)
                 self._end_turn(error)
             await trio.sleep(pause * random.uniform(0.75, 1.25))
@@ -300,3 +302,9 @@ class ClientSupervisor:
     def _is_usable(session: ClientSession | None) -> TypeGuard[ClientSession]:
         """Whether a request can be sent; between the end of a link and its notice here, none can."""
         return session is not None and not session.link.closed
+
+
+def _pause_after(error: MCPTrioError, pause: float) -> float:
+    """The pause before the next attempt: longer where the server asks for it, within reason."""
+    wanted: float = getattr(error, "retry_after", None) or 0.0
+    return max(pause, min(wanted, LONGEST))

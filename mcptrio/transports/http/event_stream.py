@@ -20,7 +20,7 @@ from mcptrio.protocol.messages import Incoming
 from mcptrio.protocol.sse import Decoder
 from mcptrio.transports.http.client_connection import HTTPResponse
 
-__all__ = ["Bookmark", "EventStream"]
+__all__ = ["LONGEST", "Bookmark", "EventStream"]
 
 LONGEST_ID: Final = 4096
 """Characters of an event id; a longer one, or one with control characters, cannot be sent back in a header."""

@@ -20,8 +20,9 @@ from mcptrio.errors import AuthorizationError, ConnectionClosed, ConsentNeeded, 
 from mcptrio.protocol.jsonrpc import Limits
 from mcptrio.protocol.messages import Batch, Incoming, Notification, Request
 from mcptrio.transports.http.client_connection import HTTPResponse
-from mcptrio.transports.http.event_stream import Bookmark, EventStream
+from mcptrio.transports.http.event_stream import LONGEST, Bookmark, EventStream
 from mcptrio.transports.http.headers import EVENT_STREAM
+from mcptrio.transports.http.responses import read_retry_after
 
 __all__ = ["LIVED", "Get", "Listening", "is_temporary"]
 
@@ -49,6 +50,8 @@ class Listening:
         self._limits = limits
         self._lost = lost
         self._bookmark = Bookmark()
+        self._retry_after = 0.0
+        """Seconds the last refusal asked to wait."""
 
     async def run(self) -> None:
         """Listen until there is nothing to listen to, or the caller is cancelled."""
@@ -68,7 +71,8 @@ class Listening:
                     return
                 lived = trio.current_time() - began >= LIVED
                 self._bookmark.failures = 0 if brought or lived else self._bookmark.failures + 1
-                await trio.sleep(self._bookmark.pause())
+                await trio.sleep(max(self._bookmark.pause(), min(self._retry_after, LONGEST)))
+                self._retry_after = 0.0
         except AuthorizationError as error:
             _log.warning("the server's notifications are no longer received: %s", error)
         except ConnectionClosed as error:
@@ -83,6 +87,7 @@ class Listening:
                 return False
             if response.status == 404:
                 self._lost()
+            self._retry_after = read_retry_after(response.headers) or 0.0
             if response.status != 200 or response.media_type != EVENT_STREAM:
                 return False if is_temporary(response.status) else None
             brought = False

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from time import time
 from typing import Final, TypeAlias
 
 import trio
@@ -35,7 +37,7 @@ from mcptrio.transports.http.endpoint import shown_url
 from mcptrio.transports.http.event_stream import Bookmark, EventStream
 from mcptrio.transports.http.headers import EVENT_STREAM, JSON
 
-__all__ = ["EXPLAINED", "Answer", "AnswerReader", "finish", "read_refusal", "refusal"]
+__all__ = ["EXPLAINED", "Answer", "AnswerReader", "finish", "read_refusal", "read_retry_after", "refusal"]
 
 _log = logging.getLogger("mcptrio.http.client")
 
@@ -198,7 +200,22 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes | bytearray) ->
     reply = _error_in(body)
     text = reply.message if reply is not None else body.decode(errors="replace")
     shown = _one_line(text)
-    return RequestFailed(f"HTTP {status}: {shown}" if shown else f"HTTP {status}", status=status, reply=reply)
+    message = f"HTTP {status}: {shown}" if shown else f"HTTP {status}"
+    return RequestFailed(message, status=status, reply=reply, retry_after=read_retry_after(headers))
+
+
+def read_retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds a refusal asks the client to wait; ``None`` if it does not say so in a way that can be read.
+
+    Source: RFC 9110, section 10.2.3.
+    """
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time())
+    except (ValueError, OverflowError):
+        return None
 
 
 async def finish(response: HTTPResponse) -> None:

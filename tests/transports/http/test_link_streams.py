@@ -562,7 +562,7 @@ async def test_server_that_asks_without_end_and_takes_no_answer() -> None:
             await wire.wait_closed()
         elif seen.message["method"] == "initialize":
             info = {"name": "flood", "version": "1"}
-            agreed = {"protocolVersion": HANDSHAKE.version, "capabilities": {}, "serverInfo": info}
+            agreed = {"protocolVersion": HANDSHAKE.version, "capabilities": {"tools": {}}, "serverInfo": info}
             await wire.reply(answer(seen, **agreed), mcp_session_id=SESSION)
         elif seen.message["method"] == "tools/call":
             await wire.reply(answer(seen, content=[]))
