@@ -128,7 +128,10 @@ async def test_where_a_plugin_runs_is_asked_each_time_it_is_taken_in(
     monkeypatch.syspath_prepend(str(tmp_path))
     manager = PluginManager(instead=lambda name, file: Elsewhere if name == "apart" else None)
     manager.load_installed(only=[])
-    async with Server(plugins=manager).open() as server, mcptrio.connect(server) as client:
+    made = Server(plugins=manager)
+    # The client connects before there is any tool, and calls only what was declared then.
+    made.announce_lists()
+    async with made.open() as server, mcptrio.connect(server) as client:
         plugin = await server.enable_plugin("apart")
         assert plugin.isolated
         assert "renew_apart" not in sys.modules
