@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import ipaddress
 import json
+import logging
 import os
 import ssl
 from collections.abc import AsyncIterator, Iterator
@@ -247,6 +248,33 @@ async def test_client_certificate_is_required_and_told(authority: Authority, tmp
 
     assert told["client_cert_name"] == r"CN=ada,O=Analytical\, Ltd"
     assert told["client_cert_chain"] == [ada[0].read_text()]
+
+
+async def test_handshake_that_fails_is_logged_with_its_reason(
+    authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A few times for one address; and a client that speaks HTTP is told what it did."""
+    caplog.set_level(logging.INFO, "mcptrio.http.server")
+    certificates = Certificates(files(authority.issue("server"), client_ca=authority.path))
+    with trio.fail_after(PATIENCE):
+        async with served(certificates) as port:
+            for shows in (None, Authority(tmp_path, "other").issue("eve")):
+                with pytest.raises(trio.BrokenResourceError):
+                    await get(port, client(authority, shows))
+            for _ in range(20):
+                async with await trio.open_tcp_stream("127.0.0.1", port) as plain:
+                    await plain.send_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+                    said = b"".join([chunk async for chunk in plain])
+                    assert said.startswith(b"HTTP/1.1 400 ")
+                    assert said.endswith(b"this port speaks HTTPS\n")
+
+    lines = [record.getMessage() for record in caplog.records if "TLS handshake" in record.getMessage()]
+    assert all(line.startswith("TLS handshake with 127.0.0.1:") for line in lines)
+    assert "peer did not return a certificate" in lines[0]
+    assert "certificate verify failed: " in lines[1]
+    assert "http request" in lines[2]
+    assert len(lines) == 10
+    assert "12 more lines like these were not logged" in caplog.text
 
 
 @both_engines

@@ -13,7 +13,7 @@ from typing import Final
 
 import trio
 
-__all__ = ["ACCESS", "AccessLog"]
+__all__ = ["ACCESS", "AccessLog", "shown_client"]
 
 ACCESS: Final = logging.getLogger("mcptrio.http.access")
 """At level INFO: ``127.0.0.1:51234 "POST /mcp" 200 1.4 ms tools/call add``; without queries and headers, which may hold
@@ -43,7 +43,7 @@ class AccessLog:
         """
         if len(self._lines) < KEPT:
             seconds = trio.current_time() - began
-            self._lines.append((time(), _shown(client), method, path, status, seconds, note))
+            self._lines.append((time(), shown_client(client), method, path, status, seconds, note))
         else:
             self._lost += 1
 
@@ -67,7 +67,12 @@ def _escaped(text: str) -> str:
     return text.encode("unicode_escape").decode("ascii")
 
 
-def _shown(client: object) -> str:
+def shown_client(client: object) -> str:
+    """Return the address of a client for the log.
+
+    Args:
+        client: as ASGI has it.
+    """
     if not isinstance(client, tuple) or client[1] is None:
         return "unix"
     host, port = client

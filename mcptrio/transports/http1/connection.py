@@ -10,6 +10,7 @@ Source: RFC 9112 sections 9.3 (persistence, pipelining) and 9.6 (tear-down).
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Awaitable, Callable
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +29,7 @@ __all__ = ["Connection"]
 
 _LINGER: Final = 0.5
 """Seconds of reading away what a client still sends, so that it reads the last response before the socket is closed."""
+_NOT_TLS: Final = b"this port speaks HTTPS\n"
 _PIPELINED: Final = 16
 """Requests that wait behind the one that is served; then no more are read."""
 
@@ -92,8 +94,7 @@ class Connection:
             with self._reading:
                 if self._wire.tls is not None:
                     self.deadline = trio.current_time() + owner.limits.tls_timeout
-                    await self._wire.begin()
-                    self.extensions = owner.describe_tls(self._wire.tls)
+                    await self._shake_hands(self._wire.tls)
                 self.deadline = trio.current_time() + owner.limits.keep_alive
                 await self._read()
             self._leave()
@@ -102,7 +103,7 @@ class Connection:
                 self._answered = trio.Event()
                 await self._answered.wait()
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # no handshake; the client's affair
+            pass  # the client's affair; a handshake that failed is in the log
         finally:
             self._leave()
             self._parser.close()
@@ -261,6 +262,22 @@ class Connection:
             self._reading.cancel()
 
     # Private
+
+    async def _shake_hands(self, tls: trio.SSLStream[trio.SocketStream]) -> None:
+        """
+        Raises:
+            OSError, trio.BrokenResourceError: the handshake failed, or the connection was cut.
+        """
+        try:
+            await self._wire.begin()
+        except (OSError, trio.BrokenResourceError) as error:
+            cause = error if isinstance(error, ssl.SSLError) else error.__cause__
+            if isinstance(cause, ssl.SSLError):
+                self._owner.log_handshake(self.client, cause)
+                if cause.reason == "HTTP_REQUEST":
+                    self._wire.send_in_the_clear(self._owner.error(400, _NOT_TLS))
+            raise
+        self.extensions = self._owner.describe_tls(tls)
 
     async def _read(self) -> None:
         while True:

@@ -10,6 +10,7 @@ application. Deadlines are looked at a few times a second by one task, instead o
 
 from __future__ import annotations
 
+import logging
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context, copy_context
@@ -27,7 +28,7 @@ from mcptrio.contexts import Within
 from mcptrio.transports.accepting import Accepted, Accepting
 from mcptrio.transports.http.addresses import Proxies
 from mcptrio.transports.http.tls import tls_extension
-from mcptrio.transports.http1.access_log import AccessLog
+from mcptrio.transports.http1.access_log import AccessLog, shown_client
 from mcptrio.transports.http1.admission import Admission
 from mcptrio.transports.http1.connection import Connection
 from mcptrio.transports.http1.exchange import Exchange
@@ -36,6 +37,7 @@ from mcptrio.transports.http1.limits import LOG, ConnectionLimits
 from mcptrio.transports.http1.request_parser import Refused
 from mcptrio.transports.http1.wire import PlainWire, TLSWire, Wire
 from mcptrio.transports.sockets import Listening, listen
+from mcptrio.transports.sparing_log import SparingLog
 from mcptrio.waiter import Waiter
 
 if TYPE_CHECKING:
@@ -96,6 +98,7 @@ async def serve(
             ends = _Ends(leaving=leaving, shutdown=shutdown, timeout=shutdown_timeout)
             await owner.run(listening, ends, task_status)
     finally:
+        owner.finish_logs()
         for each in listening:
             each.close()
 
@@ -127,6 +130,7 @@ class Owner:
         self.limits = limits
         self.pause: Callable[[int], float] | None = None
         self.admission = Admission(limits, Proxies())
+        self._sparing = SparingLog(LOG, per_key=10, total=100)
         self.state: dict[str, Any] = {}
         self.access_log = AccessLog(wanted=access_log)
         self.draining = False
@@ -172,7 +176,11 @@ class Owner:
             await ends.shutdown.wait()
             await self._drain(ends.timeout)
             nursery.cancel_scope.cancel()
+
+    def finish_logs(self) -> None:
+        """Write what is left for the logs."""
         self.access_log.write()
+        self._sparing.flush(now=True)
 
     # What connections need
 
@@ -183,9 +191,10 @@ class Owner:
             self._dated = (now, b"date: %b\r\n\r\n" % formatdate(now, usegmt=True).encode("ascii"))
         return self._dated[1]
 
-    def error(self, status: int) -> bytes:
+    def error(self, status: int, body: bytes = b"") -> bytes:
         """A response to what is no request; the connection ends with it."""
-        return b"%bcontent-length: 0\r\nconnection: close\r\n%b" % (self.status_line(status), self.date())
+        lines = b"%bcontent-length: %d\r\nconnection: close\r\n" % (self.status_line(status), len(body))
+        return lines + self.date() + body
 
     def status_line(self, status: int) -> bytes:
         return _LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
@@ -193,6 +202,15 @@ class Owner:
     def describe_tls(self, stream: trio.SSLStream[trio.SocketStream]) -> dict[str, Any]:
         """What the scopes of a connection say of it."""
         return {"tls": tls_extension(stream)}
+
+    def log_handshake(self, client: Any, error: ssl.SSLError) -> None:
+        """Log why a TLS handshake failed. A client that just closes says nothing, as health checks do."""
+        if not isinstance(error, ssl.SSLEOFError):
+            # Its text names a line of OpenSSL's source; the reason and what it says of a certificate are enough.
+            reason = (error.reason or str(error)).lower().replace("_", " ")
+            if isinstance(error, ssl.SSLCertVerificationError):
+                reason = f"{reason}: {error.verify_message}"
+            self._log(logging.INFO, client, "TLS handshake with %s failed: %s", shown_client(client), reason)
 
     def log_refusal(self, client: object, refused: Refused) -> None:
         LOG.debug("%s was refused with %d: %s", client, refused.status, refused.why)
@@ -210,6 +228,10 @@ class Owner:
 
     # Private
 
+    def _log(self, level: int, client: Any, message: str, *args: object, exc_info: bool = False) -> None:
+        """Log what a client can cause at will; a few lines a minute for one address."""
+        self._sparing.write(level, self.admission.owner_of(client) or "", message, *args, exc_info=exc_info)
+
     async def _contained(self, function: Callable[..., Awaitable[None]], args: tuple[Any, ...]) -> None:
         try:
             await function(*args)
@@ -225,7 +247,7 @@ class Owner:
         while True:
             following: Exchange | WebSocketExchange | None = exchange
             while following is not None:
-                await Within(self._context.copy(), self._call(following))
+                await Within(self._context.copy(), self._call(following, connection.client))
                 following = connection.next(following)
             if len(self._idle) >= _IDLE:
                 return
@@ -233,18 +255,18 @@ class Owner:
             self._idle.append(waiter)
             exchange, connection = await waiter.wait()
 
-    async def _call(self, exchange: Exchange | WebSocketExchange) -> None:
+    async def _call(self, exchange: Exchange | WebSocketExchange, client: Any) -> None:
         try:
             await self._app(exchange.scope(), exchange.receive, exchange.send)
             if exchange.complete or (isinstance(exchange, Exchange) and exchange.parted):
                 return
             if not exchange.gone:
-                LOG.error("the application has ended without completing its response")
+                self._log(logging.ERROR, client, "the application has ended without completing its response")
                 await exchange.refuse(500)
             elif exchange.refusal or exchange.is_uploading:
                 await exchange.refuse(exchange.refusal or 400)
         except Exception:  # whatever the application raises: it must not reach the other connections
-            LOG.exception("the application failed")
+            self._log(logging.ERROR, client, "the application failed", exc_info=True)
             await exchange.refuse(500)
 
     async def _look(self) -> None:
@@ -265,6 +287,7 @@ class Owner:
                     LOG.exception("a connection was closed after an error")
                     connection.cut()
             self.access_log.write()
+            self._sparing.flush()
 
     async def _drain(self, timeout: float) -> None:
         """Wait until the last connection has closed, at most ``timeout`` seconds; then cut what is left."""
@@ -281,7 +304,8 @@ class Owner:
         try:
             await self._connect(accepted)
         except Exception:  # a fault of ours must not reach the other connections
-            LOG.exception("a connection was closed after an error")
+            client = _address(accepted.peer)
+            self._log(logging.ERROR, client, "a connection was closed after an error", exc_info=True)
 
     async def _connect(self, accepted: Accepted) -> None:
         sock = accepted.sock

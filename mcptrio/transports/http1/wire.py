@@ -42,6 +42,10 @@ class Wire(Protocol):
         """Send what there is room for and return the rest. Never waits, never raises."""
         ...
 
+    def send_in_the_clear(self, data: bytes) -> None:
+        """Send what there is room for without TLS, after a handshake that failed."""
+        ...
+
     async def send(self, data: bytes | memoryview) -> bool:
         """Send all of it, and return whether that was possible. Cancelled, a part may have been sent."""
         ...
@@ -94,6 +98,9 @@ class PlainWire:
             return data
         return b"" if sent == len(data) else memoryview(data)[sent:]
 
+    def send_in_the_clear(self, data: bytes) -> None:
+        self.send_now(data)
+
     async def send(self, data: bytes | memoryview) -> bool:
         rest = memoryview(data)
         try:
@@ -145,6 +152,15 @@ class TLSWire:
 
     def send_now(self, data: bytes) -> bytes | memoryview:
         return data
+
+    def send_in_the_clear(self, data: bytes) -> None:
+        try:
+            # A duplicate, since Trio's sockets only send asynchronously.
+            with self._socket.dup() as sock, socket.socket(fileno=sock.detach()) as plain:
+                plain.setblocking(False)
+                plain.send(data)
+        except OSError:
+            pass  # the client has left
 
     async def send(self, data: bytes | memoryview) -> bool:
         try:

@@ -303,6 +303,17 @@ async def test_application_that_breaks_the_rules_is_an_error(
     assert caplog.records[-1].name == "mcptrio.http.server"
 
 
+async def test_faults_of_the_application_fill_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(answering()) as port:
+        for _ in range(30):
+            async with connected(port) as client:
+                assert (await client.ask())[0] == 500
+
+    said = [record.getMessage() for record in caplog.records if record.name == "mcptrio.http.server"]
+    assert said.count("the application has ended without completing its response") == 10
+    assert said[-1] == "20 more lines like these were not logged"
+
+
 @pytest.mark.parametrize("body", [b"ab", b"abcde"])
 async def test_response_of_another_length_than_promised_ends_the_connection(body: bytes) -> None:
     app = answering({"status": 200, "headers": [(b"content-length", b"3")]}, {"body": body})
