@@ -273,7 +273,7 @@ def make_server(
     from mcptrio.server import Server
 
     tables = tables_of(read)
-    manager = PluginManager(strict=wanted.strict, instead=isolation(read, options))
+    manager = PluginManager(strict=wanted.strict, instead=isolation(read, options, strict=wanted.strict))
     if wanted.names is None or wanted.names or wanted.without:
         manager.load_installed(only=wanted.names, without=wanted.without)
     for file in wanted.files:
@@ -316,15 +316,19 @@ def make_server(
     return server
 
 
-def isolation(read: Config, options: Mapping[str, Any]) -> Instead | None:
-    """Which plugins run in processes of their own, by this configuration."""
+def isolation(read: Config, options: Mapping[str, Any], *, strict: bool = False) -> Instead | None:
+    """Which plugins run in processes of their own, by this configuration.
+
+    Args:
+        strict: whether the server starts only with all its plugins.
+    """
     if options.get("isolated") or options.get("no_isolation"):
         return None
-    return partial(_instead, tables_of(read), read, options)
+    return partial(_instead, tables_of(read), read, options, strict)
 
 
 def _instead(
-    tables: PluginTables, read: Config, options: Mapping[str, Any], name: str, path: Path | None
+    tables: PluginTables, read: Config, options: Mapping[str, Any], strict: bool, name: str, path: Path | None
 ) -> Callable[[], Any] | None:
     """What is taken in the place of a plugin that runs in a process of its own."""
     try:
@@ -340,7 +344,7 @@ def _instead(
     source = read.source
     if source is not None and source.overlay[0]:
         more += ["--profile", source.overlay[0][-1]]
-    isolation = Isolation(config=source.path if source is not None else None, options=more)
+    isolation = Isolation(config=source.path if source is not None else None, options=more, strict=strict)
     return partial(isolation.mount, name, path)
 
 

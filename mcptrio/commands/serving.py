@@ -15,7 +15,7 @@ import click
 
 from mcptrio.commands.asked import Asked, names
 from mcptrio.commands.log_output import LEVELS, log_to_stderr
-from mcptrio.commands.plugin_server import Chosen, Wanted, make_server, plugin_options
+from mcptrio.commands.plugin_server import Chosen, Wanted, make_server, plugin_options, tables_of
 from mcptrio.commands.serving_auth import identify_by, refuse_streams
 from mcptrio.commands.serving_values import FILE, SECONDS, absolute, descriptor, no_nan, store, tcp, unix, workers
 from mcptrio.config import LEAST_DEPTH, LEAST_MESSAGE_BYTES, Config
@@ -163,6 +163,8 @@ def command(
 
 
 def _make(read: Config, wanted: Wanted, options: dict[str, Any], worker: Worker | None) -> Server:
+    if options["isolated"]:
+        _limit_memory(read, wanted)
     key, bus = (None, None) if worker is None else (worker.beginning.key, worker.bus)
     server = make_server(read, wanted, options, key=key, bus=bus)
     if options["isolated"]:
@@ -184,6 +186,16 @@ async def _imported() -> dict[str, list[str]]:
     from mcptrio.reloading.sources import imported_files
 
     return {"files": imported_files()}
+
+
+def _limit_memory(read: Config, wanted: Wanted) -> None:
+    """Keep to the memory limit of the one plugin of this process, before that is imported."""
+    from mcptrio.mounting.memory_limit import limit_memory
+
+    [name] = [*(wanted.names or ()), *(file.stem for file in wanted.files)]
+    mebibytes = tables_of(read).policy(name).max_memory_mb
+    if mebibytes is not None:
+        limit_memory(mebibytes)
 
 
 def _read_again(chosen: Chosen) -> tuple[Config, Wanted]:

@@ -90,7 +90,7 @@ async def _renew(server: Server, asked: Asked) -> None:
     """Take the configuration of plugins anew; what is wrong with it changes nothing."""
     try:
         read, wanted = asked.read_again()
-        server.plugins.instead = isolation(read, asked.options)
+        server.plugins.instead = isolation(read, asked.options, strict=server.plugins.strict)
         await server.renew_plugins(tables_of(read), wanted.includes)
     except (ConfigError, PluginError) as error:
         _log.error("the plugins stay as they are: %s", error)

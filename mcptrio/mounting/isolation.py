@@ -16,6 +16,7 @@ from pathlib import Path
 
 from attrs import field, frozen
 
+from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.commands.log_output import LEVELS
 from mcptrio.mounting.mount import Mount
 from mcptrio.mounting.options import MountOptions
@@ -26,9 +27,11 @@ __all__ = ["Isolation"]
 
 _log = logging.getLogger("mcptrio.isolated")
 
-WAIT = 25.0
-"""Seconds that the start of the server waits for the plugin. Below the default of ``timeouts.start``, so that the fault
-says what the process was waited for."""
+WAIT = 5.0
+"""Seconds that the start of the server waits for the plugin. After that the other plugins are served without it."""
+IMPORT = 25.0
+"""Seconds until the plugin's process has to answer. After that the plugin is quarantined. Below the default of
+``timeouts.start``, so that the fault of a strict server, which waits as long, names the process."""
 
 
 @frozen(kw_only=True)
@@ -38,10 +41,12 @@ class Isolation:
     Args:
         config: the file that the configuration was read from; ``None`` where there is none.
         options: more options of ``serve`` for each process.
+        strict: whether the server starts only with all its plugins, so it waits until each is there or has failed.
     """
 
     config: Path | None = None
     options: Sequence[str] = field(default=())
+    strict: bool = False
 
     def mount(self, name: str, path: Path | None = None) -> Mount:
         """What is taken in the place of the plugin.
@@ -53,7 +58,10 @@ class Isolation:
         unset = {variable: "" for variable in os.environ if variable.startswith("MCPTRIO_SERVE_")}
         command = Command(args=self.command(name, path), env=unset, inherit_env=True, stderr=_Said(name).say)
         # Its tools have the prefix already that they would have here; and what it speaks is known.
-        options = MountOptions(prefix="", wait=WAIT, required=True, revision=LATEST.version)
+        # What a strict server waits for is the end of the import, whichever way it ends.
+        wait = IMPORT + WAIT / 2 if self.strict else WAIT
+        timeouts = ClientTimeouts(connect=IMPORT)
+        options = MountOptions(prefix="", wait=wait, required=True, revision=LATEST.version, timeouts=timeouts)
         return _OwnMount(command, name=name, options=options)
 
     def command(self, name: str, path: Path | None = None) -> list[str]:

@@ -181,6 +181,8 @@ class Mount:
                     await upstream.until_settled()
                 if not upstream.listed.is_set():
                     self._come_later(server, upstream)
+                    if self._options.required:
+                        nursery.start_soon(self._insist, upstream)
                 yield
                 nursery.cancel_scope.cancel()
         finally:
@@ -188,12 +190,27 @@ class Mount:
             judging.end()
 
     def _come_later(self, server: Host, upstream: Upstream) -> None:
-        reason = upstream.member.status.reason if upstream.member is not None else None
         if self._options.required and upstream.has_failed:
-            raise ConnectionClosed(f"{self.name} cannot be reached: {reason}")
+            raise self._unreachable(upstream)
         if self._options.wait:
+            reason = upstream.member.status.reason if upstream.member is not None else None
             _log.warning("%s is not there yet, and comes later: %s", self.name, reason or "it is being started")
         server.announce_lists()
+
+    async def _insist(self, upstream: Upstream) -> None:
+        """Wait on while our server serves other plugins.
+
+        Raises:
+            ConnectionClosed: the server was not reached within ``options.timeouts.connect``. Ends our lifespan, so our
+                plugin is quarantined.
+        """
+        await upstream.until_settled()
+        if upstream.has_failed:
+            raise self._unreachable(upstream)
+
+    def _unreachable(self, upstream: Upstream) -> ConnectionClosed:
+        reason = upstream.member.status.reason if upstream.member is not None else None
+        return ConnectionClosed(f"{self.name} cannot be reached: {reason}")
 
 
 _COMPONENTS: Mapping[ListKind, str] = {

@@ -33,7 +33,8 @@ class MountOptions:
             ``None``: it is kept.
         revision: the one to speak, as a date, with a server that speaks several; by default the newest that both do.
         lazy: whether it is let go of as soon as it has said what it has, until the first call.
-        required: whether our plugin fails, and is quarantined, where the other server cannot be reached at first.
+        required: whether our plugin fails, and is quarantined, where the other server cannot be reached at first:
+            within ``timeouts.connect``, even if our server has opened meanwhile because ``wait`` is over.
         timeouts: of the connection, and of the requests for lists.
     """
 

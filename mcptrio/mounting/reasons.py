@@ -19,4 +19,7 @@ def told(reason: str, *, is_own: bool) -> str:
         is_own: whether the mounted server is the process of one of our isolated plugins, and is called that.
     """
     text = without_last_words(reason)
-    return text.replace(_SERVER, "the plugin's process ", 1) if is_own else text
+    if not is_own:
+        return text
+    hint = " (out of memory)" if "MemoryError" in reason else ""
+    return text.replace(_SERVER, "the plugin's process ", 1) + hint

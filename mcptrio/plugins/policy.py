@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from attrs import field, fields, frozen
-from attrs.validators import gt, optional
+from attrs.validators import ge, gt, optional
 
 if TYPE_CHECKING:
     from mcptrio.plugins.locking import ToolLock
@@ -64,6 +64,7 @@ class PluginPolicy:
         include, exclude: globs of its tools, with or without their prefix.
         prefix: what its tools' names begin with, before an underscore; empty for nothing.
         isolate: run it in a process of its own.
+        max_memory_mb: MiB of memory that this process may allocate; ``None`` for no limit. Needs ``isolate``. Linux.
     """
 
     timeout: float | None = field(default=None, validator=optional(gt(0)))
@@ -73,6 +74,11 @@ class PluginPolicy:
     exclude: tuple[str, ...] = ()
     prefix: str | None = None
     isolate: bool = False
+    max_memory_mb: int | None = field(default=None, validator=optional(ge(64)))
+
+    def __attrs_post_init__(self) -> None:
+        if self.max_memory_mb is not None and not self.isolate:
+            raise ValueError("max_memory_mb: expected isolate = true beside it, since it limits a process")
 
     @property
     def tools(self) -> ToolPolicy:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from mcptrio import Client, Command, connect
+from mcptrio import Client, ClientTimeouts, Command, Mount, MountOptions, Server, connect
 from tests.distributions import install, one_tool
 from tests.mounting.mounted import OFFERED, PATIENCE, TIMEOUTS, User, eventually, text
 from tests.processes import environment, run
@@ -108,6 +108,65 @@ async def test_one_that_cannot_be_imported_is_quarantined(tmp_path: Path) -> Non
     ended = run("serve", "--stdio", "--plugin", "bad.py", "--strict", cwd=tmp_path)
     assert ended.returncode == 1
     assert "bad cannot be reached: the server was ended by SIGSEGV" in ended.stderr
+
+
+async def test_required_one_that_never_answers_is_quarantined_while_others_are_served() -> None:
+    silent = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    options = MountOptions(wait=0, required=True, timeouts=ClientTimeouts(connect=0.5))
+    server = Server(plugins=[Mount(silent, name="silent", options=options)])
+    server.add_tool(fine)
+    with trio.fail_after(PATIENCE):
+        async with server.open(), connect(server) as client:
+            assert await text(client, "fine") == "fine"
+            await eventually(lambda: server.snapshot()["plugins"][0]["state"] == "quarantined")
+            assert "silent cannot be reached" in server.snapshot()["plugins"][0]["fault"]
+            assert await text(client, "fine") == "fine"
+
+
+async def fine() -> str:
+    return "fine"
+
+
+HUNGRY = """
+from mcptrio import tool
+
+@tool
+async def eat(mebibytes: int) -> int:
+    return len(bytearray(mebibytes * 1024 * 1024))
+
+@tool
+async def starve() -> None:
+    import os, sys
+    sys.stderr.write("MemoryError\\n")
+    sys.stderr.flush()
+    os._exit(1)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
+async def test_memory_of_one_is_limited(tmp_path: Path) -> None:
+    (tmp_path / "hungry.py").write_text(HUNGRY)
+    (tmp_path / "mcptrio.toml").write_text("[plugins.hungry]\nisolate = true\nmax_memory_mb = 256\n")
+    async with served(tmp_path, "--plugin", "hungry.py") as client:
+        await eventually(lambda: has_tool(client, "eat"))
+        assert await text(client, "eat", mebibytes=50) == str(50 * 1024 * 1024)
+        assert (await client.call_tool("eat", {"mebibytes": 300})).is_error
+        assert await text(client, "eat", mebibytes=50) == str(50 * 1024 * 1024)
+        starved = await client.call_tool("starve")
+        assert "the plugin's process ended with exit code 1 (out of memory)" in str(starved.content)
+
+
+async def has_tool(client: Client, name: str) -> bool:
+    return name in [tool.name for tool in await client.tools().all()]
+
+
+def test_memory_is_limited_only_of_what_has_a_process(tmp_path: Path) -> None:
+    (tmp_path / "good.py").write_text(one_tool("fine"))
+    (tmp_path / "mcptrio.toml").write_text("[plugins.good]\nmax_memory_mb = 256\n")
+    ended = run("serve", "--stdio", "--strict", "--plugin", "good.py", cwd=tmp_path)
+
+    assert ended.returncode != 0
+    assert "max_memory_mb: expected isolate = true beside it" in ended.stderr
 
 
 def test_list_of_plugins_says_it(tmp_path: Path) -> None:
