@@ -9,6 +9,9 @@ from __future__ import annotations
 import logging
 import sys
 
+if sys.platform == "linux":
+    import resource
+
 __all__ = ["limit_memory"]
 
 _log = logging.getLogger("mcptrio.isolated")
@@ -24,7 +27,5 @@ def limit_memory(mebibytes: int) -> None:
     if sys.platform != "linux":
         _log.warning("max_memory_mb has no effect on %s", sys.platform)
         return
-    import resource
-
     # Both bounds: the plugin cannot raise the limit again.
     resource.setrlimit(resource.RLIMIT_DATA, (mebibytes * _MIB, mebibytes * _MIB))

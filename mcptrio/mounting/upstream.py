@@ -71,7 +71,7 @@ class Upstream:
         self.is_asleep = False
         """Whether it was let go of, until the next call."""
         self.listed = trio.Event()
-        """Set when its lists have been offered for the first time."""
+        """Set when its lists have been offered, since it was last begun with; another one after :meth:`restart`."""
         self._users = 0
         self._was_used = False
         self._used = trio.current_time()
@@ -142,6 +142,10 @@ class Upstream:
         self.member = None
         self.listed = trio.Event()
         self._move()
+
+    async def until_listed(self) -> None:
+        """Wait until its lists have been offered, whichever connection that takes."""
+        await self._until(lambda: self.listed.is_set())
 
     async def until_settled(self) -> None:
         """Wait until its lists were offered, or it is known that this takes longer: it could not be reached at once."""

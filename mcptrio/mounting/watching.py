@@ -26,8 +26,9 @@ _log = logging.getLogger("mcptrio.mounting.watching")
 
 MOST = 256
 """Resources of one mount that are watched at the same time; of more, nothing is told."""
-_PAUSE = 5.0
-"""Seconds before what could not be subscribed to is tried again."""
+_FIRST = 0.1
+_LONGEST = 5.0
+"""Seconds before a subscription that has ended or was refused is tried again: doubled from the first to the longest."""
 
 
 class Watching:
@@ -47,7 +48,7 @@ class Watching:
 
     async def run(self) -> None:
         """Watch what is wanted. Runs until cancelled."""
-        await self._upstream.listed.wait()
+        await self._upstream.until_listed()
         subscriptions = self._server.subscriptions
         async with trio.open_nursery() as nursery:
             while True:
@@ -62,17 +63,27 @@ class Watching:
     # Private
 
     async def _watch(self, uri: str, scope: trio.CancelScope) -> None:
+        pause = _FIRST
+        is_again = False
+
+        async def follow(client: Client) -> None:
+            nonlocal pause, is_again
+            async with client.subscribe([uri]) as changes:
+                if is_again:
+                    # What has changed since the subscription before this one was told to no one.
+                    self._server.notify_resource_updated(uri)
+                pause, is_again = _FIRST, True
+                async for change in changes:
+                    if change.uri is not None:
+                        self._server.notify_resource_updated(change.uri)
+
         with scope:
             while True:
-                outcome = await contain(partial(self._upstream.ask, partial(self._follow, uri)))
+                outcome = await contain(partial(self._upstream.ask, follow))
                 if isinstance(outcome, Failure) and not isinstance(outcome.error, MCPTrioError):
                     raise outcome.error
                 if isinstance(outcome, Failure) and not isinstance(outcome.error, ConnectionClosed):
                     _log.info("%s: changes of %s are not told: %s", self._name, uri, outcome.error)
-                await trio.sleep(_PAUSE)
-
-    async def _follow(self, uri: str, client: Client) -> None:
-        async with client.subscribe([uri]) as changes:
-            async for change in changes:
-                if change.uri is not None:
-                    self._server.notify_resource_updated(change.uri)
+                # To ask waits for the connection, so this bounds only how often a server refuses.
+                await trio.sleep(pause)
+                pause = min(pause * 2, _LONGEST)

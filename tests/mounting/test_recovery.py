@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ import trio
 from attrs import evolve
 
 from mcptrio import (
+    Change,
+    Client,
     ClientTimeouts,
     Command,
     ConfigError,
@@ -97,6 +101,36 @@ async def test_changes_of_its_lists_and_resources(upstream: str, revision: str) 
                 return False
 
             await eventually(is_told)
+
+
+async def test_changes_of_resources_are_told_after_a_restart() -> None:
+    """Also those of the time in between, when nothing was subscribed to."""
+    async with mounted() as (client, mount, _):
+        async with client.subscribe(["count://up"]) as changes:
+            await eventually(partial(rises, client, changes))
+            mount.restart()
+            await anext(changes)
+            await eventually(partial(rises, client, changes))
+
+
+async def test_changes_of_resources_are_told_of_one_that_was_restarted_before_it_was_there(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    late = Command(args=["sh", "-c", f"[ -e {shlex.quote(str(gate))} ] && exec {shlex.join(command().args)}"])
+    async with mounted(late, options=evolve(WAITING, wait=0)) as (client, mount, _):
+        await eventually(lambda: mount.status.state == "away")
+        gate.touch()
+        mount.restart()
+        await mount.until_listed()
+        async with client.subscribe(["count://up"]) as changes:
+            await eventually(partial(rises, client, changes))
+
+
+async def rises(client: Client, changes: AsyncIterator[Change]) -> bool:
+    """Whether a change is told. The mounted server is subscribed to soon after we are."""
+    await client.call_tool("up_rise")
+    with trio.move_on_after(0.2):
+        return (await anext(changes)).uri == "count://up"
+    return False
 
 
 async def test_slow_one_holds_nothing_up(tmp_path: Path) -> None:
