@@ -7,6 +7,7 @@ ever served open because a value was not understood.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
@@ -46,6 +47,8 @@ TOKEN: Final = "MCPTRIO_TOKEN"
 """The variable that holds the access token of a client over standard input and output."""
 
 _TABLE: Final = "auth"
+
+_log = logging.getLogger("mcptrio.auth")
 
 
 @frozen(kw_only=True)
@@ -117,6 +120,8 @@ class AuthSettings:
         scope_prefix: what clients have to write before a scope, and tokens leave out.
         includes: by scope those that it stands for.
         algorithms: that tokens may be signed with.
+        types: of tokens, as their header's ``typ`` says, in lower case; ``["at+jwt"]`` takes those of RFC 9068
+            alone; by default these, ``jwt`` and tokens that say nothing.
         scope_claims: where tokens have their scopes.
         clock_skew: seconds that an issuer's clock may differ.
         dpop: tokens bound to a key: ``off``, ``accepted`` or ``required``.
@@ -140,6 +145,7 @@ class AuthSettings:
     scope_prefix: str = ""
     includes: Mapping[str, tuple[str, ...]] = field(factory=dict)
     algorithms: tuple[str, ...] = ClaimRules().algorithms
+    types: tuple[str, ...] = ()
     scope_claims: tuple[str, ...] = ClaimRules().scope_claims
     clock_skew: float = field(default=60.0, validator=[validators.ge(0), validators.le(600)])
     dpop: Literal["off", "accepted", "required"] = "accepted"
@@ -238,6 +244,8 @@ async def principal_of_environment(
 
 def _guard(settings: AuthSettings, key: bytes | None, fetch: Fetch | None) -> ResourceServer:
     limits = settings.limits
+    if settings.issuers and not settings.scopes:
+        _log.warning("auth.scopes is empty: any token that an issuer gives out for this audience lets its owner in")
     verifiers = [*_of_issuers(settings, fetch), *_of_file(settings.tokens)]
     if settings.dpop_nonces and settings.dpop == "off":
         raise ValueError("dpop_nonces: expected dpop to be accepted or required")
@@ -292,6 +300,7 @@ def _of_issuers(settings: AuthSettings, fetch: Fetch | None) -> Sequence[TokenVe
         fetch = Fetcher(reach)
     rules = ClaimRules(
         algorithms=settings.algorithms,
+        types=settings.types or ClaimRules().types,
         scope_claims=settings.scope_claims,
         clock_skew=settings.clock_skew,
         remember=settings.limits.remember,

@@ -23,10 +23,11 @@ import trio
 from attrs import field, frozen, validators
 
 from mcptrio.abc import Fetch, FetchRequest, FetchResponse, Principal
+from mcptrio.auth.claims import check_claims
 from mcptrio.auth.discovery import discover_server
 from mcptrio.auth.flows import Flow, drive
 from mcptrio.auth.jose import BadToken
-from mcptrio.auth.jwt_tokens import ClaimRules, check_kind, check_times, scopes_in
+from mcptrio.auth.jwt_tokens import ClaimRules, check_kind, scopes_in
 from mcptrio.auth.metadata import ServerMetadata, read_object
 from mcptrio.auth.remembered import Remembered, hash_of
 from mcptrio.auth.static_tokens import PREFIX
@@ -231,12 +232,8 @@ class IntrospectedTokens:
             raise BadToken("it is not active")
         if claims.get("iss", self.issuer) != self.issuer:
             raise BadToken("iss: expected another issuer")
-        if self._audience:
-            aud = claims.get("aud")
-            made_out_to = aud if isinstance(aud, list) else [aud]
-            if not any(isinstance(each, str) and each in self._audience for each in made_out_to):
-                raise BadToken(f"aud: expected {' or '.join(sorted(self._audience))}, got {str(aud)[:200]!r}")
-        check_times(claims, self._rules.clock_skew, self._clock(), expires=False)
+        skew = self._rules.clock_skew
+        check_claims(claims, audience=self._audience, now=self._clock(), skew=skew, expires=False)
         check_kind(claims)
         kind = claims.get("token_type", "bearer")
         if not isinstance(kind, str) or kind.lower() not in _KINDS:

@@ -14,7 +14,6 @@ Source: RFC 9068 (JWT access tokens), RFC 7519 section 4.1, RFC 8725 (best pract
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -22,6 +21,7 @@ from typing import Any, Final
 from attrs import field, frozen, validators
 
 from mcptrio.abc import Principal
+from mcptrio.auth.claims import check_claims
 from mcptrio.auth.issuer_keys import IssuerKeys
 from mcptrio.auth.jose import ALGORITHMS, BadToken, peek, verify
 from mcptrio.auth.remembered import Remembered, hash_of
@@ -34,6 +34,9 @@ _MOST_SUBJECT: Final = 1024
 _MOST_SCOPES: Final = 1000
 _OF_OTHER_KINDS: Final = frozenset({"id", "refresh", "offline", "logout", "id_token", "refresh_token"})
 """What Keycloak (``typ``), Cognito (``token_use``) and others call tokens that are no access tokens."""
+
+_OF_ACCESS: Final = frozenset({"at+jwt", "application/at+jwt", "bearer", "access"})
+"""What the header's ``typ``, Keycloak's ``typ`` and Cognito's ``token_use`` say of access tokens."""
 
 _log = logging.getLogger("mcptrio.auth")
 
@@ -122,6 +125,7 @@ class JWTTokens:
                 return None
             kid = seen.header.get("kid")
             claims = await self._signed(token, kid if isinstance(kid, str) else None)
+            _check_nonce(claims, seen.header)
             principal = principal_of(
                 claims, issuer=self.issuer, audience=self._audience, rules=self._rules, now=self._clock()
             )
@@ -161,11 +165,7 @@ def principal_of(
     """
     if claims.get("iss") != issuer:
         raise BadToken("iss: expected another issuer")
-    aud = claims.get("aud")
-    made_out_to = aud if isinstance(aud, list) else [aud]
-    if not any(isinstance(each, str) and each in audience for each in made_out_to):
-        raise BadToken(f"aud: expected {' or '.join(sorted(audience))}, got {str(aud)[:200]!r}")
-    check_times(claims, rules.clock_skew, now, expires=True)
+    check_claims(claims, audience=audience, now=now, skew=rules.clock_skew)
     check_kind(claims)
     client = next((claims[name] for name in rules.client_claims if isinstance(claims.get(name), str)), None)
     subject = claims.get("sub", client)
@@ -174,26 +174,6 @@ def principal_of(
     return Principal(
         subject=subject, issuer=issuer, client_id=client, scopes=scopes_in(claims, rules.scope_claims), claims=claims
     )
-
-
-def check_times(claims: Mapping[str, Any], skew: float, now: float, *, expires: bool) -> None:
-    """
-    Args:
-        expires: whether it has to say when it expires.
-
-    Raises:
-        BadToken: it is not good yet, or not any more, or does not say so as it should.
-    """
-    for name in ("exp", "nbf", "iat"):
-        value = claims.get(name)
-        if value is None and not (name == "exp" and expires):
-            continue
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise BadToken(f"{name}: expected seconds since 1970")
-        if name == "exp" and value + skew <= now:
-            raise BadToken("it has expired")
-        if name != "exp" and value - skew > now:
-            raise BadToken(f"{name}: it is not good yet")
 
 
 def check_kind(claims: Mapping[str, Any]) -> None:
@@ -207,6 +187,18 @@ def check_kind(claims: Mapping[str, Any]) -> None:
     # OpenID Connect Core, section 3.1.3.6: these two belong to ID tokens.
     if "at_hash" in claims or "c_hash" in claims:
         raise BadToken("expected an access token, got an ID token")
+
+
+def _check_nonce(claims: Mapping[str, Any], header: Mapping[str, Any]) -> None:
+    """OpenID Connect Core, section 2: an ID token has the nonce of its login. An access token of an older Keycloak
+    has it too, and says in another claim that it is one.
+
+    Raises:
+        BadToken: it has one, and nothing says that it is an access token.
+    """
+    said = {str(header.get("typ")), str(claims.get("typ")), str(claims.get("token_use"))}
+    if "nonce" in claims and not {each.lower() for each in said} & _OF_ACCESS:
+        raise BadToken("nonce: expected an access token, got an ID token")
 
 
 def scopes_in(claims: Mapping[str, Any], names: Sequence[str]) -> frozenset[str]:

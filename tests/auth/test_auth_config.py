@@ -79,6 +79,17 @@ async def test_tokens_of_an_issuer(tmp_path: Path) -> None:
     assert document["resource_name"] == "Files"
 
 
+async def test_types_of_tokens_may_be_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    issuer = now()
+
+    made = guard(tmp_path, f'[auth]\n{OF_ISSUER}types = ["at+jwt"]\n', issuer)
+
+    assert "auth.scopes is empty" in caplog.text
+    assert (await made.admit(request(issuer.token()))).subject == "ada"
+    with pytest.raises(AuthorizationError):
+        await made.admit(request(issuer.token(typ="JWT")))
+
+
 async def test_audience_and_keys_may_be_named(tmp_path: Path) -> None:
     issuer = now()
 

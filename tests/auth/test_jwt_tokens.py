@@ -80,6 +80,7 @@ NOW = int(Clock().now)
         ({"token_use": "id"}, False),
         ({"token_use": "access"}, True),
         ({"at_hash": "x"}, False),
+        ({"nonce": "x"}, True),  # its header says at+jwt
         ({"scope": " ".join(map(str, range(1001)))}, False),
     ],
 )
@@ -89,6 +90,15 @@ async def test_claims(claims: Mapping[str, Any], is_good: bool) -> None:
     # "typ" among the claims is not the header's.
     rest = {name: value for name, value in claims.items() if name != "typ"}
     token = issuer.token(**rest) if "typ" not in claims else _with_claim(issuer, "typ", claims["typ"])
+    assert (await verifier(issuer).verify(token) is not None) == is_good
+
+
+@pytest.mark.parametrize(("kind", "is_good"), [(None, False), ("ID", False), ("Bearer", True)])
+async def test_nonce_of_a_login_makes_an_id_token(kind: str | None, is_good: bool) -> None:
+    issuer = Issuer()
+    claims = json.loads(_decode(issuer.token(nonce="x").split(".")[1]))
+
+    token = sign({**claims, **({"typ": kind} if kind else {})}, KEY, typ="JWT")
     assert (await verifier(issuer).verify(token) is not None) == is_good
 
 

@@ -374,6 +374,15 @@ async def test_assertion_is_for_here_and_now(keyed: Site, key: Key, changes: dic
     assert error_of(answer) == "invalid_client"
 
 
+@pytest.mark.parametrize("typ", ["dpop+jwt", "at+jwt", "oauth-id-jag+jwt", "client-authentication+jwt"])
+async def test_only_an_assertion_of_a_client_authenticates_it(keyed: Site, key: Key, typ: str) -> None:
+    now = keyed.clock.now
+    claims = {"iss": "signer", "sub": "signer", "aud": keyed.issuer, "exp": now + 60, "jti": "1"}
+
+    answer = await keyed.post("token", signed(sign(claims, key, typ=typ)))
+    assert (answer.status_code == 200) == (typ == "client-authentication+jwt")
+
+
 async def test_assertion_of_another_key_or_client_is_refused(keyed: Site, key: Key) -> None:
     other = Key.generate("ES256")
     for text, form in (
