@@ -16,6 +16,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping
 from typing import Final
+from urllib.parse import urlsplit
 
 from attrs import frozen
 
@@ -47,8 +48,11 @@ class BrowserSession:
 
 
 def cookie_name(config: Config) -> str:
-    """With https one that no other host and no plain connection can have set."""
-    return "__Host-mcptrio-authserver" if config.addresses.is_https else "mcptrio-authserver"
+    """With https one that no other host and no plain connection can have set. Otherwise with the port in it: browsers
+    send a cookie to all ports of a host (RFC 6265 section 8.5), and another server there would replace ours."""
+    if config.addresses.is_https:
+        return "__Host-mcptrio-authserver"
+    return f"mcptrio-authserver-{urlsplit(config.addresses.origin).port or 80}"
 
 
 def begin_session(ledger: Ledger, config: Config, user: User, now: float) -> str:

@@ -12,7 +12,7 @@ basic/authorization/client-registration, "Client ID Metadata Documents"; RFC 911
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -111,8 +111,11 @@ def keep_client(ledger: Ledger, client_id: str, fetched: FetchedClient | Refusal
         ledger.put("document", client_id, fetched.client.record(), until=now + fetched.lifetime, most=_MOST)
 
 
-def fetch_client(client_id: str) -> Flow[FetchedClient]:
+def fetch_client(client_id: str, app_schemes: Collection[str]) -> Flow[FetchedClient]:
     """
+    Args:
+        app_schemes: the schemes without a period that its redirect URIs may have.
+
     Raises:
         Refusal: there is no document, or it is none of this client.
     """
@@ -136,7 +139,7 @@ def fetch_client(client_id: str) -> Flow[FetchedClient]:
     if "client_secret" in document or "client_secret_expires_at" in document:
         raise Refusal("invalid_client", f"client_id: expected a document without secrets @ {shown(client_id)}")
     try:
-        metadata = read_client_metadata(document, default_method="none")
+        metadata = read_client_metadata(document, default_method="none", app_schemes=app_schemes)
     except Refusal as refusal:
         raise Refusal("invalid_client", f"{refusal.description} @ {shown(client_id)}") from None
     if metadata.name is None:

@@ -9,7 +9,7 @@ basic/authorization/client-registration, "Application Type and Redirect URI Cons
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from attrs import frozen
@@ -43,10 +43,13 @@ class ClientMetadata:
     scopes: tuple[str, ...] | None
 
 
-def read_client_metadata(document: Mapping[str, Any], *, default_method: str) -> ClientMetadata:
+def read_client_metadata(
+    document: Mapping[str, Any], *, default_method: str, app_schemes: Collection[str]
+) -> ClientMetadata:
     """
     Args:
         default_method: how it authenticates where it does not say.
+        app_schemes: the schemes without a period that its redirect URIs may have.
 
     Raises:
         Refusal: ``invalid_redirect_uri`` or ``invalid_client_metadata``.
@@ -58,7 +61,7 @@ def read_client_metadata(document: Mapping[str, Any], *, default_method: str) ->
     for uri in redirects or ():
         try:
             # OpenID Connect would have web where nothing is said; clients before 2026-07-28 say nothing and are native.
-            check_redirect_uri(uri, stated)
+            check_redirect_uri(uri, stated, app_schemes)
         except ValueError as error:
             raise Refusal("invalid_redirect_uri", str(error)) from None
     grants = _texts(document, "grant_types", _ENTRIES) or ("authorization_code",)

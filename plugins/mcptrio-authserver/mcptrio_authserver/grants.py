@@ -1,7 +1,7 @@
 """What a user has granted to a client: the family of tokens that come of one consent.
 
-The one rule: a refresh token is used once. When a used one comes again, somebody has a copy, and nobody can tell who;
-so the whole family ends.
+A refresh token is used once. A used one that comes again later than :data:`LEEWAY` is a copy that somebody has taken,
+and the server cannot tell which of the two is the client; so the whole family ends.
 
 A family that ended is not there any more; all its tokens are refused then, by this server at once, and by those who
 look at signatures only when they expire.
@@ -21,8 +21,11 @@ from .ledger import Ledger
 from .opaque import LONGEST, digest_of, new_opaque
 from .refusals import Refusal
 
-__all__ = ["Grant", "begin_grant", "end_grant", "find_grant", "find_refreshed", "rotate_refresh_token"]
+__all__ = ["LEEWAY", "Grant", "begin_grant", "end_grant", "find_grant", "find_refreshed", "rotate_refresh_token"]
 
+LEEWAY: Final = 10.0
+"""Seconds in which a used refresh token is good once more: its answer may have been lost on the way to the client, or
+two processes of the client may have sent it at the same time."""
 _KEPT: Final = 100
 """Used refresh tokens of a family that are recognised; older ones are merely refused."""
 
@@ -78,8 +81,8 @@ def end_grant(ledger: Ledger, id: str) -> bool:
     return ledger.delete("grant", id)
 
 
-def find_refreshed(ledger: Ledger, token: str, client_id: str) -> Grant:
-    """The grant that a refresh token is of. A token that was used ends it.
+def find_refreshed(ledger: Ledger, token: str, client_id: str, now: float) -> Grant:
+    """The grant that a refresh token is of. A token that was used longer than :data:`LEEWAY` ago ends it.
 
     Raises:
         Refusal: ``invalid_grant``.
@@ -89,7 +92,13 @@ def find_refreshed(ledger: Ledger, token: str, client_id: str) -> Grant:
     grant = find_grant(ledger, record["grant"]) if record is not None else None
     if record is None or grant is None or grant.client_id != client_id:
         raise problem
-    if record["used"]:
+    used = record["used"]
+    if used is not None and now - used <= LEEWAY:
+        # What the provider gave is sealed with the token that came after this one.
+        if grant.upstream is None:
+            return grant
+        raise problem
+    if used is not None:
         end_grant(ledger, grant.id)
         raise Refusal(
             "invalid_grant",
@@ -101,7 +110,10 @@ def find_refreshed(ledger: Ledger, token: str, client_id: str) -> Grant:
 
 def rotate_refresh_token(ledger: Ledger, config: Config, grant: Grant, token: str, now: float) -> str:
     """Take a refresh token that :func:`find_refreshed` found good, and give the next one."""
-    ledger.put("refresh", digest_of(token), {"grant": grant.id, "used": True}, until=grant.ends, group=grant.id)
+    before = ledger.get("refresh", digest_of(token))
+    # The leeway begins with the first use.
+    used = now if before is None or before["used"] is None else before["used"]
+    ledger.put("refresh", digest_of(token), {"grant": grant.id, "used": used}, until=grant.ends, group=grant.id)
     grant.save(ledger, config)
     return _issue(ledger, config, grant, now)
 
@@ -109,5 +121,5 @@ def rotate_refresh_token(ledger: Ledger, config: Config, grant: Grant, token: st
 def _issue(ledger: Ledger, config: Config, grant: Grant, now: float) -> str:
     token = new_opaque("mcpar_")
     until = min(grant.ends, now + config.refresh_idle)
-    ledger.put("refresh", digest_of(token), {"grant": grant.id, "used": False}, until=until, group=grant.id, most=_KEPT)
+    ledger.put("refresh", digest_of(token), {"grant": grant.id, "used": None}, until=until, group=grant.id, most=_KEPT)
     return token

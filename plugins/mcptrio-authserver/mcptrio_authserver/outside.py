@@ -72,7 +72,7 @@ class Outside:
             if await self._store.transact(lambda ledger: needs_fetch(ledger, id, address=address, now=now)):
                 fetched: FetchedClient | Refusal
                 try:
-                    fetched = await self._drive(fetch_client(id))
+                    fetched = await self._drive(fetch_client(id, self._config.app_schemes))
                 except Refusal as refusal:
                     fetched = refusal
                 await self._store.transact(lambda ledger: keep_client(ledger, id, fetched, now))
@@ -124,7 +124,7 @@ class Outside:
             ended = error
 
         def end(ledger: Ledger) -> None:
-            end_grant(ledger, find_refreshed(ledger, refresh_token, client_id).id)
+            end_grant(ledger, find_refreshed(ledger, refresh_token, client_id, self._clock()).id)
 
         await self._store.transact(end)
         raise ended

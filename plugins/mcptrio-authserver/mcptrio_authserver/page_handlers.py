@@ -17,7 +17,7 @@ from .authorization_requests import ReturnedRefusal
 from .browser_sessions import cookie_name, form_token, is_form_token
 from .forms import body_of_request, read_form
 from .opaque import new_opaque
-from .pages import consent_forms, consent_values, policy, problem_sentence
+from .pages import client_values, consent_forms, consent_values, policy, problem_sentence
 from .redirect_uris import host_of
 from .refusals import Refusal
 from .service import Asked, Service
@@ -146,7 +146,7 @@ class PageHandlers:
         response = await self._page(
             "login.html",
             {
-                "client": asked.request.client,
+                **client_values(asked.request),
                 "action": f"{self._addresses.path('login')}?{query}",
                 "form_token": form_token(known, query, "login"),
                 "problem": problem,

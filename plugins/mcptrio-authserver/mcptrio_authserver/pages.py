@@ -20,7 +20,7 @@ from .authorization_requests import AuthorizationRequest
 from .clients import Client
 from .config import Config
 
-__all__ = ["STYLE", "consent_forms", "consent_values", "policy", "problem_sentence"]
+__all__ = ["STYLE", "client_values", "consent_forms", "consent_values", "policy", "problem_sentence"]
 
 STYLE: Final = """
 :root { --text: #1b1b1f; --page: #f6f6f8; --card: #ffffff; --line: #75757d; --act: #1a4f9c; --on: #ffffff;
@@ -69,14 +69,8 @@ def policy(forms: Sequence[str] = ("'self'",)) -> str:
     )
 
 
-def consent_values(
-    config: Config, request: AuthorizationRequest, scopes: Sequence[str], *, user: str | None
-) -> dict[str, Any]:
-    """What the consent page says.
-
-    Args:
-        user: who is logged in; ``None`` where they log in at the provider after that.
-    """
+def client_values(request: AuthorizationRequest) -> dict[str, Any]:
+    """What each page says of the client that asks, before anything is typed or allowed."""
     client = request.client
     warnings = []
     if client.origin == "registration":
@@ -90,9 +84,22 @@ def consent_values(
         "client": client,
         "origin": urlsplit(client.id).netloc if client.origin == "document" else None,
         "host": request.host,
+        "warnings": warnings,
+    }
+
+
+def consent_values(
+    config: Config, request: AuthorizationRequest, scopes: Sequence[str], *, user: str | None
+) -> dict[str, Any]:
+    """What the consent page says.
+
+    Args:
+        user: who is logged in; ``None`` where they log in at the provider after that.
+    """
+    return {
+        **client_values(request),
         "resource": request.resource,
         "scopes": [(scope, config.scopes[scope]) for scope in scopes],
-        "warnings": warnings,
         "user": user,
         "upstream": urlsplit(config.upstream.issuer).netloc if config.upstream is not None else None,
     }

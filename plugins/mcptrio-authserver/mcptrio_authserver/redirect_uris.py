@@ -12,7 +12,7 @@ section 2, "application_type"; MCP 2026-07-28, basic/authorization/security-cons
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 from urllib.parse import urlencode, urlsplit
 
@@ -30,10 +30,14 @@ _NEVER: Final = frozenset(
 """Schemes that a browser would run, open or dial instead of handing them to an app."""
 
 
-def check_redirect_uri(uri: str, application_type: str | None = None) -> None:
+def check_redirect_uri(
+    uri: str, application_type: str | None = None, app_schemes: Collection[str] | None = None
+) -> None:
     """
     Args:
         application_type: ``web``, ``native``, or not said.
+        app_schemes: the schemes without a period that apps may have; ``None`` for any. Those with a period are names
+            that somebody owns (RFC 8252 sections 7.1 and 8.4).
 
     Raises:
         ValueError: it is none that may be registered; a sentence.
@@ -64,6 +68,11 @@ def check_redirect_uri(uri: str, application_type: str | None = None) -> None:
         )
     if application_type == "web":
         raise ValueError(f"expected https redirect URIs of a web application, got {uri[:200]!r}")
+    if app_schemes is not None and "." not in scheme and scheme not in app_schemes:
+        raise ValueError(
+            f"expected an app's own scheme with a period in it, as in com.example.app, got {uri[:200]!r}; "
+            "the operator can allow others with app_schemes"
+        )
 
 
 def is_registered(uri: str, registered: Sequence[str]) -> bool:

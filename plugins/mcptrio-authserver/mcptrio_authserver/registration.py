@@ -50,7 +50,7 @@ def register_client(
     rate = Rate(kind="register", most=config.registrations_per_hour, seconds=3600)
     if (wait := count_attempt(ledger, rate, neighbourhood(address), now)) > 0:
         raise too_often(wait)
-    metadata = read_client_metadata(document, default_method="client_secret_basic")
+    metadata = read_client_metadata(document, default_method="client_secret_basic", app_schemes=config.app_schemes)
     used = ledger.count("client", _USED)
     if used >= config.max_clients:
         raise Refusal("temporarily_unavailable", "there is no room for more clients", status=503)

@@ -238,8 +238,9 @@ class Service:
         users = await self._users() if refreshes and self.config.upstream is None else None
 
         def begin(ledger: Ledger) -> tuple[Any, UpstreamTokens | None]:
-            asker = admit(ledger, self.config, request, self._clock())
-            return asker, upstream_of(ledger, asker, request)
+            now = self._clock()
+            asker = admit(ledger, self.config, request, now)
+            return asker, upstream_of(ledger, asker, request, now)
 
         asker, upstream = await self._store.transact(begin)
         if refreshes:

@@ -87,7 +87,7 @@ def admit(ledger: Ledger, config: Config, request: TokenRequest, now: float) -> 
     return Asker(client=client, dpop_key=dpop_key_of(ledger, config, client, request.proofs, now))
 
 
-def upstream_of(ledger: Ledger, asker: Asker, request: TokenRequest) -> UpstreamTokens | None:
+def upstream_of(ledger: Ledger, asker: Asker, request: TokenRequest, now: float) -> UpstreamTokens | None:
     """What the provider gave for the user of a refresh token; ``None`` where no provider is in play.
 
     Raises:
@@ -96,7 +96,7 @@ def upstream_of(ledger: Ledger, asker: Asker, request: TokenRequest) -> Upstream
     token = request.form.get("refresh_token")
     if request.form.get("grant_type") != "refresh_token" or token is None or asker.client is None:
         return None
-    grant = find_refreshed(ledger, token, asker.client.id)
+    grant = find_refreshed(ledger, token, asker.client.id, now)
     return open_tokens(grant.upstream, token) if grant.upstream is not None else None
 
 
@@ -185,7 +185,7 @@ def _refreshed(
     token = form.get("refresh_token", "")
     if not token:
         raise Refusal("invalid_request", "refresh_token: expected one")
-    grant = find_refreshed(ledger, token, client.id)
+    grant = find_refreshed(ledger, token, client.id, now)
     if request.upstream is not None:
         # Kept even if what follows is refused: the provider has taken its old refresh token.
         sealed = seal_tokens(request.upstream, token)

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 import pytest
 import trio
 from argon2 import PasswordHasher
+from mcptrio_authserver.grants import LEEWAY
 from mcptrio_authserver.users import User, read_users, write_users
 
 from .conftest import PASSWORD, SECRET, Site, answer_of, challenge_of, error_of, form_of, opened
@@ -140,6 +141,8 @@ async def test_registration_makes_no_open_redirector(site: Site, changes: dict[s
         (["com.example:/cb"], "web"),
         ([], None),
         ([1], None),
+        (["feed://x/cb"], None),
+        (["ms-officecmd:cb"], "native"),
         ("https://app.example/cb", None),
         (["https://app.example/cb"] * 21, None),
     ],
@@ -151,12 +154,35 @@ async def test_bad_redirect_uris_are_not_registered(site: Site, uris: object, ki
     assert error_of(response) == "invalid_redirect_uri"
 
 
+@pytest.mark.parametrize("uri", ["com.example.app:/cb", "cursor://anysphere.cursor-mcp/oauth/callback"])
+async def test_schemes_of_apps_are_registered(site: Site, uri: str) -> None:
+    assert (await site.register(redirect_uris=[uri])).status_code == 201
+
+
 # Refresh tokens
+
+
+async def test_refresh_token_whose_answer_was_lost_is_good_once_more(site: Site) -> None:
+    """Also where two processes of the client have sent it at the same time."""
+    token = (await site.tokens())["refresh_token"]
+    first = (await site.refresh(token)).json()
+    site.clock.now += LEEWAY
+    second = (await site.refresh(token)).json()
+
+    assert first["refresh_token"] != second["refresh_token"]
+    assert await site.is_active(first["access_token"])
+    site.clock.now += 1
+    assert (await site.refresh(first["refresh_token"])).status_code == 200
+    assert (await site.refresh(second["refresh_token"])).status_code == 200
+    # The leeway is not renewed by being used.
+    assert error_of(await site.refresh(token)) == "invalid_grant"
+    assert error_of(await site.refresh(second["refresh_token"])) == "invalid_grant"
 
 
 async def test_refresh_token_that_comes_again_ends_the_family(site: Site) -> None:
     stolen = (await site.tokens())["refresh_token"]
     newest = (await site.refresh(stolen)).json()
+    site.clock.now += LEEWAY + 1
 
     assert error_of(await site.refresh(stolen)) == "invalid_grant"
 
@@ -329,6 +355,7 @@ async def test_huge_bodies_are_refused(site: Site, endpoint: str) -> None:
 async def test_reuse_is_told_to_the_operator(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     token = (await site.tokens())["refresh_token"]
     await site.refresh(token)
+    site.clock.now += LEEWAY + 1
     caplog.clear()
 
     await site.refresh(token)
