@@ -210,7 +210,7 @@ class Config:
     """Let clients register themselves (RFC 7591)."""
 
     app_schemes: tuple[str, ...] = ("cursor", "vscode", "vscode-insiders", "windsurf")
-    """Schemes without a period that redirect URIs may have, of clients that registered themselves or have a document."""
+    """Schemes without a period in redirect URIs of clients that registered themselves or have a document."""
 
     client_documents: bool = True
     """Take https URLs of Client ID Metadata Documents for client ids."""

@@ -159,6 +159,26 @@ async def test_schemes_of_apps_are_registered(site: Site, uri: str) -> None:
     assert (await site.register(redirect_uris=[uri])).status_code == 201
 
 
+async def test_login_page_warns_before_a_password_is_typed(site: Site) -> None:
+    client = (await site.register(client_name="Your Bank", redirect_uris=["https://phish.example/"])).json()[
+        "client_id"
+    ]
+    page = await site.authorize(client_id=client, redirect_uri="https://phish.example/")
+
+    assert page.status_code == 200
+    assert "Nobody has checked its name" in page.text
+    assert "<strong>phish.example</strong>" in page.text
+    assert "<strong>Your Bank" not in page.text
+
+
+async def test_cookie_is_of_one_port(site: Site) -> None:
+    """Browsers send cookies to all ports of a host."""
+    page = await site.authorize()
+    port = site.url.rpartition(":")[2]
+
+    assert page.headers["set-cookie"].startswith(f"mcptrio-authserver-{port}=")
+
+
 # Refresh tokens
 
 
