@@ -18,12 +18,19 @@ __all__: list[str] = []
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
 
 PLUGIN = """
+import trio
+
 from mcptrio import hookimpl, serve_stream, tool
 from mcptrio.serve.stream import StreamOptions
 
 @tool
 async def shout(text: str) -> str:
     return text.upper()
+
+@tool
+async def nap() -> str:
+    await trio.sleep(600)
+    return "slept"
 
 @hookimpl
 def register_transports(register, config):
@@ -77,6 +84,33 @@ def test_tcp_and_unix_sockets_until_a_signal(folder: Path) -> None:
     assert code == 0
     assert sorted(folder.glob("*.sock")) == []
     assert "no authentication" not in it.stderr
+
+
+def test_signals_of_log_rotation_and_of_reloading_end_nothing(folder: Path) -> None:
+    """And what is in flight when the server is told to end is answered, with an error."""
+    with serving("--unix=mcp.sock", "--plugin=own.py", "--shutdown-timeout=0.1", cwd=folder) as it:
+        it.until(r"(?m)^serving unix:.*/mcp\.sock$")
+        with socket.socket(socket.AF_UNIX) as unix:
+            unix.connect(str(folder / "mcp.sock"))
+            assert greeted(unix) == "mcptrio"
+            unix.sendall(line({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+            unix.sendall(
+                line({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "nap", "arguments": {}}})
+            )
+            it.signal(signal.SIGUSR1)
+            it.until("SIGUSR1: ignored")
+            it.signal(signal.SIGHUP)
+            it.until("the plugins are as the configuration has them now")
+            it.signal(signal.SIGQUIT)
+            it.until("SIGQUIT: stopping")
+            with unix.makefile() as answers:
+                answer = json.loads(answers.readline())
+        code, _ = it.end()
+
+    assert code == 0
+    assert answer["id"] == 7
+    assert answer["error"]["message"] == "the server is stopping"
+    assert answer["error"]["data"] == {"retryAfter": 1.0}
 
 
 def test_addresses_and_bounds_of_the_file_and_an_inherited_socket(folder: Path) -> None:

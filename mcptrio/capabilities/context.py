@@ -137,7 +137,8 @@ class Context:
     @property
     def cancel_reason(self) -> str | None:
         """Why the request was cancelled, where somebody said; for an ``except trio.Cancelled`` that re-raises."""
-        return self._scope.reason
+        fault = self._scope.fault
+        return self._scope.reason or (fault.message if fault is not None else None)
 
     def open_nursery(self) -> AbstractAsyncContextManager[trio.Nursery]:
         """A nursery for child tasks of the request."""

@@ -239,6 +239,7 @@ def _over_http(asked: Asked, worker: Worker | None) -> None:
 
 
 def _over_streams(asked: Asked) -> None:
+    from mcptrio.commands.renewing import renew
     from mcptrio.protocol.jsonrpc import Limits
     from mcptrio.serve.process import run
     from mcptrio.serve.stream import StreamOptions, serve_stream
@@ -251,11 +252,15 @@ def _over_streams(asked: Asked) -> None:
     filed = {name: value for name, value in read.items() if name in names(StreamOptions)}
     stream = StreamOptions(limits=Limits(**asked.bounds("message_bytes")), **filed)
     server = asked.make()
-    run(lambda stop: serve_stream(server, where, options=stream, shutdown=stop, task_status=asked.ready()))
+    run(
+        lambda stop: serve_stream(server, where, options=stream, shutdown=stop, task_status=asked.ready()),
+        renew=partial(renew, server, asked),
+    )
 
 
 def _over(name: str, asked: Asked) -> None:
     """Serve over the transport of a plugin."""
+    from mcptrio.commands.renewing import renew
     from mcptrio.plugins.manager import BUILT_IN
     from mcptrio.serve.opened import serve_transport
     from mcptrio.serve.process import run
@@ -265,4 +270,7 @@ def _over(name: str, asked: Asked) -> None:
     if name not in offered:
         known = ", ".join((*BUILT_IN, *offered))
         raise ConfigError(f"--transport: expected one of {known}, got {name!r}")
-    run(lambda stop: serve_transport(server, offered[name], shutdown=stop, task_status=asked.ready()))
+    run(
+        lambda stop: serve_transport(server, offered[name], shutdown=stop, task_status=asked.ready()),
+        renew=partial(renew, server, asked),
+    )

@@ -14,16 +14,14 @@ from attrs import evolve
 
 from mcptrio.commands.asked import Asked, given, names
 from mcptrio.commands.own_issuers import check_own_issuers
-from mcptrio.commands.plugin_server import isolation, tables_of
+from mcptrio.commands.renewing import renew
 from mcptrio.commands.serving_auth import guard_for
 from mcptrio.commands.serving_tls import certificates_of
 from mcptrio.config import SQLITE_STORE, Config
-from mcptrio.errors import ConfigError, PluginError
 from mcptrio.serve.http import serve_http
 from mcptrio.serve.http_options import HTTPOptions
 from mcptrio.serve.http_process import HTTPProcess
 from mcptrio.serve.worker import Worker
-from mcptrio.server import Server
 from mcptrio.transports.http.addresses import Proxies
 from mcptrio.transports.http.exchange import HTTPLimits
 
@@ -75,7 +73,7 @@ def over_http(asked: Asked, worker: Worker | None) -> None:
         worker=worker,
         addresses=tuple(asked.addresses),
         certificates=certificates,
-        renew=partial(_renew, server, asked) if worker is None else None,
+        renew=partial(renew, server, asked) if worker is None else None,
         http2=http.http2,
     )
     address = {name: wanted[name] for name in ("host", "port") if name in wanted}
@@ -84,18 +82,6 @@ def over_http(asked: Asked, worker: Worker | None) -> None:
 
 
 _OPTIONS = ("host", "port", "path", "legacy_sse", "websocket", "http2", "access_log")
-
-
-async def _renew(server: Server, asked: Asked) -> None:
-    """Take the configuration of plugins anew; what is wrong with it changes nothing."""
-    try:
-        read, wanted = asked.read_again()
-        server.plugins.instead = isolation(read, asked.options, strict=server.plugins.strict)
-        await server.renew_plugins(tables_of(read), wanted.includes)
-    except (ConfigError, PluginError) as error:
-        _log.error("the plugins stay as they are: %s", error)
-    else:
-        _log.info("the plugins are as the configuration has them now")
 
 
 def _filed_store(read: Config) -> str:

@@ -139,8 +139,19 @@ class Supervisor:
             if self.in_flight:
                 await self._idle.wait()
             await self.works.wait_ended()
+        await self._answer_the_rest()
         for session in list(self.sessions):
             session.end("the server is stopping")
+
+    async def _answer_the_rest(self) -> None:
+        """Answer what has not ended in time with an error, where one connection carries all answers of a session. Over
+        HTTP each request is answered by its own exchange."""
+        late = [scope for session in self.sessions if session.is_shared for scope in session.in_flight.values()]
+        for scope in late:
+            scope.give_up(Overloaded("the server is stopping"))
+        if late:
+            with trio.move_on_after(GOODBYE):
+                await self._idle.wait()
 
     @property
     def around(self) -> Around | None:

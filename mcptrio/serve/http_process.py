@@ -13,7 +13,7 @@ from attrs import frozen
 
 from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.serve.http import HTTPSockets
-from mcptrio.serve.process import Hangups, Ready, run
+from mcptrio.serve.process import Ready, run
 from mcptrio.serve.tls import Certificates
 from mcptrio.serve.worker import Ends, Worker
 
@@ -43,11 +43,9 @@ class HTTPProcess:
         SIGHUP makes the certificates be read again, and what ``renew`` does. To a worker it is harmless in any case, so
         that a signal to all processes of a service is one to its parent.
         """
-        hangups = Hangups()
 
         async def in_process(stop: trio.Event) -> None:
             async with open_hidden_nursery() as nursery:
-                nursery.start_soon(self._hear, hangups)
                 if self.certificates is not None:
                     nursery.start_soon(self.certificates.watch)
                 if self.worker is None:
@@ -55,15 +53,13 @@ class HTTPProcess:
                 else:
                     await self.worker.run(lambda ends: serve(sockets=self._sockets(ends), shutdown=ends.shutdown), stop)
 
-        run(in_process, hangups=hangups)
+        run(in_process, renew=self._renew)
 
-    async def _hear(self, hangups: Hangups) -> None:
-        while True:
-            await hangups.wait()
-            if self.certificates is not None:
-                self.certificates.reload()
-            if self.renew is not None:
-                await self.renew()
+    async def _renew(self) -> None:
+        if self.certificates is not None:
+            self.certificates.reload()
+        if self.renew is not None:
+            await self.renew()
 
     @property
     def ready(self) -> Ready:

@@ -1,8 +1,9 @@
 """A process of which serving is all there is to do: signals turned into an orderly end.
 
 Called by the command line.
-The one rule: the first signal asks for an end, which is bounded; the second one is the end. SIGHUP asks for something
-else, where somebody wants to hear it.
+The one rule: the first signal asks for an end, which is bounded; the second one is the end. SIGHUP makes the process
+read its configuration again where it can, and asks for an end otherwise. SIGUSR1 and SIGUSR2, which tools for log files
+send to all daemons, are logged and change nothing.
 """
 
 from __future__ import annotations
@@ -10,33 +11,37 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
 import trio
 
+from mcptrio.nurseries import open_hidden_nursery
+
 __all__ = ["Hangups", "Ready", "run"]
 
 _log = logging.getLogger("mcptrio.serve")
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_ENDING = ("SIGTERM", "SIGINT", "SIGQUIT")
+_HARMLESS = ("SIGUSR1", "SIGUSR2")
 
 
 def run(
     serve: Callable[[trio.Event], Awaitable[None]],
     *,
     hangups: Hangups | None = None,
+    renew: Callable[[], Awaitable[None]] | None = None,
     at_once: Callable[[], None] = lambda: None,
 ) -> None:
     """Run ``serve`` until it returns; the first signal sets the event it is given.
 
     Args:
-        hangups: told of each SIGHUP; without, that one ends the process.
+        hangups: told of each SIGHUP. Without it and ``renew`` that one asks for an end too.
+        renew: called for each SIGHUP, one call at a time.
         at_once: called by the second signal, in the middle of anything, before the process ends.
     """
-    trio.run(partial(_until_signalled, serve, hangups, at_once))
+    trio.run(partial(_until_signalled, serve, hangups, renew, at_once))
 
 
 class Hangups:
@@ -65,29 +70,29 @@ class Ready(trio.TaskStatus[list[str]]):
 
 
 async def _until_signalled(
-    serve: Callable[[trio.Event], Awaitable[None]], hangups: Hangups | None, at_once: Callable[[], None]
+    serve: Callable[[trio.Event], Awaitable[None]],
+    hangups: Hangups | None,
+    renew: Callable[[], Awaitable[None]] | None,
+    at_once: Callable[[], None],
 ) -> None:
     stop = trio.Event()
-    with _stopped_by_signals(stop, at_once), _heard(hangups):
-        await serve(stop)
+    if hangups is None and renew is not None:
+        hangups = Hangups()
+    with _signals_handled(stop, hangups, at_once):
+        async with open_hidden_nursery() as nursery:
+            if hangups is not None and renew is not None:
+                nursery.start_soon(_renew_at, hangups, renew)
+            await serve(stop)
+
+
+async def _renew_at(hangups: Hangups, renew: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await hangups.wait()
+        await renew()
 
 
 @contextmanager
-def _heard(hangups: Hangups | None) -> Iterator[None]:
-    if hangups is None or sys.platform == "win32":
-        yield
-        return
-    token = trio.lowlevel.current_trio_token()
-    heard = hangups.came
-    before = signal.signal(signal.SIGHUP, lambda _number, _frame: token.run_sync_soon(heard))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGHUP, before)
-
-
-@contextmanager
-def _stopped_by_signals(stop: trio.Event, at_once: Callable[[], None]) -> Iterator[None]:
+def _signals_handled(stop: trio.Event, hangups: Hangups | None, at_once: Callable[[], None]) -> Iterator[None]:
     """The first signal sets ``stop``.
 
     Trio's own receiver hears a signal when the event loop gets round to it. The second one is there for the case that
@@ -107,7 +112,21 @@ def _stopped_by_signals(stop: trio.Event, at_once: Callable[[], None]) -> Iterat
         _log.info("%s: stopping", signal.Signals(number).name)
         stop.set()
 
-    before = {number: signal.signal(number, receive) for number in _SIGNALS}
+    def pass_over(number: int, _frame: object) -> None:
+        token.run_sync_soon(_log.info, "%s: ignored", signal.Signals(number).name)
+
+    def hang_up(_number: int, _frame: object) -> None:
+        if hangups is not None:
+            token.run_sync_soon(hangups.came)
+
+    handlers = {
+        **dict.fromkeys(_ENDING, receive),
+        **dict.fromkeys(_HARMLESS, pass_over),
+        "SIGHUP": receive if hangups is None else hang_up,
+    }
+    # Windows has few of them.
+    numbers = {getattr(signal, name): handler for name, handler in handlers.items() if hasattr(signal, name)}
+    before = {number: signal.signal(number, handler) for number, handler in numbers.items()}
     try:
         yield
     finally:

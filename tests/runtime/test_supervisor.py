@@ -94,6 +94,9 @@ async def test_stopping_waits_for_what_is_in_flight_and_cancels_the_rest(autojum
             assert refused.data == {"retryAfter": 5.0}
             assert isinstance(await client.next(), Response)
         assert trio.current_time() - began == pytest.approx(5)
+        ended = await client.next()
+        assert isinstance(ended, ErrorResponse)
+        assert (ended.id, ended.message) == (2, "the server is stopping")
         with pytest.raises(trio.EndOfChannel):
             await client.next()
 
