@@ -22,6 +22,9 @@ __all__ = ["Lifespan"]
 
 _log = logging.getLogger("mcptrio.lifespans")
 
+GOODBYE = 1.0
+"""Seconds for a lifespan to end once it is cancelled."""
+
 
 class Lifespan:
     """
@@ -90,4 +93,8 @@ class Lifespan:
         """Stop the background tasks and leave the lifespan; what takes longer than until ``deadline`` is cancelled."""
         self._scope.deadline = deadline
         self._leave.set()
-        await self._left.wait()
+        with trio.move_on_at(deadline + GOODBYE) as patience:
+            await self._left.wait()
+        if patience.cancelled_caught:
+            # It shields itself. The lifespans entered before it are left all the same.
+            _log.error("%s: its lifespan goes on although it was cancelled", self._label)

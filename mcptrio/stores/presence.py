@@ -64,13 +64,12 @@ class Presence:
             gone = _lock(descriptor)
             if gone and _UNLINKS_OPEN_FILES:
                 # Under the lock: its maker, which comes for the lock next, then sees that the file has no name.
-                path.unlink(missing_ok=True)
+                _remove(path)
         finally:
             os.close(descriptor)
         if gone and not _UNLINKS_OPEN_FILES:
             # Windows keeps a file that its maker has open.
-            with suppress(PermissionError):
-                path.unlink(missing_ok=True)
+            _remove(path)
         return not gone
 
     def sweep(self) -> None:
@@ -83,7 +82,7 @@ class Presence:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
-            self._lock_file(self.id).unlink(missing_ok=True)
+            _remove(self._lock_file(self.id))
 
     def _enter(self) -> tuple[str, int]:
         for _ in range(_ATTEMPTS):
@@ -96,11 +95,17 @@ class Presence:
             if _lock(descriptor) and os.fstat(descriptor).st_nlink > 0:
                 return id, descriptor
             os.close(descriptor)
-            self._lock_file(id).unlink(missing_ok=True)
+            _remove(self._lock_file(id))
         raise StoreFailed(f"{self._path}: lock files beside it cannot be locked")
 
     def _lock_file(self, id: str) -> Path:
         return self._path.with_name(f"{self._path.name}-{id}.lock")
+
+
+def _remove(path: Path) -> None:
+    """Remove a lock file that has no use any more. One that cannot be removed does no harm."""
+    with suppress(OSError):
+        path.unlink()
 
 
 def _lock(descriptor: int) -> bool:

@@ -258,6 +258,23 @@ async def test_an_exit_that_hangs_is_cancelled_and_the_others_go_on(
     ]
 
 
+async def test_an_exit_that_shields_itself_keeps_no_other_one_waiting(
+    autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    happened: list[str] = []
+
+    async def shielded() -> None:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(60)
+
+    server = Server(plugins=[Plugin("a", happened), Plugin("stuck", happened, leave=shielded)])
+    async with server.open():
+        pass
+
+    assert happened[2:] == ["leave a", "leave stuck"]
+    assert "stuck: its lifespan goes on although it was cancelled" in caplog.text
+
+
 async def test_an_exit_that_fails_is_logged_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
     happened: list[str] = []
     server = Server(plugins=[Plugin("a", happened), Plugin("bad", happened, leave=fail), Plugin("c", happened)])

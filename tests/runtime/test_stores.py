@@ -13,6 +13,7 @@ import trio
 
 from mcptrio import Server
 from mcptrio.abc import StoredEvent
+from mcptrio.errors import StoreFailed
 from mcptrio.stores.memory import MemoryEventStore, MemorySessionStore
 from mcptrio.stores.sqlite import SQLiteBounds, open_sqlite_stores
 from mcptrio.transports.http.app import HTTPApp
@@ -119,3 +120,31 @@ async def test_a_file_that_cannot_be_written_fails_what_needs_it_for_as_long_as_
     assert [message["id"] for message in resumed.messages] == [2]
     assert "whether the request was carried out is not known" in resumed.messages[0]["error"]["message"]
     assert again.status == 200
+
+
+class ForgetfulStore(MemoryEventStore):
+    """Cannot drop a session at the first attempt."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attempts: list[str] = []
+
+    async def drop(self, session: str) -> None:
+        self.attempts.append(session)
+        if len(self.attempts) == 1:
+            raise StoreFailed("locked")
+        await super().drop(session)
+
+
+async def test_events_of_an_expired_session_that_could_not_be_dropped_are_dropped_later(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    server, events = Server(), ForgetfulStore()
+    async with server.open(), trio.open_nursery() as nursery:
+        app = HTTPApp(server.supervisor, sessions=MemorySessionStore(idle=30), events=events)
+        await nursery.start(app.run)
+        sessions = [(await post(app, {**HELLO, "id": id})).headers["mcp-session-id"] for id in (1, 2)]
+        await trio.sleep(60)
+        nursery.cancel_scope.cancel()
+
+    assert events.attempts == [sessions[0], *sessions]

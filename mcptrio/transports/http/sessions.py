@@ -67,6 +67,8 @@ class Sessions:
         )
         self._here: OrderedDict[str, Session] = OrderedDict()
         """The least recently used first."""
+        self._expired: dict[str, None] = {}
+        """Expired sessions whose events are to be dropped."""
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -206,10 +208,13 @@ class Sessions:
                     await self._store.load(session.id)
             elif now - session.used > self._limits.idle:
                 self._release(session, "idle here")
-        for id in await self._store.expire():
+        self._expired.update(dict.fromkeys(await self._store.expire()))
+        while self._expired:
+            # It stays on the list until its events are dropped: the store names it once.
+            id = next(iter(self._expired))
             session_here = self._here.get(id)
             if session_here is not None:
-                await self._forget(session_here, "the session has expired")
-            else:
-                await self.events.drop(id)
+                self._release(session_here, "the session has expired")
+            await self.events.drop(id)
+            self._expired.pop(id, None)
             await self._replicas.tell(id, {"end": "the session has expired"})
