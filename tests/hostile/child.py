@@ -43,6 +43,7 @@ async def main(name: str, certificate: str) -> None:
         "roomy": ROOMY,
         "tight": TIGHT,
         "crowded": ROOMY | {"connections": CROWD, "address_share": 1.0, "header_timeout": 300.0, "keep_alive": 300.0},
+        "stalling": ROOMY | {"body_timeout": 1.0},
         "tls": ROOMY | {"tls_timeout": 1.0},
         "secure": ROOMY | {"tls_timeout": 30.0},
     }

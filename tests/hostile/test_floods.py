@@ -197,6 +197,15 @@ async def test_descriptors_run_out(engine: Engine, server: HostileServer) -> Non
     assert server.process.stderr.count("could not be accepted") <= 3
 
 
+async def test_bodies_that_stall(server: HostileServer) -> None:
+    """An application that bounds nothing itself is rid of them."""
+    async with bounded(server, 16), AsyncExitStack() as stack:
+        for _ in range(100):
+            stream = await stack.enter_async_context(rude(await connect(server.ports["stalling"])))
+            await stream.send_all(post(b"content-length: 10", body=b"ab"))
+        assert (await state(server.ports["roomy"]))["running"] == 0
+
+
 async def is_served(port: int) -> bool:
     try:
         await ask(port)

@@ -202,7 +202,13 @@ class Connection:
         head_began = False
         with self._reader:
             while True:
+                # Only while the client is waited for; the application may take its time with what has come.
+                is_uploading = not self._idle and self._is_uploading() and not self._awaits_continue()
+                if is_uploading:
+                    self._reader.deadline = trio.current_time() + self._limits.body_timeout
                 data = await self._receive()
+                if is_uploading and not self._idle:
+                    self._reader.deadline = inf
                 await self._protocol.handle(RawData(data))
                 if not data:
                     break
@@ -279,6 +285,11 @@ class Connection:
         """Whether the peer is still sending a request that is refused or answered already."""
         protocol = self._protocol.protocol
         return isinstance(protocol, HTTP1) and protocol.connection.their_state in (h11.SEND_BODY, h11.ERROR)
+
+    def _awaits_continue(self) -> bool:
+        """Whether the client waits to be asked for the body."""
+        protocol = self._protocol.protocol
+        return isinstance(protocol, HTTP1) and protocol.awaits_continue
 
     def _half_close(self) -> None:
         """Tell the peer that the response has ended, even while the application is still tidying up."""

@@ -49,9 +49,14 @@ class HTTP1(H11Protocol):
         self.limits = limits
         self.connection = _Reader(limits.header_bytes)
 
+    @property
+    def awaits_continue(self) -> bool:
+        """Whether the client waits to be asked for the body."""
+        return isinstance(self.connection, _Reader) and self.connection.waits_for_continue
+
     async def ask_to_continue(self) -> None:
         """The application waits: let the client send its body, if it waits to be told."""
-        if isinstance(self.connection, _Reader) and self.connection.waits_for_continue:
+        if self.awaits_continue:
             await self._send_h11_event(
                 h11.InformationalResponse(status_code=100, headers=self.config.response_headers("h11"))
             )

@@ -279,6 +279,21 @@ async def test_refused_upload_still_reads_why(serving: Serving, monkeypatch: pyt
             assert (await stream.receive_some()).startswith(b"HTTP/1.1 200 ")
 
 
+async def test_body_that_stalls_is_given_up_and_a_slow_application_waited_for(serving: Serving) -> None:
+    app = App()
+
+    async def slow(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] == "/body":
+            await trio.sleep(0.5)
+        await app(scope, receive, send)
+
+    head = b"POST %b HTTP/1.1\r\nhost: a\r\ncontent-length: 400000\r\n\r\n"
+    async with serving(slow, limits=ConnectionLimits(body_timeout=0.2)) as port:
+        assert (await ask(port, head % b"/body" + b"x" * 400_000)).endswith(b"ok")
+        assert not (await ask(port, head % b"/wait" + b"xx")).startswith(b"HTTP/1.1 200")
+        await app.disconnected.wait()
+
+
 async def test_peer_that_stops_reading_is_cut_off(serving: Serving) -> None:
     app = App()
     async with serving(app, limits=ConnectionLimits(write_timeout=0.2)) as port:
