@@ -54,7 +54,7 @@ def split_word(word: str) -> Word:
 
 
 def read_arguments(
-    words: Sequence[str], schema: Mapping[str, Any], *, base: Mapping[str, Any] | None = None
+    words: Sequence[str], schema: Mapping[str, Any], *, base: Mapping[str, Any] | None = None, checked: bool = True
 ) -> dict[str, Any]:
     """Make arguments of words.
 
@@ -62,6 +62,7 @@ def read_arguments(
         words: see the module.
         schema: of the tool's input.
         base: arguments that the words are added to, or replace.
+        checked: whether each word has to fit the schema; otherwise one that does not is read as if there were none.
 
     Raises:
         ConfigError: a word does not fit; which one, and what was expected.
@@ -71,12 +72,28 @@ def read_arguments(
     for text in words:
         word = split_word(text)
         try:
-            path, there = _find(word.key, schema, schema, is_raw=word.is_raw)
-            _put(arguments, path, _value(word, there, schema), there, schema, is_first=word.key not in seen)
+            path, there, value = _read(word, schema, checked=checked)
+            _put(arguments, path, value, there, schema, is_first=word.key not in seen)
         except ValueError as error:
             raise ConfigError(f"argument {quote_name(word.key)}: {error}") from error
         seen.add(word.key)
     return arguments
+
+
+def _read(word: Word, schema: Mapping[str, Any], *, checked: bool) -> tuple[list[str], Any, Any]:
+    """The path of a word's key, the schema there, and the word's value.
+
+    Raises:
+        ValueError: the word does not fit the schema, and is checked.
+    """
+    try:
+        path, there = _find(word.key, schema, schema, is_raw=word.is_raw)
+        return path, there, _value(word, there, schema)
+    except ValueError:
+        if checked:
+            raise
+        path, there = _find(word.key, {}, {}, is_raw=word.is_raw)
+        return path, there, _value(word, there, {})
 
 
 def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:

@@ -43,7 +43,7 @@ async def command(
     found = await _find(visit, tool, required=not no_check)
     given = await _base(visit, base)
     schema = found.input_schema if found is not None else {}
-    arguments = read_arguments(words, schema, base=given)
+    arguments = read_arguments(words, schema, base=given, checked=not no_check)
     if not no_check:
         check_arguments(arguments, schema)
     with progress_line(visit.console, tool) as line:

@@ -216,6 +216,9 @@ def _carry_out(
 def _told(planned: Plan, name: str) -> Iterator[str]:
     kept = planned.carry_out()
     yield f"{planned.host.title}: {name} {planned.does}: {printable(str(planned.path))}"
+    if planned.others:
+        names = ", ".join(printable(each) for each in planned.others)
+        yield f"  it has mcptrio as {names}: mcptrio host uninstall {planned.host.id} --name {planned.others[0]}"
     if kept is not None:
         yield f"  as it was before: {printable(str(kept))}"
     if planned.does in ("added", "changed") and planned.host.then:

@@ -40,6 +40,9 @@ def command(chosen: Chosen, as_json: bool) -> None:
     tools = sum(len(each["offers"].get("tools", ())) for each in listed)
     if tools:
         click.echo(f"\n{tools} tools, about {tokens} tokens in each conversation (estimate: bytes / 4)")
+    apart = [each["name"] for each in listed if each["isolated"] and not each["fault"]]
+    if apart:
+        click.echo(f"not counted, since they run in processes of their own: {printable(', '.join(apart))}")
     for each in listed:
         told = [each["fault"]] if each["fault"] else []
         if each["isolated"] and not each["fault"]:

@@ -37,6 +37,7 @@ class Plan:
         does: in a word.
         obsolete: copies that are of no use any more: the one that is put back, and those of our own entry before it.
         keeps: whether what is in the file now is kept beside it.
+        others: the names of entries that start mcptrio, where there is none of the name that was asked for.
     """
 
     host: HostKind
@@ -45,6 +46,7 @@ class Plan:
     does: str
     obsolete: tuple[Path, ...] = ()
     keeps: bool = True
+    others: tuple[str, ...] = ()
 
     @property
     def path(self) -> Path:
@@ -131,7 +133,8 @@ def plan_uninstall(host: HostKind, path: Path, name: str, *, force: bool = False
     file = _File.read(host, path, name)
     entry = file.entry
     if entry is None:
-        return Plan(host=host, original=file.original, after=file.original.data, does="not there")
+        others = file.ours()
+        return Plan(host=host, original=file.original, after=file.original.data, does="not there", others=others)
     said = host.shape.read(entry)
     earlier = next(file.earlier(), None) if is_ours(said) or isinstance(said, Endpoint) else None
     if earlier is not None:
@@ -179,6 +182,13 @@ class _File:
         except Unreadable as problem:
             raise ConfigError(f"{path}:{problem.line}:{problem.column}: {problem}; nothing was written") from None
         return cls(original=original, format=host.format, keys=keys, mark=mark, text=text, entry=entry, host=host)
+
+    def ours(self) -> tuple[str, ...]:
+        """The names of the entries that start mcptrio."""
+        servers = entry_at(parse(self.format, self.text), self.keys[:-1])
+        if not isinstance(servers, Mapping):
+            return ()
+        return tuple(str(key) for key, entry in servers.items() if is_ours(self.host.shape.read(entry)))
 
     def put(self, entry: Mapping[str, Any]) -> str:
         try:

@@ -104,5 +104,10 @@ def _problems(target: Command | Endpoint | None) -> Iterator[str]:
     elif not os.access(program, os.X_OK):
         yield f"{program} cannot be run"
     for option, value in zip(target.args[1:], target.args[2:], strict=False):
-        if option in _NAMES_FILE and (option == "--config" or value.endswith(".py")) and not Path(value).exists():
+        if option not in _NAMES_FILE or not (option == "--config" or value.endswith(".py")):
+            continue
+        file = Path(target.cwd or "", value)
+        if not file.is_absolute():
+            yield f"{value} is not absolute: the host starts it in another folder, and may not find it"
+        elif not file.exists():
             yield f"{value} is gone"

@@ -78,6 +78,14 @@ def test_a_wrong_argument_is_sent_when_asked_for(tmp_path: Path) -> None:
     assert b"99" in done.stderr
 
 
+@pytest.mark.parametrize("word", ["whole=many", "no_such=1"])
+def test_a_word_of_another_type_or_name_is_sent_when_asked_for(word: str, tmp_path: Path) -> None:
+    done = run(*with_plugin("call", "take", "text=x", word, "--no-check"), cwd=tmp_path)
+
+    assert done.returncode == 1
+    assert not done.stderr.startswith(b"mcptrio: argument")
+
+
 def test_folders_the_server_may_work_in(tmp_path: Path) -> None:
     (tmp_path / "a b").mkdir()
     done = call(tmp_path, "folders", "--root", "a b", "--root", str(tmp_path))

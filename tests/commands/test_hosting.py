@@ -76,6 +76,28 @@ def test_a_server_that_does_not_answer_is_told(folder: Path) -> None:
     assert b"    ! " in done.stdout
 
 
+def test_uninstall_names_what_has_another_name(folder: Path) -> None:
+    host(folder, "install", "cursor", "--name", "garden", "--plugin", "own.py")
+    done = host(folder, "uninstall", "cursor")
+
+    assert done.returncode == 0
+    assert "Cursor: mcptrio not there: " in done.stdout.decode()
+    assert "  it has mcptrio as garden: mcptrio host uninstall cursor --name garden\n" in done.stdout.decode()
+    assert host(folder, "uninstall", "cursor", "--name", "garden").stdout.startswith(b"Cursor: garden removed: ")
+
+
+def test_a_file_with_a_relative_path_is_told_wherever_one_stands(folder: Path) -> None:
+    file = folder.parent / "home" / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    args = ["-m", "mcptrio", "serve", "--stdio", "--plugin", "own.py"]
+    file.write_text(json.dumps({"mcpServers": {"mcptrio": {"command": sys.executable, "args": args}}}))
+
+    for where in (folder, folder.parent):
+        done = run("host", "status", "cursor", cwd=where, env={"HOME": str(folder.parent / "home")})
+        assert done.returncode == 1
+        assert "    ! own.py is not absolute: the host starts it in another folder" in done.stdout.decode()
+
+
 def test_what_came_with_a_folder_is_not_started(folder: Path) -> None:
     """It may look like ours, and be anything."""
     started = folder / "started"
