@@ -174,5 +174,7 @@ class Following:
             wanted.uris.get(member.name, ()), tools=wanted.tools, prompts=wanted.prompts, resources=wanted.resources
         ) as changes:
             self._changes.missing.pop(member.name, None)
+            if changes.missing:
+                self._changes.missing[member.name] = f"the server does not report {', '.join(changes.missing)}"
             async for change in changes:
                 self._changes.put(HostChange(member.name, change.kind, change.uri))

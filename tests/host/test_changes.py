@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from mcptrio import ConfigError, ConnectionClosed
+from mcptrio import ConfigError, ConnectionClosed, Server
 from mcptrio.host import Host, HostChange, HostChanges
 from tests.host.scripted import Scripted, note, plain
 
@@ -102,6 +102,24 @@ async def test_server_that_does_not_tell_is_named_and_the_others_are_followed() 
             assert changes.missing == {"silent": "no subscriptions here"}
             await other.channel.send([note("notifications/resources/updated", uri="x:2")])
             assert await read(changes, 1) == [HostChange("other", "resource", "x:2")]
+
+
+async def test_server_that_reports_a_part_is_named_with_the_rest() -> None:
+    """A server without prompts and resources."""
+    server = Server()
+    server.add_tool(early)
+    async with Host({"one": server}, approve=None) as host:
+        await settled(host)
+        async with host.subscribe({"one": ["x:1"]}, tools=True, prompts=True) as changes:
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            assert changes.missing == {"one": "the server does not report prompts, x:1"}
+            server.add_tool(early, name="late")
+            assert await read(changes, 1) == [HostChange("one", "tools")]
+
+
+def early() -> str:
+    """Be there."""
+    return ""
 
 
 async def test_flood_of_one_server_hides_nothing_of_another(autojump_clock: trio.abc.Clock) -> None:
