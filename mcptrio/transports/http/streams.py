@@ -311,7 +311,7 @@ class Reader:
 
     def dismiss(self) -> None:
         """End it, as if another reader had replaced it."""
-        self._superseded = True
+        self.is_superseded = True
         self.stream.wake()
 
     def leave(self) -> None:
