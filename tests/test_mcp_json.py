@@ -219,6 +219,22 @@ def test_input_without_an_answer(tmp_path: Path, input: str, ask: Any, told: str
 # Files of variables
 
 
+def test_what_single_hosts_write(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    env = {"ON": True, "OFF": False, "KEY": "$KEY", "PRICE": "$5", "UNKNOWN": "$NONE"}
+    entries = {
+        "gemini": {"command": "a", "env": env},
+        "fastmcp": {"url": "https://example.com/sse", "transport": "sse", "auth": "oauth"},
+    }
+    file = written(tmp_path, {"mcpServers": entries})
+    read = read_mcp_json(file, environ={"KEY": "${A}"})
+
+    assert read["gemini"] == Command(
+        args=("a",), env={"ON": "true", "OFF": "false", "KEY": "${A}", "PRICE": "$5", "UNKNOWN": "$NONE"}
+    )
+    assert read["fastmcp"] == Endpoint(url="https://example.com/sse", transport="sse")
+    assert "mcpServers.fastmcp.auth: is passed over: write the header in headers instead" in caplog.text
+
+
 def test_env_file(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text(
         "# comment\n\nPLAIN=a b # comment\nexport EXPORTED = 'single # kept'\r\n"
@@ -273,7 +289,6 @@ def test_env_file_that_cannot_be_read(tmp_path: Path, content: Any, told: str) -
         ({"command": "a", "args": [f"{SECRET}\0"]}, "mcpServers.s.args[0]: expected a text without NUL"),
         ({"command": "a", "env": [SECRET]}, "mcpServers.s.env: expected an object of texts, got a list"),
         ({"command": "a", "env": {"K": [SECRET]}}, "mcpServers.s.env.K: expected a text, got a list"),
-        ({"command": "a", "env": {"K": True}}, "mcpServers.s.env.K: expected a text, got a boolean"),
         ({"command": "a", "env": {"K=V": SECRET}}, "mcpServers.s.env.K=V: expected the name of a variable"),
         ({"command": "a", "arg": [SECRET]}, "mcpServers.s.arg: expected a key that is known; did you mean args?"),
         ({"command": "a", "sandboxEnabled": True}, "mcpServers.s.sandboxEnabled: expected no sandbox"),

@@ -12,19 +12,26 @@ import re
 import stat
 import sys
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import monotonic, sleep
 
 from attrs import field, frozen
 
 from mcptrio.errors import ConfigError
 from mcptrio.mcp_json.files import MOST_BYTES
 
+if sys.platform != "win32":
+    import fcntl
+
 __all__ = ["MOST_BACKUPS", "Original", "backups", "decoded", "encoded", "read"]
 
 MOST_BACKUPS = 5
 """Kept beside a file; where there are more, the oldest goes."""
 
+_PATIENCE = 5.0
+"""Seconds to wait for another process that writes in the same folder."""
 _BOM = "\ufeff"
 _OWN = 0o600
 """The permissions of a new file: it may hold secrets one day."""
@@ -58,12 +65,14 @@ class Original:
         if self.data is not None and not os.access(self.target, os.W_OK, effective_ids=effective):
             raise ConfigError(f"{self.path}: expected a file that may be written, got one that is read-only")
         try:
-            if data is None:
-                self._check_unchanged()
-                self.target.unlink(missing_ok=True)
-            else:
+            if data is not None:
                 self.target.parent.mkdir(parents=True, exist_ok=True)
-                self._write(self.target, data)
+            with _locked(self.target.parent):
+                if data is not None:
+                    self._write(self.target, data)
+                else:
+                    self._check_unchanged()
+                    self.target.unlink(missing_ok=True)
         except OSError as error:
             raise ConfigError(f"{self.path}: cannot be written: {error.strerror or error}") from error
 
@@ -117,6 +126,34 @@ class Original:
         now = self.target.read_bytes() if self.target.exists() else None
         if now != self.data:
             raise ConfigError(f"{self.path}: somebody else has changed it meanwhile; nothing was written, try again")
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other processes of ours from writing in a folder: between the check of a file and its replacement.
+
+    Locks the folder itself, so that no lock file is left in it.
+
+    Raises:
+        ConfigError: another process holds the lock for longer than :data:`_PATIENCE` seconds.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        give_up = monotonic() + _PATIENCE
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if monotonic() > give_up:
+                    raise ConfigError(f"{folder}: another process is writing here; try again") from None
+                sleep(0.01)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def read(path: Path) -> Original:

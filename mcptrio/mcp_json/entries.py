@@ -10,6 +10,7 @@ servers.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -28,7 +29,12 @@ __all__ = ["read_entry", "read_entry_at"]
 
 _URLS = ("url", "serverUrl", "httpUrl")
 """Windsurf and Antigravity write the second, Gemini CLI the third."""
-_KNOWN = ("type", "command", "args", "env", "envFile", "cwd", *_URLS, "headers", "disabled")
+_KNOWN = ("type", "transport", "command", "args", "env", "envFile", "cwd", *_URLS, "headers", "disabled")
+
+_log = logging.getLogger("mcptrio.mcp_json")
+
+_UNREAD = ("auth", "headersHelper")
+"""Ways to authorize requests that only the host knows: FastMCP's and Cursor's, and Claude Code's."""
 
 _Transport = Literal["auto", "http", "sse"]
 
@@ -73,6 +79,8 @@ class _Entry:
         self._entry = {key: value for key, value in entry.items() if value is not None}
         self._place = place
         self._variables = variables
+        self._type_key = "type" if "type" in self._entry else "transport"
+        """FastMCP writes the second."""
 
     def read(self) -> Command | Endpoint | Socket:
         self._check_names()
@@ -88,7 +96,10 @@ class _Entry:
         kind = self._type()
         if kind is not None and (kind in _STDIO) != (given == ["command"]):
             expected = "command" if kind in _STDIO else "url"
-            raise self._place.at("type").error(f"expected {expected} beside the type {kind}, got {given[0]}")
+            raise self._place.at(self._type_key).error(f"expected {expected} beside the type {kind}, got {given[0]}")
+        for key in _UNREAD:
+            if key in self._entry:
+                _log.warning("%s", self._place.at(key).error("is passed over: write the header in headers instead"))
         if given == ["command"]:
             return self._command()
         if (text := self._text(given[0])).startswith(("tcp://", "unix:")):
@@ -153,10 +164,12 @@ class _Entry:
                 raise self._place.at(key).error("expected no sandbox, since there is none here, got one")
 
     def _type(self) -> str | None:
-        kind = self._entry.get("type")
+        kind = self._entry.get(self._type_key)
         if kind is not None and kind not in (*_STDIO, *_TRANSPORTS):
             got = printable(kind[:40]) if isinstance(kind, str) else kind_of(kind)
-            raise self._place.at("type").error(f"expected one of {', '.join((*_STDIO, *_TRANSPORTS))}, got {got}")
+            raise self._place.at(self._type_key).error(
+                f"expected one of {', '.join((*_STDIO, *_TRANSPORTS))}, got {got}"
+            )
         return kind
 
     def _path(self, key: str) -> Path:
@@ -182,11 +195,13 @@ class _Entry:
         }
 
     def _expanded(self, value: Any, place: Place, *, numbers: bool = False) -> str:
-        if numbers and isinstance(value, int | float) and not isinstance(value, bool):
+        if numbers and isinstance(value, bool):
+            return "true" if value else "false"
+        if numbers and isinstance(value, int | float):
             return str(value)
         if not isinstance(value, str):
             raise place.error(f"expected a text, got {kind_of(value)}")
-        text = self._variables.expand(value, place)
+        text = self._variables.expand(value, place, whole=numbers)
         if "\0" in text:
             raise place.error("expected a text without NUL, got one with it")
         return text

@@ -50,12 +50,17 @@ class Variables:
             "/": os.sep,
         }
 
-    def expand(self, text: str, place: Place) -> str:
+    def expand(self, text: str, place: Place, *, whole: bool = False) -> str:
         """The text with its variables replaced.
+
+        Args:
+            whole: whether a text that is a variable without braces (``$NAME``) stands for its value, if it has one.
 
         Raises:
             ConfigError: a variable has no value, or is of a kind that is not known here.
         """
+        if whole and text.startswith("$") and text[1:] in self._environ:
+            return self._environ[text[1:]]  # as Gemini CLI writes it
         if "${" not in text:
             return text
         pieces: list[str] = []

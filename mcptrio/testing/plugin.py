@@ -298,6 +298,9 @@ def _check_async(metafunc: pytest.Metafunc) -> None:
     plugins = metafunc.config.pluginmanager
     if not (plugins.hasplugin("trio") or plugins.hasplugin("pytest_trio.plugin")):
         pytest.fail(f"{where}: {min(used)} needs pytest-trio: pip install pytest-trio", pytrace=False)
+    if plugins.hasplugin("asyncio") and _asyncio_mode(metafunc.config) == "auto":
+        problem = "pytest-asyncio takes all async fixtures in its mode auto; set asyncio_mode = strict"
+        pytest.fail(f"{where}: {min(used)}: {problem}", pytrace=False)
     if hasattr(metafunc.function, "hypothesis"):
         # pytest-trio would set its fixtures up again for each example, and let the test run on the old ones.
         problem = "Hypothesis runs a test many times on one client; open a server inside the test, with open_served"
@@ -305,6 +308,11 @@ def _check_async(metafunc: pytest.Metafunc) -> None:
     if not inspect.iscoroutinefunction(metafunc.function):
         asked = f"async def {metafunc.function.__name__}"
         pytest.fail(f"{where}: {min(used)} needs an async test: {asked}", pytrace=False)
+
+
+def _asyncio_mode(config: pytest.Config) -> str:
+    """The mode of pytest-asyncio, which is loaded."""
+    return str(config.getoption("asyncio_mode", None) or config.getini("asyncio_mode"))
 
 
 def _cases(node: Any, fixtures: Sequence[str]) -> list[Case]:

@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -420,3 +421,22 @@ def test_an_interpreter_that_will_go_is_told() -> None:
     assert Launch.warning("/usr/bin/python3") is None
     with pytest.raises(ConfigError, match="absolute path, got 'python'"):
         Launch().command(Path("/"), "python")
+
+
+def test_of_two_writers_at_once_none_is_lost_in_silence(machine: Machine) -> None:
+    """Each entry whose plan was carried out without an error is in the file."""
+    kind = HOSTS["cursor"]
+    path = written(kind, machine)
+
+    def install(name: str) -> str | None:
+        try:
+            plan_install(kind, path, name, STARTED).carry_out()
+        except ConfigError:
+            return None
+        return name
+
+    with ThreadPoolExecutor(8) as pool:
+        done = {name for name in pool.map(install, [f"server-{number}" for number in range(80)]) if name}
+
+    assert done
+    assert done <= entry_at(parse(kind.format, path.read_text("utf-8-sig")), (kind.key,)).keys()

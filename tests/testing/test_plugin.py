@@ -394,6 +394,25 @@ def test_without_pytest_trio_it_is_told_what_is_missing(project: pytest.Pytester
     result.stdout.fnmatch_lines(["test_it.py::test_now: mcp_client needs pytest-trio: pip install pytest-trio"])
 
 
+ASYNCIO_AUTO = """
+import pytest
+
+def pytest_addoption(parser):
+    parser.addini("asyncio_mode", "as pytest-asyncio has it", default="auto")
+
+def pytest_configure(config):
+    config.pluginmanager.register(object(), "asyncio")
+"""
+
+
+def test_beside_pytest_asyncio_in_its_mode_auto_it_is_told_what_to_set(project: pytest.Pytester) -> None:
+    project.makepyfile(test_it=FIVE_LINES, like_asyncio=ASYNCIO_AUTO)
+    result = project.runpytest_inprocess("-p", "like_asyncio")
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*mode auto; set asyncio_mode = strict*"])
+
+
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
