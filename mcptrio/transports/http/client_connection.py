@@ -10,7 +10,7 @@ Source: RFC 9112 sections 6.3, 8 and 9.6.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import h11
@@ -153,14 +153,16 @@ class HTTPResponse:
 
     Attributes:
         headers: by name in lower case.
+        secrets: what was sent with the request and must not be shown, should the server repeat it.
     """
 
-    __slots__ = ("_connection", "_ended", "_release", "headers", "status")
+    __slots__ = ("_connection", "_ended", "_release", "headers", "secrets", "status")
 
     def __init__(
         self, connection: ClientConnection, head: h11.Response, release: Callable[[ClientConnection], None]
     ) -> None:
         self.status = head.status_code
+        self.secrets: Sequence[str] = ()
         self.headers = Headers(head.headers)
         self._connection: ClientConnection | None = connection
         self._release = release

@@ -21,7 +21,7 @@ from mcptrio.transports.http.endpoint import Endpoint
 from mcptrio.transports.http.headers import EVENT_STREAM, JSON
 from mcptrio.transports.http.mirror import NAMES, encode_value, follow
 
-__all__ = ["INITIALIZE", "ClientHeaders"]
+__all__ = ["INITIALIZE", "ClientHeaders", "secrets_in"]
 
 INITIALIZE: Final = "initialize"
 """The request that has neither a version nor a session yet."""
@@ -54,8 +54,27 @@ _OURS: Final = frozenset(
 )
 _OURS_PREFIXES: Final = ("mcp-param-", "sec-websocket-")
 _AUTH: Final = "authorization"
+_PUBLIC: Final = frozenset({"accept", "accept-encoding", "content-type", "last-event-id", "user-agent"})
+"""What the protocol sends beside ``Mcp-`` headers."""
+_SHORTEST: Final = 6
+"""Characters; a shorter value stands in too many texts by chance."""
 _LARGEST: Final = 2**64
 """Integers beyond are written as null, so no header repeats them."""
+
+
+def secrets_in(headers: RawHeaders) -> tuple[str, ...]:
+    """What of a request's headers may be a secret: credentials, and the values of all headers that the user has given.
+
+    Longest first; a scheme such as ``Bearer`` and what follows it are two values.
+    """
+    found = set()
+    for name, value in headers:
+        lowered = name.lower().decode("ascii")
+        if lowered in _PUBLIC or lowered.startswith(("mcp-", "sec-websocket-")):
+            continue
+        text = value.decode("latin-1")
+        found |= {text, text.partition(" ")[2]}
+    return tuple(sorted((each for each in found if len(each) >= _SHORTEST), key=len, reverse=True))
 
 
 class ClientHeaders:

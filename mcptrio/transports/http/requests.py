@@ -12,6 +12,7 @@ from typing import Final
 from mcptrio.abc import ClientAuth
 from mcptrio.errors import ConnectionClosed
 from mcptrio.transports.http.client_connection import HTTPResponse
+from mcptrio.transports.http.client_headers import secrets_in
 from mcptrio.transports.http.connections import Connections, RawHeaders
 from mcptrio.transports.http.dialing import Dialing
 from mcptrio.transports.http.endpoint import Endpoint
@@ -86,7 +87,9 @@ class HTTPRequests:
     async def _ask_once(self, method: str, target: str, headers: RawHeaders, body: bytes) -> HTTPResponse:
         if self._stopped:
             raise ConnectionClosed(LEFT)
-        return await self._connections.ask(method, target, headers, body)
+        response = await self._connections.ask(method, target, headers, body)
+        response.secrets = secrets_in(headers)
+        return response
 
     async def _credentials(self, method: str, target: str) -> RawHeaders:
         if self._auth is None:

@@ -11,7 +11,7 @@ basic/transports/streamable-http, "Receiving Responses".
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from time import time
 from typing import Final, TypeAlias
@@ -182,15 +182,18 @@ async def read_refusal(response: HTTPResponse) -> RequestFailed:
         pass  # it broke off; the status says enough
     finally:
         response.close()
-    return refusal(response.status, response.headers, body)
+    return refusal(response.status, response.headers, body, response.secrets)
 
 
-def refusal(status: int, headers: Mapping[str, str], body: bytes | bytearray) -> RequestFailed:
+def refusal(
+    status: int, headers: Mapping[str, str], body: bytes | bytearray, secrets: Sequence[str] = ()
+) -> RequestFailed:
     """What a refusal says.
 
     Args:
         headers: names in lower case.
         body: or the beginning of it.
+        secrets: our own, which some servers repeat; they are replaced, the longest first.
     """
     if status in (301, 302, 303, 307, 308):
         there = shown_url(headers.get("location", ""))
@@ -199,6 +202,10 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes | bytearray) ->
         return RequestFailed(f"HTTP {status}: expected an answer, got none", status=status)
     reply = _error_in(body)
     text = reply.message if reply is not None else body.decode(errors="replace")
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    if reply is not None and text != reply.message:
+        reply = MCPError(text, code=reply.code, data=reply.data)
     shown = _one_line(text)
     message = f"HTTP {status}: {shown}" if shown else f"HTTP {status}"
     return RequestFailed(message, status=status, reply=reply, retry_after=read_retry_after(headers))

@@ -135,6 +135,25 @@ async def test_refusal_with_an_error_of_the_protocol() -> None:
     assert str(error) == "HTTP 400: header mismatch"
 
 
+@pytest.mark.parametrize("status", [400, 500])
+async def test_credentials_that_a_server_repeats_are_not_shown(status: int) -> None:
+    async def echo(seen: Seen, wire: Wire) -> None:
+        said = f"echo {seen.headers['authorization']} {seen.headers['x-api-key']}"
+        if status == 400:
+            await wire.reply(jsonrpc(id=2, error={"code": -32600, "message": said}), status)
+        else:
+            await wire.reply(said.encode(), status, content_type="text/plain")
+
+    headers = {"Authorization": "Bearer TOPSECRET-TOKEN", "X-Api-Key": "sk-123456"}
+    async with linked(echo, headers=headers) as (link, _, _):
+        with pytest.raises(RequestFailed) as failed:
+            await link.exchange(call(2), MODERN)
+
+    assert str(failed.value) == f"HTTP {status}: echo *** ***"
+    if failed.value.reply is not None:
+        assert failed.value.reply.message == "echo *** ***"
+
+
 async def test_refusal_with_a_page() -> None:
     page = "<html>\r\n<h1>\x1b[31mBad\u202e Gateway</h1>\n" + "x" * 100_000
     error = await failure(replies(page.encode(), 502, content_type="text/html"))
