@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
 import signal
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
-from mcptrio import PluginManager, Server, asgi_app
+from mcptrio import HTTPOptions, PluginManager, Server, asgi_app, serve_http
 from tests.processes import HELLO, PATIENCE, Served, run, serving
 
 __all__: list[str] = []
@@ -294,6 +296,24 @@ def test_ready_with_healthy_plugins_only(folder: Path) -> None:
             assert (status, health["ready"]) == (expected, expected == 200)
             assert health["plugins"]["own"] == "running"
     assert health["plugins"]["broken"] == "quarantined"
+
+
+async def test_access_log_names_method_and_tool(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "mcptrio.http.access")
+    shutdown = trio.Event()
+    options = HTTPOptions(access_log=True)
+    with trio.fail_after(PATIENCE):
+        async with trio.open_nursery() as nursery:
+            (url,) = await nursery.start(partial(serve_http, Server("s"), port=0, options=options, shutdown=shutdown))
+            port = int(url.rpartition(":")[2].partition("/")[0])
+            body = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"no_such"}}'
+            head = b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\naccept: */*\r\n"
+            async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+                await stream.send_all(head + b"content-length: %d\r\n\r\n%b" % (len(body), body))
+                assert (await stream.receive_some()).startswith(b"HTTP/1.1 ")
+            shutdown.set()
+
+    assert any(record.getMessage().endswith(" ms tools/call no_such") for record in caplog.records)
 
 
 async def test_not_ready_while_draining() -> None:

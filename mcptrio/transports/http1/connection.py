@@ -181,14 +181,13 @@ class Connection:
             self._room = None
 
     def finish(self, exchange: Exchange | WebSocketExchange) -> None:
-        """Log an exchange that has ended, however it has; once."""
-        if not exchange.is_logged:
-            exchange.is_logged = True
-            head = exchange.head
-            # Without a status nothing was answered, as the client has left before; nginx invented 499 for it.
-            self._owner.access_log.add(
-                self.client, head.method, head.path, exchange.status or 499, exchange.began, exchange.note
-            )
+        """Log an exchange that has ended, however it has. Not for one that is logged already."""
+        exchange.is_logged = True
+        head = exchange.head
+        # Without a status nothing was answered, as the client has left before; nginx invented 499 for it.
+        self._owner.access_log.add(
+            self.client, head.method, head.path, exchange.status or 499, exchange.began, exchange.note
+        )
 
     def cut(self) -> None:
         """Close at once."""
@@ -206,7 +205,8 @@ class Connection:
                 self._parser.rest()
             return None
         self._current = None
-        self.finish(done)
+        if not done.is_logged:
+            self.finish(done)
         if self._answered is not None:
             self._answered.set()
         if self._cut:

@@ -79,8 +79,9 @@ class Exchange:
         self.refusal = 0
         """The status to answer with if the application does not, where the request turned out to be none."""
         self._connection = connection
-        self.began = trio.current_time() if connection.is_logged else 0.0
-        self.is_logged = not connection.is_logged
+        is_wanted = connection.is_logged
+        self.began = trio.current_time() if is_wanted else 0.0
+        self.is_logged = not is_wanted
         """Whether the access log has its line, or wants none."""
         self.note = ""
         """What the access log says of it besides method and path."""
@@ -267,7 +268,8 @@ class Exchange:
                 # What was promised will never come; the client must not take the next response for it.
                 self._connection.cut()
             self._wake()
-            self._connection.finish(self)
+            if not self.is_logged:
+                self._connection.finish(self)
 
     async def refuse(self, status: int) -> None:
         """A response without a body, where the application has not begun one; the connection ends with it."""
