@@ -35,6 +35,7 @@ from mcptrio.plugins.plugin import Plugin, State
 from mcptrio.plugins.policy import ToolPolicy
 from mcptrio.plugins.running import RunningPlugins
 from mcptrio.plugins.settings import PluginTables
+from mcptrio.protocol.jsonrpc import require_json
 from mcptrio.protocol.model.icons import Icon
 from mcptrio.protocol.model.lifecycle import (
     Implementation,
@@ -351,9 +352,18 @@ class Server:
         self.subscriptions.updated(uri, caller)
 
     async def broadcast(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Send a notification of one's own, in wire form, to every handshake session that has a stream for it."""
+        """Send a notification of one's own, in wire form, to every handshake session that has a stream for it.
+
+        A checkpoint. Does not wait for any peer: one that does not read loses notifications once its outlet is full.
+
+        Raises:
+            LocalProtocolError: a parameter has no JSON form, or only one that says something else.
+        """
+        wire = dict(params) if params else None
+        require_json(wire or {}, method)
         for session in list(self.supervisor.sessions):
-            await session.tell(method, dict(params) if params else None)
+            session.tell(method, wire)
+        await trio.lowlevel.checkpoint()
 
     @property
     def threads(self) -> trio.CapacityLimiter:

@@ -72,6 +72,8 @@ class Subscriptions:
         self._news: set[bytes] = set()
         self._waiting = trio.Event()
         self._open = False
+        self._changed: set[str] = set()
+        """Lists that have changed in this turn of the event loop."""
         self.handlers: dict[str, Handler] = {
             "resources/subscribe": self._subscribe,
             "resources/unsubscribe": self._unsubscribe,
@@ -82,11 +84,25 @@ class Subscriptions:
 
     def changed(self, what: str) -> None:
         """A list has changed: ``tools``, ``prompts`` or ``resources``."""
-        self._publish({"list": what})
+        # A plugin may add hundreds of entries at once; each session is told of all of them once.
+        if not self._open:
+            return
+        if not self._changed:
+            supervisor = self._host.supervisor
+            if trio.lowlevel.in_trio_run():
+                supervisor.nursery.start_soon(self._tell_changed)
+            else:
+                supervisor.trio_token.run_sync_soon(supervisor.nursery.start_soon, self._tell_changed)
+        self._changed.add(what)
 
     def updated(self, uri: str, caller: str | None = None) -> None:
         """A resource has changed; as one caller sees it, where one is named."""
         self._publish({"uri": uri} if caller is None else {"uri": uri, "caller": caller})
+
+    async def _tell_changed(self) -> None:
+        changed, self._changed = self._changed, set()
+        for what in sorted(changed):
+            self._publish({"list": what})
 
     def _publish(self, news: dict[str, str]) -> None:
         if not self._open:

@@ -12,13 +12,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 from mcptrio.errors import RemoteProtocolError
+from mcptrio.protocol.jsonrpc import encoded_size
+from mcptrio.protocol.messages import Response
+from mcptrio.protocol.revisions.registry import LATEST
 
-__all__ = ["MAX_PAGES", "Listing"]
+__all__ = ["MAX_BYTES", "MAX_ITEMS", "MAX_PAGES", "Listing"]
 
 T = TypeVar("T")
 
 MAX_PAGES = 10_000
 """Pages of one list; a server that goes on has lost its way."""
+MAX_ITEMS = 100_000
+"""Entries of one list, on all of its pages."""
+MAX_BYTES = 64 * 1024 * 1024
+"""Bytes of JSON of one list from its second page on. The first is bounded as any message is."""
 
 
 class Listing(Generic[T]):
@@ -36,7 +43,7 @@ class Listing(Generic[T]):
 
     def pages(self) -> AsyncIterator[Any]:
         """The results as they came, each with its ``next_cursor`` and ``ttl_ms``."""
-        return _Pages(self._fetch, self._label)
+        return _Pages(self._fetch, self._items, self._label)
 
     async def page(self, cursor: str | None = None) -> Any:
         """One page."""
@@ -54,8 +61,13 @@ class Listing(Generic[T]):
 
 
 class _Pages:
-    def __init__(self, fetch: Callable[[str | None], Awaitable[Any]], label: str) -> None:
+    def __init__(
+        self, fetch: Callable[[str | None], Awaitable[Any]], items: Callable[[Any], tuple[Any, ...]], label: str
+    ) -> None:
         self._fetch = fetch
+        self._items = items
+        self._item_count = 0
+        self._byte_count = 0
         self._label = label
         self._cursor: str | None = None
         self._seen: set[str] = set()
@@ -69,9 +81,19 @@ class _Pages:
             raise StopAsyncIteration
         self._check()
         page = await self._fetch(self._cursor)
+        self._count(page)
         self._cursor = page.next_cursor
         self._ended = self._cursor is None
         return page
+
+    def _count(self, page: Any) -> None:
+        self._item_count += len(self._items(page))
+        if self._item_count > MAX_ITEMS:
+            raise RemoteProtocolError(f"{self._label}: expected at most {MAX_ITEMS} entries on all pages")
+        if self._seen:
+            self._byte_count += encoded_size(Response(0, LATEST.unstructure(page)))
+            if self._byte_count > MAX_BYTES:
+                raise RemoteProtocolError(f"{self._label}: expected at most {MAX_BYTES} bytes on all pages")
 
     def _check(self) -> None:
         if self._cursor is None:

@@ -5,7 +5,6 @@ Called by :mod:`mcptrio.commands.serving`.
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from pathlib import Path
 
@@ -26,8 +25,6 @@ from mcptrio.transports.http.addresses import Proxies
 from mcptrio.transports.http.exchange import HTTPLimits
 
 __all__ = ["over_http"]
-
-_log = logging.getLogger("mcptrio.serve")
 
 
 def over_http(asked: Asked, worker: Worker | None) -> None:

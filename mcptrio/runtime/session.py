@@ -32,6 +32,7 @@ from mcptrio.protocol.events import (
 )
 from mcptrio.protocol.messages import Batch, ErrorResponse, Incoming, Malformed, Message, Notification, RequestId
 from mcptrio.protocol.revisions.revision import LogLevel
+from mcptrio.protocol.state import Phase
 from mcptrio.runtime.batches import BatchOutlet
 from mcptrio.runtime.current import CURRENT
 from mcptrio.runtime.dispatch import dispatch
@@ -423,19 +424,20 @@ class Session:
     def notify(self, method: str, params: Any, *, key: object) -> None:
         """Send a notification that belongs to no request, where there is a stream for it."""
         peer, outlet = self.connection.peer, self.outlet
-        if peer is None or outlet is None:
+        # Requests may be in flight before the client is ready, but this belongs to none of them.
+        if peer is None or outlet is None or self.connection.phase is not Phase.READY:
             return
         notification: Notification | None = self.connection.notification(method, params, peer=peer)
         if notification is not None:
             outlet.offer(notification, key)
 
-    async def tell(self, method: str, params: dict[str, Any] | None) -> None:
-        """Send a notification in wire form that belongs to no request, where there is a stream for it."""
+    def tell(self, method: str, params: dict[str, Any] | None) -> None:
+        """Send a notification in wire form that belongs to no request, where there is a stream for it.
+
+        Does not block: a peer that does not read loses it once its outlet holds back as many as it can.
+        """
         if self.outlet is not None and self.connection.peer is not None:
-            try:
-                await self.outlet.send(Notification(method, params))
-            except ConnectionClosed:
-                _log.debug("%s: %s had nowhere to go", self.name, method)
+            self.outlet.offer(Notification(method, params), object())
 
     def snapshot(self) -> dict[str, Any]:
         """One branch of the tree of what is running."""

@@ -98,6 +98,22 @@ async def test_server_that_never_comes_to_an_end_is_left(monkeypatch: pytest.Mon
             await client.tools().all()
 
 
+@pytest.mark.parametrize(("bound", "problem"), [("MAX_ITEMS", "20 entries"), ("MAX_BYTES", "20 bytes")])
+async def test_list_that_goes_on_for_ever_is_left_when_it_is_large(
+    bound: str, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listings, bound, 20)
+    async with play(NEW) as (client, script), trio.open_nursery() as nursery:
+
+        async def serve() -> None:
+            pages = [["a"] * 15, ["b"] * 15]
+            await give(script, "tools/list", *pages, cursors=["1", "2"])
+
+        nursery.start_soon(serve)
+        with pytest.raises(RemoteProtocolError, match=f"expected at most {problem} on all pages"):
+            await client.tools().all()
+
+
 async def test_list_may_be_left_early() -> None:
     async with play(OLD) as (client, script), trio.open_nursery() as nursery:
 

@@ -1,0 +1,57 @@
+"""What the server tells all sessions: without waiting for any, and once for many changes."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from mcptrio import Limits, Server, memory_channel_pair
+from mcptrio.errors import LocalProtocolError
+from mcptrio.protocol.messages import Notification, Request
+from tests.runtime.peers import connected, handshake, open_client
+
+__all__: list[str] = []
+
+
+async def test_a_peer_that_does_not_read_holds_up_no_broadcast(autojump_clock: trio.testing.MockClock) -> None:
+    server = Server(limits=Limits(outbox=1))
+    async with connected(server) as client:
+        deaf, theirs = memory_channel_pair()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(server.serve, theirs)
+            await deaf.send([Request(1, "initialize", INITIALIZE), Notification("notifications/initialized")])
+            await trio.testing.wait_all_tasks_blocked()
+            with trio.fail_after(1):
+                for number in range(500):
+                    await server.broadcast("notifications/own", {"number": number})
+                    told = await client.next()
+                    assert told == Notification("notifications/own", {"number": number})
+            nursery.cancel_scope.cancel()
+        await deaf.aclose()
+
+
+async def test_broadcast_of_what_json_cannot_carry_is_refused(autojump_clock: trio.testing.MockClock) -> None:
+    server = Server()
+    async with connected(server) as client:
+        with pytest.raises(LocalProtocolError, match=r"expected a finite number, got nan @ \$.a"):
+            await server.broadcast("notifications/own", {"a": float("nan")})
+        await client.silence()
+
+
+async def test_many_changes_at_once_are_told_once(autojump_clock: trio.testing.MockClock) -> None:
+    async def work() -> str:
+        return ""
+
+    server = Server()
+    server.announce_lists()
+    async with connected(server) as client, open_client(server) as other:
+        await handshake(other)
+        for number in range(100):
+            server.add_tool(work, name=f"work{number}")
+        for each in (client, other):
+            assert await each.next() == Notification("notifications/tools/list_changed")
+            await each.silence()
+
+
+INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "deaf", "version": "1"}}
