@@ -254,7 +254,9 @@ async def test_a_second_interrupt_does_not_wait(tmp_path: Path) -> None:
                 await trio.sleep(0.01)
             process.send_signal(signal.SIGINT)
             await trio.to_thread.run_sync(process.wait, abandon_on_cancel=True)
-            assert not lives(pid)
+            # The kernel delivers the signal of a parent that has died after its end can be seen.
+            while lives(pid):  # noqa: ASYNC110 - another process ends
+                await trio.sleep(0.01)
         finally:
             process.kill()
             reap(pid)
