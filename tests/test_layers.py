@@ -23,7 +23,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "mcptrio"
 LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
     (*(frozenset({each}) for each in ("errors", "secret", "lines_file", "last_words", "waiter")),),
     (frozenset({"protocol"}),),
-    (frozenset({"abc"}), frozenset({"outbox"}), frozenset({"contexts"}), frozenset({"nurseries"})),
+    (*(frozenset({each}) for each in ("abc", "outbox", "contexts", "nurseries", "nesting")),),
     (frozenset({"runtime"}), frozenset({"transports"}), frozenset({"auth"}), frozenset({"stores"})),
     (frozenset({"capabilities"}),),
     (frozenset({"hookspecs"}),),

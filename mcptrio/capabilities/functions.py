@@ -17,7 +17,7 @@ import trio
 
 from mcptrio.capabilities.context import Context
 from mcptrio.capabilities.schemas import Arguments
-from mcptrio.runtime.nesting import well_nested
+from mcptrio.nesting import well_nested
 from mcptrio.runtime.work import Work
 
 __all__ = ["Function"]
@@ -64,9 +64,9 @@ class Function:
         if self.context is not None:
             values[self.context] = context
         if self._is_async:
-            return await well_nested(self.function, values)
+            return await well_nested(self.function, **values)
         if self._is_async_stream:
-            return await _collect(self.function(**values))
+            return await well_nested(_collect, self.function(**values))
         call = functools.partial(_drain if self._is_stream else _call, self.function, values)
         # All that Trio needs of a limiter, as its documentation has it.
         limiter = cast(trio.CapacityLimiter, work)

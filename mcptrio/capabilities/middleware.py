@@ -15,6 +15,7 @@ from attrs import define, frozen
 
 from mcptrio.abc import Principal
 from mcptrio.errors import InternalError, MCPError
+from mcptrio.nesting import well_nested
 from mcptrio.protocol.messages import RequestId
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.revisions.revision import Lifecycle
@@ -150,7 +151,7 @@ class _Step:
         return outcome.value
 
     async def _work(self) -> Any:
-        return await self._link.function(self._view, self._proceed)
+        return await well_nested(self._link.function, self._view, self._proceed)
 
     async def _proceed(self) -> Any:
         if self._called:

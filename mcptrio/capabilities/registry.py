@@ -1,7 +1,8 @@
 """What there is of one kind, by name: tools, resources, templates, prompts.
 
-Filled at registration and at run time; listed and looked up by the capabilities.
-The one rule: a name belongs to whoever offered it first; the order is that of registration, on every replica the same.
+Filled at registration and at run time; listed and looked up by the capabilities. A name belongs to the plugin that
+offered it first. The order is that in which names were first registered, and a name keeps its place in it: a plugin
+that is restarted, on one replica alone too, neither moves its entries nor makes cursors skip any.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from mcptrio.errors import InvalidParams
 __all__ = ["Duplicate", "Entry", "Registry"]
 
 CURSOR_BYTES = 4096
+SPARE_PLACES = 1000
+"""Places that are kept for names that are gone, beside as many as there are entries."""
 
 
 class Entry(Protocol):
@@ -61,6 +64,11 @@ class Registry(Generic[E]):
         self._changed = changed
         self._entering = entering
         self._entries: dict[str, E] = {}
+        """By name, in the order of their places unless something has come back."""
+        self._is_in_order = True
+        self._places: dict[str, int] = {}
+        """Of every name, also of those that are gone."""
+        self._next_place = 0
         self.version = 0
         """Rises with every change."""
         self.is_scoped = False
@@ -70,6 +78,9 @@ class Registry(Generic[E]):
         return len(self._entries)
 
     def __iter__(self) -> Iterator[E]:
+        if not self._is_in_order:
+            self._entries = {name: self._entries[name] for name in sorted(self._entries, key=self._places.__getitem__)}
+            self._is_in_order = True
         return (entry for entry in self._entries.values() if entry.owner not in self._entering)
 
     def get(self, name: str) -> E | None:
@@ -89,6 +100,12 @@ class Registry(Generic[E]):
         if taken is not None:
             raise Duplicate(self._kind, entry.key, taken.owner)
         self._entries[entry.key] = entry
+        if entry.key in self._places:
+            self._is_in_order = False
+        else:
+            self._forget_places()
+            self._places[entry.key] = self._next_place
+            self._next_place += 1
         self.is_scoped |= bool(entry.scopes)
         self._touch(entry.owner)
 
@@ -126,26 +143,29 @@ class Registry(Generic[E]):
         Args:
             visible: which entries there are for this caller; by default all.
 
-        A cursor holds the last name shown, so it means the same on every replica and after a change of the list.
+        A cursor holds the last name shown and its place, so it means the same on every replica and after a change of
+        the list.
 
         Raises:
             InvalidParams: not a cursor of this list.
 
         Source: MCP 2026-07-28, server/utilities/pagination.
         """
-        names = [entry.key for entry in self if visible is None or visible(entry)]
-        start = 0 if cursor is None else self._after(cursor, names)
-        end = start + size
-        entries = [self._entries[name] for name in names[start:end]]
-        return entries, _encode(self._kind, end, names[end - 1]) if end < len(names) else None
+        shown = -1
+        if cursor is not None:
+            place, name = _decode(self._kind, cursor)
+            # Another replica may count differently, as far as it knows the name.
+            shown = self._places.get(name, place)
+        entries = [entry for entry in self if self._places[entry.key] > shown and (visible is None or visible(entry))]
+        if len(entries) <= size:
+            return entries, None
+        last = entries[size - 1].key
+        return entries[:size], _encode(self._kind, self._places[last], last)
 
-    def _after(self, cursor: str, names: list[str]) -> int:
-        position, name = _decode(self._kind, cursor)
-        try:
-            return names.index(name) + 1
-        except ValueError:
-            # What was shown last is gone: go on where it was.
-            return min(max(position - 1, 0), len(names))
+    def _forget_places(self) -> None:
+        """Of names that are gone, once there are too many: a plugin may make up new names for ever."""
+        if len(self._places) > 2 * len(self._entries) + SPARE_PLACES:
+            self._places = {name: place for name, place in self._places.items() if name in self._entries}
 
     def _touch(self, owner: str | None) -> None:
         if owner not in self._entering:

@@ -99,6 +99,36 @@ async def test_a_cursor_holds_when_what_was_shown_last_is_gone(serve: Serve) -> 
     assert [tool["name"] for tool in rest["tools"]] == ["t1", "t2"]
 
 
+async def test_a_cursor_holds_when_several_that_were_shown_are_gone(serve: Serve) -> None:
+    peer = await serve(first, page_size=2)
+    for number in range(4):
+        serve.server.add_tool(_nothing, name=f"t{number}")
+    page = await peer.request("tools/list")
+
+    serve.server.remove_tool("first")
+    serve.server.remove_tool("t0")
+    rest = await peer.request("tools/list", {"cursor": page["nextCursor"]})
+
+    assert [tool["name"] for tool in rest["tools"]] == ["t1", "t2"]
+
+
+async def test_a_tool_that_comes_back_keeps_its_place(serve: Serve) -> None:
+    """As after a restart of its plugin."""
+    peer = await serve(first, page_size=2)
+    for number in range(4):
+        serve.server.add_tool(_nothing, name=f"t{number}")
+    page = await peer.request("tools/list")
+
+    for name in ("first", "t0"):
+        serve.server.remove_tool(name)
+    serve.server.add_tool(_nothing, name="t0")
+    serve.server.add_tool(first)
+    rest = await peer.request("tools/list", {"cursor": page["nextCursor"]})
+
+    assert [tool["name"] for tool in rest["tools"]] == ["t1", "t2"]
+    assert [tool["name"] for tool in (await peer.request("tools/list"))["tools"]] == ["first", "t0"]
+
+
 async def test_a_cursor_means_the_same_to_another_client(serve: Serve) -> None:
     peer = await serve(first, page_size=1)
     serve.server.add_tool(_nothing, name="second")

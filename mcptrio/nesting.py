@@ -1,8 +1,8 @@
-"""Whoever leaves a nursery or a cancel scope open that they entered by hand, and goes on.
+"""Containment of author's code that enters a nursery or a cancel scope by hand and leaves it open.
 
-Used around every async function of an author. Trio's state belongs to the task, and tasks serve one request after
-another: what one function leaves open would cancel the next ones at its deadline, and end the server with itself.
-The one rule: after a function has returned, its task stands where it stood before.
+Used around every async function, async generator, middleware and ASGI application of an author. Trio's state belongs to
+the task, and tasks serve one request after another: a scope that one function leaves open would cancel the next
+requests at its deadline, and end the server with itself.
 
 Source: Trio 0.31 to 0.35, ``trio._core._run``, "Cancel scope misnesting", whose own recovery ends the nursery around.
 """
@@ -24,8 +24,8 @@ _LOOK: Final = 0.001
 """Seconds between two looks at whether they have."""
 
 
-async def well_nested(work: Callable[..., Awaitable[T]], values: dict[str, Any]) -> T:
-    """Call a function, and close what it has left open.
+async def well_nested(work: Callable[..., Awaitable[T]], *args: Any, **values: Any) -> T:
+    """Call a function, and close the nurseries and cancel scopes that it has left open.
 
     Raises:
         RuntimeError: it has left something open; its tasks are cancelled, and the error says what it was.
@@ -35,7 +35,7 @@ async def well_nested(work: Callable[..., Awaitable[T]], values: dict[str, Any])
     what: str | None = None
     returned = False
     try:
-        result = await work(**values)
+        result = await work(*args, **values)
         returned = True
     finally:
         if task._cancel_status is not status or len(task.child_nurseries) != nurseries:

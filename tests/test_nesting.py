@@ -1,0 +1,185 @@
+"""A function that leaves a nursery or a scope open harms nobody but itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import httpx2
+import pytest
+import trio
+import trio.testing
+
+import mcptrio
+from mcptrio import Context, MCPError, Server, TextContent, completion, hookimpl, resource, serve_http, tool
+from mcptrio.capabilities.middleware import RequestView
+from mcptrio.client.client import Client
+
+__all__: list[str] = []
+
+
+class Careless:
+    def __init__(self) -> None:
+        self.ended = 0
+
+    async def child(self) -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            self.ended += 1
+
+    @tool
+    async def leave_nursery(self) -> str:
+        nursery = await trio.open_nursery().__aenter__()
+        nursery.start_soon(self.child)
+        return "left"
+
+    @tool
+    async def leave_scope(self, ctx: Context) -> str:
+        trio.CancelScope(deadline=trio.current_time() + 5).__enter__()
+        return "left"
+
+    @tool
+    async def leave_both_and_fail(self) -> str:
+        trio.CancelScope().__enter__()
+        nursery = await trio.open_nursery().__aenter__()
+        nursery.start_soon(self.child)
+        raise KeyError("and fail")
+
+    @tool
+    async def leave_and_wait(self) -> str:
+        nursery = await trio.open_nursery().__aenter__()
+        nursery.start_soon(self.child)
+        await trio.sleep_forever()
+        return ""
+
+
+class Neighbour:
+    @tool
+    async def sleep(self, seconds: float) -> str:
+        await trio.sleep(seconds)
+        return "slept"
+
+
+async def said(client: Client, name: str, **arguments: object) -> str:
+    [block] = (await client.call_tool(name, arguments)).content
+    assert isinstance(block, TextContent)
+    return block.text
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_what_is_left_open_is_closed(
+    revision: str, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    careless = Careless()
+    server = Server(plugins=[careless, Neighbour()])
+    async with server.open(), mcptrio.connect(server, revision=revision) as client:
+        for name, what in (("leave_nursery", "a nursery"), ("leave_scope", "a cancel scope")):
+            assert await said(client, name) == f"error executing tool {name}"
+            assert f"it has left {what} open" in caplog.text
+        assert await said(client, "leave_both_and_fail") == "error executing tool leave_both_and_fail"
+        assert "KeyError: 'and fail'" in caplog.text
+        # The deadline that was left behind is nobody else's.
+        assert await said(client, "sleep", seconds=20) == "slept"
+        with trio.move_on_after(1):
+            await client.call_tool("leave_and_wait")
+        await trio.sleep(2)
+        assert careless.ended == 3
+        assert await said(client, "sleep", seconds=1) == "slept"
+    assert {each.name for each in caplog.records if each.levelno >= logging.ERROR} == {"mcptrio.tools"}
+
+
+class CarelessAround:
+    """The same faults in the other places that run an author's code."""
+
+    @tool
+    async def stream(self) -> AsyncIterator[str]:
+        trio.CancelScope(deadline=trio.current_time() + 5).__enter__()
+        yield "left"
+
+    @tool
+    async def stream_in_a_scope(self) -> AsyncIterator[str]:
+        with trio.move_on_after(60):
+            yield "one"
+            yield "two"
+
+    @tool
+    async def stream_nursery(self) -> AsyncIterator[str]:
+        nursery = await trio.open_nursery().__aenter__()
+        nursery.start_soon(trio.sleep_forever)
+        yield "left"
+
+    @resource("careless://{name}")
+    async def read(self, name: str) -> AsyncIterator[str]:
+        trio.CancelScope().__enter__()
+        yield name
+
+    @completion("careless://{name}", "name")
+    async def complete(self, value: str) -> AsyncIterator[str]:
+        trio.CancelScope().__enter__()
+        yield "name"
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_generators_that_leave_something_open(revision: str, caplog: pytest.LogCaptureFixture) -> None:
+    server = Server(plugins=[CarelessAround(), Neighbour()])
+    async with server.open(), mcptrio.connect(server, revision=revision) as client:
+        for name in ("stream", "stream_nursery"):
+            assert await said(client, name) == f"error executing tool {name}"
+        assert "open that it had entered by hand" in caplog.text
+        assert len((await client.call_tool("stream_in_a_scope")).content) == 2
+        with pytest.raises(MCPError):
+            await client.read_resource("careless://x")
+        with pytest.raises(MCPError):
+            await client.complete("resource", "careless://{name}", "name", "n")
+        assert await said(client, "sleep", seconds=0) == "slept"
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_middleware_that_leaves_something_open(revision: str, caplog: pytest.LogCaptureFixture) -> None:
+    class Around:
+        careless = True
+
+        @hookimpl
+        def register_middleware(self, register: Callable[..., None]) -> None:
+            register(self.around)
+
+        async def around(self, request: RequestView, proceed: Callable[[], Awaitable[object]]) -> object:
+            if request.method == "tools/call" and self.careless:
+                trio.CancelScope(deadline=trio.current_time() + 5).__enter__()
+            return await proceed()
+
+    around = Around()
+    server = Server(plugins=[around, Neighbour()])
+    async with server.open(), mcptrio.connect(server, revision=revision) as client:
+        for _ in range(3):
+            with pytest.raises(MCPError, match="internal error"):
+                await client.call_tool("sleep", {"seconds": 0})
+        around.careless = False
+        assert await said(client, "sleep", seconds=0) == "slept"
+    assert "it has left a cancel scope open" in caplog.text
+
+
+async def test_route_that_leaves_something_open(caplog: pytest.LogCaptureFixture) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        trio.CancelScope(deadline=trio.current_time() + 0.01).__enter__()
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    class Routes:
+        @hookimpl
+        def register_routes(self, register: Callable[..., None]) -> None:
+            register("/careless", app)
+
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery, httpx2.AsyncClient() as http:
+            serve = partial(serve_http, Server(plugins=[Routes(), Neighbour()]), port=0)
+            [url] = await nursery.start(serve)
+            for _ in range(3):
+                assert (await http.get(url.replace("/mcp", "/careless"))).status_code == 204
+            async with mcptrio.connect(url) as client:
+                assert await said(client, "sleep", seconds=0.05) == "slept"
+            nursery.cancel_scope.cancel()
+    assert "it has left a cancel scope open" in caplog.text
