@@ -227,7 +227,11 @@ def test_a_file_that_others_can_read_is_refused(server: Server, env: dict[str, s
         (("login", "python server.py"), 2, "expected a server with a URL"),
         (("login", "http://10.0.0.1/mcp", "--issuer", "https://a"), 2, "--client-id"),
         (("login", "https://localhost:1/mcp"), 4, "cannot connect"),
-        (("login", "https://localhost:1/mcp", "--client-id", "x", "--client-secret", "$NO_SUCH"), 2, "NO_SUCH"),
+        (
+            ("login", "https://localhost:1/mcp", "--client-id=x", "--client-secret=$NO_SUCH", "--issuer=https://a"),
+            2,
+            "NO_SUCH",
+        ),
         (("status", "https://example.com/mcp"), 1, "not logged in to https://example.com/mcp"),
         (("logout", "https://example.com/mcp"), 1, "not logged in"),
     ],
