@@ -10,13 +10,13 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import trio
 
 from mcptrio.capabilities.context import Context
-from mcptrio.capabilities.schemas import Arguments
+from mcptrio.capabilities.schemas import Arguments, bound_keywords
 from mcptrio.nesting import well_nested
 from mcptrio.runtime.work import Work
 
@@ -44,11 +44,10 @@ class Function:
         inner = _innermost(function)
         self._is_async = inspect.iscoroutinefunction(inner)
         self._is_async_stream = inspect.isasyncgenfunction(inner)
-        self._is_stream = inspect.isgeneratorfunction(inner)
 
     @property
     def parameters(self) -> frozenset[str]:
-        return frozenset(inspect.signature(self.function).parameters)
+        return frozenset(inspect.signature(self.function).parameters) - bound_keywords(self.function)
 
     @property
     def in_thread(self) -> bool:
@@ -67,24 +66,34 @@ class Function:
             return await well_nested(self.function, **values)
         if self._is_async_stream:
             return await well_nested(_collect, self.function(**values))
-        call = functools.partial(_drain if self._is_stream else _call, self.function, values)
+        call = functools.partial(_call, self.function, values)
         # All that Trio needs of a limiter, as its documentation has it.
         limiter = cast(trio.CapacityLimiter, work)
-        return await trio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
+        (result,) = await trio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
+        # A sync wrapper may hide an async function; only its result shows that.
+        if inspect.isawaitable(result):
+            return await well_nested(_settle, result)
+        if inspect.isasyncgen(result):
+            return await well_nested(_collect, result)
+        return result
 
 
-def _call(function: Callable[..., Any], values: dict[str, Any]) -> Any:
-    return function(**values)
-
-
-def _drain(function: Callable[..., Any], values: dict[str, Any]) -> list[Any]:
+def _call(function: Callable[..., Any], values: dict[str, Any]) -> tuple[Any]:
+    """Trio takes no coroutine from a thread, so the result is in a tuple."""
+    result = function(**values)
+    if not inspect.isgenerator(result):
+        return (result,)
     items: list[Any] = []
-    for item in function(**values):
+    for item in result:
         trio.from_thread.check_cancelled()
         items.append(item)
         if len(items) > MAX_ITEMS:
             raise ValueError(f"expected at most {MAX_ITEMS} items from {function}")
-    return items
+    return (items,)
+
+
+async def _settle(result: Awaitable[Any]) -> Any:
+    return await result
 
 
 async def _collect(stream: Any) -> list[Any]:

@@ -26,7 +26,7 @@ from mcptrio.capabilities.docstrings import parse_docstring
 from mcptrio.capabilities.inlining import inlined
 from mcptrio.errors import InvalidParams
 
-__all__ = ["Arguments", "OutputSchema", "encode_value", "schema_of"]
+__all__ = ["Arguments", "OutputSchema", "bound_keywords", "encode_value", "schema_of"]
 
 _STREAMS = frozenset(
     {
@@ -76,6 +76,7 @@ class Arguments:
                 message names function and parameter.
         """
         called = _name(function)
+        skip |= bound_keywords(function)
         annotations: dict[str, Any] = {}
         defaults: dict[str, Any] = {}
         for parameter in inspect.signature(function).parameters.values():
@@ -208,6 +209,15 @@ class OutputSchema:
             except InvalidParams as error:
                 raise TypeError(f"the return value does not fit its annotation: {error.message}") from error
         return encoded
+
+
+def bound_keywords(function: Callable[..., Any]) -> frozenset[str]:
+    """Parameters that ``functools.partial`` has set by keyword: the author chose their values, so callers may not."""
+    bound: frozenset[str] = frozenset()
+    while isinstance(function, functools.partial):
+        bound |= function.keywords.keys()
+        function = function.func
+    return bound
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -346,7 +346,8 @@ def test_functions_behind_other_callables_are_read() -> None:
     assert Arguments.of(Notes()).names == ("number",)
     assert Arguments.of(wrapped).convert({"a": "red"}) == {"a": Color.RED}
     partial = Arguments.of(functools.partial(Notes().add, tag=Color.BLUE))
-    assert partial.schema["properties"]["tag"]["default"] == "blue"
+    assert partial.names == ("text",)  # callers do not set what the author has set
+    assert refuse(partial, {"text": "a", "tag": "red"}) == "unknown argument `tag` @ $; known: `text`"
     assert Arguments.of(functools.partial(Notes().add, "text")).names == ("tag",)
 
 

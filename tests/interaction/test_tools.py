@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import base64
+import functools
+from collections.abc import AsyncIterator
 from enum import Enum
 from typing import Any
 
 import attrs
+import trio
+import trio.lowlevel
 
 from mcptrio import (
     AudioContent,
     Blob,
     CallToolResult,
+    Context,
     EmbeddedResource,
     Icon,
     ImageContent,
@@ -20,7 +25,7 @@ from mcptrio import (
     TextResourceContents,
     tool,
 )
-from tests.interaction.applies import MODERN, SINCE_2025_03, SINCE_2025_06, SINCE_2025_11, only, without
+from tests.interaction.applies import MODERN, SINCE_2025_03, SINCE_2025_06, SINCE_2025_11, only, real_time, without
 from tests.interaction.serving import Serve
 
 PIXEL = b"\x89PNG"
@@ -279,3 +284,51 @@ async def test_an_enum_is_taken_by_its_value(serve: Serve) -> None:
     peer = await serve(sized)
 
     assert await peer.text("sized", {"kind": "large", "count": 3}) == "3 LARGE"
+
+
+def _passed_on(function: Any) -> Any:
+    @functools.wraps(function)
+    def wrapper(*arguments: Any, **keywords: Any) -> Any:
+        return function(*arguments, **keywords)
+
+    return wrapper
+
+
+@only(transports=["memory"], because="nothing of it depends on the transport")
+@real_time(because="its functions run in threads")
+async def test_a_sync_wrapper_of_an_async_function_is_a_tool(serve: Serve) -> None:
+    @_passed_on
+    async def waits(ctx: Context, name: str) -> str:
+        """Waits."""
+        await trio.lowlevel.checkpoint()
+        return f"hello {name}"
+
+    @_passed_on
+    async def streams() -> AsyncIterator[str]:
+        """Streams."""
+        yield "a"
+        yield "b"
+
+    peer = await serve(tool(waits), tool(streams))
+
+    assert (await peer.call("waits", {"name": "Ada"}))["content"][0]["text"] == "hello Ada"
+    assert [block["text"] for block in (await peer.call("streams"))["content"]] == ["a", "b"]
+
+
+@only(transports=["memory"], because="nothing of it depends on the transport")
+@real_time(because="its functions run in threads")
+async def test_keywords_of_a_partial_are_not_for_callers(serve: Serve) -> None:
+    def read(path: str, *, root: str = "/") -> str:
+        """Read."""
+        return f"{root}/{path}"
+
+    peer = await serve()
+    serve.server.add_tool(functools.partial(read, root="/safe"), name="read")
+    schema = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+    serve.server.add_tool(functools.partial(read, root="/safe"), name="written", input_schema=schema)
+
+    [listed, _] = (await peer.request("tools/list"))["tools"]
+    assert list(listed["inputSchema"]["properties"]) == ["path"]
+    for name in ("read", "written"):
+        assert (await peer.call(name, {"path": "a"}))["content"][0]["text"] == "/safe/a"
+    assert (await peer.call("written", {"path": "a", "root": "/etc"}))["content"][0]["text"] == "/safe/a"
