@@ -76,7 +76,7 @@ async def test_clients_are_told_that_a_plugin_has_come_or_gone(revision: str) ->
             assert [tool.name async for tool in client.tools()] == ["wave"]
             await server.enable_plugin("Shop")
             await anext(changes)
-            while [tool.name async for tool in client.tools()] != ["wave", "sell", "dawdle"]:
+            while [tool.name async for tool in client.tools()] != ["sell", "dawdle", "wave"]:
                 await anext(changes)
             assert await said(client, "sell") == "open"
 

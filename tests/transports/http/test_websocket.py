@@ -501,6 +501,7 @@ async def test_the_end_is_bounded_whatever_clients_do(start: Start) -> None:
         with trio.fail_after(30):
             await served.closed.wait()
         assert tools.cancelled.is_set()
+        assert "stopping" in (await busy.receive())["error"]["message"]
         assert await busy.receive() == 1001
         assert await mute.receive() == 1001
 
