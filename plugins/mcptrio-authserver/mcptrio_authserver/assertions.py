@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from mcptrio.auth.claims import check_claims
 from mcptrio.auth.jose import ALGORITHMS, BadToken, KeySet, peek, verify
 
-from .claims import is_number
 from .clients import Client
 from .config import Config, TrustedIssuer
 from .ledger import Ledger
@@ -85,14 +85,10 @@ def accept_assertion(
     types = frozenset({"oauth-id-jag+jwt"}) if is_jag else frozenset({"jwt", ""})
     try:
         claims = verify(assertion, keys, algorithms=ALGORITHMS, typ=types).claims
+        here = {config.issuer} if is_jag else {config.issuer, config.addresses.url("token")}
+        check_claims(claims, audience=here, alone=is_jag, now=now, skew=_SKEW, within=_OLDEST)
     except BadToken as error:
         raise _bad(str(error)) from None
-    _check_times(claims, now)
-    audience = claims.get("aud")
-    audiences = audience if isinstance(audience, list) else [audience]
-    here = {config.issuer} if is_jag else {config.issuer, config.addresses.url("token")}
-    if not here.intersection(each for each in audiences if isinstance(each, str)) or (is_jag and len(audiences) != 1):
-        raise _bad("aud: expected this server's issuer")
     subject = claims.get("sub")
     if not isinstance(subject, str) or not 0 < len(subject) <= _SUBJECT or not subject.isprintable():
         raise _bad(f"sub: expected 1 to {_SUBJECT} printable characters")
@@ -147,18 +143,6 @@ def _of_user(
         resource=resource,
         scopes=granted_scopes(config, form.get("scope"), allowed, trusted.scopes, client.scopes),
     )
-
-
-def _check_times(claims: Mapping[str, Any], now: float) -> None:
-    expires, issued, begins = claims.get("exp"), claims.get("iat", now), claims.get("nbf", 0)
-    if not is_number(expires) or not is_number(issued) or not is_number(begins):
-        raise _bad("exp: expected a time")
-    if expires <= now - _SKEW:
-        raise _bad("exp: it has expired")
-    if expires > now + _OLDEST:
-        raise _bad(f"exp: expected it to expire within {_OLDEST:g} seconds")
-    if max(issued, begins) > now + _SKEW:
-        raise _bad("nbf: expected it to be valid by now")
 
 
 def _fits(subject: str, pattern: str) -> bool:
