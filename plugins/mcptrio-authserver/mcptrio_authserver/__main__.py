@@ -1,4 +1,4 @@
-"""``python -m mcptrio_authserver``: the users in the file of the authorization server.
+"""``python -m mcptrio_authserver``: the users of the authorization server, and the commands of :mod:`.state_commands`.
 
 The one rule: a password is read from the terminal, or from standard input where there is none; never from an argument,
 where other users of the machine could see it.
@@ -16,24 +16,21 @@ import click
 
 from mcptrio.errors import ConfigError
 
-from .config import SCOPE, default_folder
+from .config import SCOPE
+from .folder_option import folder_of, folder_option
+from .state_commands import client, grant, key, session
 from .users import User, check_name, hash_password, read_users, write_users
 
 __all__ = ["main"]
 
-_VARIABLE = "MCPTRIO_AUTHSERVER_FOLDER"
-
-_folder = click.option(
-    "--folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    envvar=_VARIABLE,
-    help="The folder of the server's settings.  [default: mcptrio's data folder of this user]",
-)
-
 
 @click.group()
 def main() -> None:
-    """The authorization server of mcptrio: its users."""
+    """The authorization server of mcptrio: its users, grants, clients, sessions and keys."""
+
+
+for command in (grant, client, session, key):
+    main.add_command(command)
 
 
 @main.group()
@@ -44,7 +41,7 @@ def user() -> None:
 @user.command("add")
 @click.argument("name")
 @click.option("--scope", "scopes", multiple=True, help="A scope the user may grant; all of them without.")
-@_folder
+@folder_option
 def add(name: str, scopes: Sequence[str], folder: Path | None) -> None:
     """Add the user NAME, or give them another password and other scopes."""
     for scope in scopes:
@@ -64,7 +61,7 @@ def add(name: str, scopes: Sequence[str], folder: Path | None) -> None:
 
 
 @user.command("list")
-@_folder
+@folder_option
 def list_(folder: Path | None) -> None:
     """List the users, and what they may grant."""
     for each in _read(_path(folder)).values():
@@ -74,9 +71,9 @@ def list_(folder: Path | None) -> None:
 
 @user.command("remove")
 @click.argument("name")
-@_folder
+@folder_option
 def remove(name: str, folder: Path | None) -> None:
-    """Remove the user NAME. What they have granted ends when its access tokens expire."""
+    """Remove the user NAME. Their grants end at the next refresh; `grant end --user` ends them now."""
     path = _path(folder)
     users = dict(_read(path))
     if users.pop(name, None) is None:
@@ -89,7 +86,7 @@ def remove(name: str, folder: Path | None) -> None:
 
 
 def _path(folder: Path | None) -> Path:
-    return (folder if folder is not None else default_folder()).expanduser() / "users"
+    return folder_of(folder) / "users"
 
 
 def _read(path: Path) -> dict[str, User]:

@@ -18,7 +18,7 @@ from mcptrio.auth.jose import BadToken, sign, verify
 from .config import Config
 from .grants import find_grant
 from .ledger import Ledger
-from .opaque import new_opaque
+from .opaque import new_id
 from .signing_keys import signing_keys
 
 __all__ = ["AccessToken", "find_access_token", "issue_access_token", "revoke_access_token"]
@@ -50,7 +50,7 @@ def issue_access_token(ledger: Ledger, config: Config, token: AccessToken, now: 
     lifetime = config.access_lifetime
     if token.until is not None:
         lifetime = max(1, min(lifetime, int(token.until - now)))
-    jti = new_opaque()[:22]
+    jti = new_id()
     claims: dict[str, Any] = {
         "iss": config.issuer,
         "sub": token.subject,

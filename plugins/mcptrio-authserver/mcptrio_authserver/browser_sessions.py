@@ -14,7 +14,7 @@ Source: OWASP, "Cross-Site Request Forgery Prevention Cheat Sheet" (signed doubl
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -30,9 +30,11 @@ __all__ = [
     "begin_session",
     "cookie_name",
     "end_session",
+    "end_sessions",
     "find_session",
     "form_token",
     "is_form_token",
+    "list_sessions",
 ]
 
 _MOST: Final = 20
@@ -80,6 +82,17 @@ def find_session(ledger: Ledger, cookie: str, users: Mapping[str, User]) -> Brow
 def end_session(ledger: Ledger, cookie: str) -> None:
     """They have logged out."""
     ledger.delete("session", digest_of(cookie))
+
+
+def list_sessions(ledger: Ledger) -> Sequence[BrowserSession]:
+    """All sessions that have not ended, the oldest first."""
+    records = ledger.list("session")
+    return [BrowserSession(user=record["user"], auth_time=record["auth_time"]) for record in records]
+
+
+def end_sessions(ledger: Ledger, user: str | None = None) -> int:
+    """Log one user, or all users, out of all browsers. The number of sessions."""
+    return ledger.delete_group("session", user)
 
 
 def form_token(cookie: str, query: str, form: str) -> str:

@@ -8,16 +8,17 @@ Source: RFC 7591 section 2; OAuth Client ID Metadata Document (draft 00) section
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 from attrs import asdict, field, frozen
 
 from .config import ClientSettings, Config
+from .grants import end_grant, list_grants
 from .ledger import Ledger
 from .opaque import digest_of
 
-__all__ = ["AUTH_METHODS", "Client", "Origin", "find_client"]
+__all__ = ["AUTH_METHODS", "Client", "Origin", "find_client", "list_clients", "remove_client"]
 
 Origin = Literal["settings", "registration", "document"]
 
@@ -100,3 +101,21 @@ def find_client(ledger: Ledger, config: Config, id: str) -> Client | None:
         if record is not None and "id" in record:
             return Client.of_record(record)
     return None
+
+
+def list_clients(ledger: Ledger) -> Sequence[Client]:
+    """The clients outside the settings: those that registered themselves, and those whose document is cached."""
+    return [
+        Client.of_record(record) for kind in ("client", "document") for record in ledger.list(kind) if "id" in record
+    ]
+
+
+def remove_client(ledger: Ledger, id: str) -> tuple[bool, int]:
+    """Remove a client outside the settings, and end the grants of any client.
+
+    Returns:
+        Whether the client was kept here, and the number of grants.
+    """
+    known = [ledger.delete(kind, id) for kind in ("client", "document")]
+    grants = [grant for grant in list_grants(ledger) if grant.client_id == id]
+    return any(known), sum(end_grant(ledger, grant.id) for grant in grants)

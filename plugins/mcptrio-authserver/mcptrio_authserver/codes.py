@@ -22,7 +22,7 @@ from .clients import Client
 from .config import Config
 from .grants import end_grant
 from .ledger import Ledger
-from .opaque import LONGEST, digest_of, new_opaque
+from .opaque import LONGEST, digest_of, new_id, new_opaque
 from .refusals import Refusal
 from .resources import resource_of
 
@@ -73,7 +73,7 @@ def issue_code(
     """
     code = code if code is not None else new_opaque("mcpac_")
     value = Code(
-        grant=new_opaque()[:22],
+        grant=new_id(),
         client_id=request.client.id,
         redirect_uri=request.redirect_uri,
         challenge=request.challenge,

@@ -11,7 +11,7 @@ Source: OAuth 2.1 section 4.3.1; RFC 9700 section 4.14.2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
 from attrs import asdict, field, frozen
@@ -21,7 +21,17 @@ from .ledger import Ledger
 from .opaque import LONGEST, digest_of, new_opaque
 from .refusals import Refusal
 
-__all__ = ["LEEWAY", "Grant", "begin_grant", "end_grant", "find_grant", "find_refreshed", "rotate_refresh_token"]
+__all__ = [
+    "LEEWAY",
+    "Grant",
+    "begin_grant",
+    "end_grant",
+    "end_grants",
+    "find_grant",
+    "find_refreshed",
+    "list_grants",
+    "rotate_refresh_token",
+]
 
 LEEWAY: Final = 10.0
 """Seconds in which a used refresh token is good once more: its answer may have been lost on the way to the client, or
@@ -34,6 +44,9 @@ _KEPT: Final = 100
 class Grant:
     """
     Args:
+        client_name: what the client was called when the user consented.
+        host: where the code went, as the user was shown it.
+        begun: when the client got its first token, in seconds since 1970.
         dpop_key: thumbprint of the key that a public client's refresh tokens are bound to.
         ends: when the user has to be asked again, in seconds since 1970.
         upstream: what the provider gave for the user, sealed with the refresh token; see :mod:`.upstream_tokens`.
@@ -42,10 +55,13 @@ class Grant:
 
     id: str
     client_id: str
+    client_name: str
+    host: str
     subject: str
     scopes: tuple[str, ...]
     resource: str
     auth_time: float
+    begun: float
     ends: float
     dpop_key: str | None = None
     upstream: str | None = field(default=None, repr=False)
@@ -53,7 +69,9 @@ class Grant:
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Self:
-        return cls(**{**record, "scopes": tuple(record["scopes"])})
+        # Records of an older version have none of these.
+        before = {"client_name": record["client_id"], "host": "", "begun": record["auth_time"]}
+        return cls(**{**before, **record, "scopes": tuple(record["scopes"])})
 
     def save(self, ledger: Ledger, config: Config) -> None:
         ledger.put("grant", self.id, asdict(self), until=self.ends, group=self.subject, most=config.max_grants)
@@ -79,6 +97,21 @@ def end_grant(ledger: Ledger, id: str) -> bool:
     """Whether it had not ended yet."""
     ledger.delete_group("refresh", id)
     return ledger.delete("grant", id)
+
+
+def list_grants(ledger: Ledger, subject: str | None = None) -> Sequence[Grant]:
+    """The grants of one subject, or of all of them, the oldest first."""
+    return [Grant.of_record(record) for record in ledger.list("grant", subject)]
+
+
+def end_grants(ledger: Ledger, subject: str | None = None) -> int:
+    """End all grants of one subject, or of all of them, and the codes that a client has yet to redeem.
+
+    Returns:
+        The number of grants.
+    """
+    ledger.delete_group("code", subject)
+    return sum(end_grant(ledger, grant.id) for grant in list_grants(ledger, subject))
 
 
 def find_refreshed(ledger: Ledger, token: str, client_id: str, now: float) -> Grant:

@@ -38,16 +38,16 @@ class Ledger(Protocol):
         """Whether it was there."""
         ...
 
-    def delete_group(self, kind: str, group: str) -> int:
-        """How many there were."""
+    def delete_group(self, kind: str, group: str | None) -> int:
+        """Delete a group of a kind, or all groups of it. How many records there were."""
         ...
 
     def count(self, kind: str, group: str | None = None) -> int:
         """How many there are of a kind, or in a group of it."""
         ...
 
-    def list(self, kind: str) -> Sequence[Mapping[str, Any]]:
-        """All of a kind, the oldest first. For kinds of which there are few."""
+    def list(self, kind: str, group: str | None = None) -> Sequence[Mapping[str, Any]]:
+        """All records of a kind, or of a group of it, the oldest first. For few records, or for the operator."""
         ...
 
 

@@ -11,7 +11,7 @@ import secrets
 from hashlib import sha256
 from typing import Final
 
-__all__ = ["LONGEST", "digest_of", "is_same", "new_opaque"]
+__all__ = ["LONGEST", "digest_of", "is_same", "new_id", "new_opaque"]
 
 LONGEST: Final = 512
 """Characters of one that is looked at."""
@@ -24,6 +24,11 @@ def new_opaque(prefix: str = "") -> str:
         prefix: tells people, and scanners of leaked secrets, what it is.
     """
     return prefix + secrets.token_urlsafe(32)
+
+
+def new_id() -> str:
+    """A new id of 128 bits, of hexadecimal digits: no id begins with a hyphen, so commands take each as an argument."""
+    return secrets.token_hex(16)
 
 
 def digest_of(text: str) -> str:

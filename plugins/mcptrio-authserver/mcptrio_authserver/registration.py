@@ -19,7 +19,7 @@ from .client_metadata import read_client_metadata
 from .clients import Client
 from .config import Config
 from .ledger import Ledger
-from .opaque import digest_of, new_opaque
+from .opaque import digest_of, new_id, new_opaque
 from .rates import Rate, count_attempt, neighbourhood
 from .refusals import Refusal, too_often
 
@@ -57,7 +57,7 @@ def register_client(
     has_secret = metadata.auth_method in ("client_secret_basic", "client_secret_post")
     secret = new_opaque("mcpas_") if has_secret else None
     client = Client(
-        id=new_opaque()[:22],
+        id=new_id(),
         name=metadata.name or "An application without a name",
         origin="registration",
         redirect_uris=metadata.redirect_uris,

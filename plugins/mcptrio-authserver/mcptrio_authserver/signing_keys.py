@@ -17,7 +17,7 @@ from mcptrio.auth.jose import Key, KeySet
 from .config import Config
 from .ledger import Ledger
 
-__all__ = ["SigningKeys", "signing_keys"]
+__all__ = ["SigningKeys", "delete_signing_keys", "signing_keys"]
 
 _NOTICE: Final = 3600.0
 """Seconds for which a key is published before it signs."""
@@ -53,3 +53,12 @@ def signing_keys(ledger: Ledger, config: Config, now: float) -> SigningKeys:
     keys = [Key.from_jwk(record["jwk"]) for record in records]
     signing = Key.from_jwk(begun[-1]["jwk"])
     return SigningKeys(signing=signing, published=KeySet(tuple(Key.from_jwk(key.public) for key in keys)))
+
+
+def delete_signing_keys(ledger: Ledger) -> int:
+    """Delete all keys, the number of which is returned; the next token is signed with a new one.
+
+    No key is published ahead then, but a leaked one must not sign for another hour. A resource server that meets a
+    token of an unknown key fetches the keys again.
+    """
+    return ledger.delete_group("key", None)

@@ -170,26 +170,28 @@ class _Records:
         done = self._connection.execute("DELETE FROM records WHERE kind = ? AND key = ?", (kind, key))
         return done.rowcount > 0
 
-    def delete_group(self, kind: str, group: str) -> int:
-        return self._connection.execute("DELETE FROM records WHERE kind = ? AND grp = ?", (kind, group)).rowcount
+    def delete_group(self, kind: str, group: str | None) -> int:
+        where, values = _of_kind(kind, group)
+        return self._connection.execute(f"DELETE FROM records WHERE {where}", values).rowcount
 
     def count(self, kind: str, group: str | None = None) -> int:
-        found: tuple[int]
-        if group is None:
-            found = self._connection.execute(
-                "SELECT count(*) FROM records WHERE kind = ? AND until > ?", (kind, self._now)
-            ).fetchone()
-        else:
-            found = self._connection.execute(
-                "SELECT count(*) FROM records WHERE kind = ? AND grp = ? AND until > ?", (kind, group, self._now)
-            ).fetchone()
+        where, values = _of_kind(kind, group)
+        found: tuple[int] = self._connection.execute(
+            f"SELECT count(*) FROM records WHERE {where} AND until > ?", (*values, self._now)
+        ).fetchone()
         return found[0]
 
-    def list(self, kind: str) -> Sequence[Mapping[str, Any]]:
+    def list(self, kind: str, group: str | None = None) -> Sequence[Mapping[str, Any]]:
+        where, values = _of_kind(kind, group)
         rows = self._connection.execute(
-            "SELECT value FROM records WHERE kind = ? AND until > ? ORDER BY id", (kind, self._now)
+            f"SELECT value FROM records WHERE {where} AND until > ? ORDER BY id", (*values, self._now)
         ).fetchall()
         return [_loaded(row[0]) for row in rows]
+
+
+def _of_kind(kind: str, group: str | None) -> tuple[str, tuple[str, ...]]:
+    """A condition that the index on kind and group can answer."""
+    return ("kind = ?", (kind,)) if group is None else ("kind = ? AND grp = ?", (kind, group))
 
 
 def _loaded(value: bytes) -> Mapping[str, Any]:

@@ -18,11 +18,12 @@ from mcptrio.auth.jose import KeySet
 from .access_tokens import AccessToken, issue_access_token
 from .assertions import accept_assertion
 from .client_authentication import Credentials, authenticate_client
-from .clients import Client
+from .clients import Client, find_client
 from .codes import Code, redeem_code
 from .config import Config
 from .grants import Grant, begin_grant, end_grant, find_refreshed, rotate_refresh_token
 from .ledger import Ledger
+from .redirect_uris import host_of
 from .refusals import Refusal
 from .registration import note_use
 from .resources import resource_of
@@ -115,6 +116,8 @@ def give(
     """
     form, client = request.form, asker.client
     kind = form["grant_type"]
+    if client is not None and client.origin == "registration" and find_client(ledger, config, client.id) is None:
+        raise Refusal("invalid_client", "the client was removed meanwhile", status=401)
     if kind == BEARER:
         accepted = accept_assertion(ledger, config, client, keys, form, now=now)
         token = AccessToken(
@@ -157,10 +160,13 @@ def _begun(
     grant = Grant(
         id=code.grant,
         client_id=client.id,
+        client_name=client.name,
+        host=host_of(code.redirect_uri),
         subject=code.subject,
         scopes=code.scopes,
         resource=code.resource,
         auth_time=code.auth_time,
+        begun=now,
         ends=ends,
         # Those of a client that authenticates are bound to it already (RFC 9449, section 5).
         dpop_key=dpop_key if client.is_public else None,

@@ -1,0 +1,184 @@
+"""The commands that list and end what ``state.db`` keeps: grants, clients, sessions, signing keys.
+
+They open the file while the server runs. Each command is one transaction, and SQLite makes the server and the
+command wait for each other. No command prints a token, a secret or a digest of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import click
+import trio
+
+from mcptrio.errors import StoreFailed
+
+from .browser_sessions import end_sessions, list_sessions
+from .clients import list_clients, remove_client
+from .folder_option import folder_of, folder_option
+from .grants import end_grant, end_grants, list_grants
+from .ledger import Ledger
+from .moments import shown_moment
+from .signing_keys import delete_signing_keys
+from .sqlite_store import open_sqlite_store
+
+__all__ = ["client", "grant", "key", "session"]
+
+T = TypeVar("T")
+
+
+@click.group()
+def grant() -> None:
+    """List and end the grants that users gave to clients."""
+
+
+@grant.command("list")
+@click.option("--user", help="Of this user alone.")
+@folder_option
+def list_granted(user: str | None, folder: Path | None) -> None:
+    """List the grants, the oldest first, each with its id."""
+    for each in _transact(folder, lambda ledger: list_grants(ledger, user)):
+        place = f" at {each.host}" if each.host else ""
+        _say(
+            f"{each.id}: {each.subject} to {each.client_name!r} ({each.client_id}){place},"
+            f" {' '.join(each.scopes) or 'no scope'} for {each.resource},"
+            f" since {shown_moment(each.begun)}, until {shown_moment(each.ends)}"
+        )
+
+
+@grant.command("end")
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.option("--user", help="End all grants of this user.")
+@click.option("--all", "every", is_flag=True, help="End all grants of all users.")
+@folder_option
+def end_granted(ids: Sequence[str], user: str | None, every: bool, folder: Path | None) -> None:
+    """End grants by their IDs. Their refresh tokens end now.
+
+    A server that checks access tokens by their signature alone accepts them until they expire.
+    """
+    _one_of("ids, --user or --all", [bool(ids), user is not None, every])
+
+    def work(ledger: Ledger) -> int:
+        for id in dict.fromkeys(ids):
+            if not end_grant(ledger, id):
+                raise click.ClickException(f"there is no grant {id!r}, so none was ended; `grant list` lists them")
+        return len({*ids}) if ids else end_grants(ledger, user)
+
+    ended = _transact(folder, work)
+    if user is not None and not ended:
+        raise click.ClickException(f"there is no grant of the user {user!r}; `grant list` lists them")
+    click.echo(f"ended {_counted(ended, 'grant')}")
+
+
+@click.group()
+def client() -> None:
+    """List and remove clients that are not in the settings."""
+
+
+@client.command("list")
+@folder_option
+def list_registered(folder: Path | None) -> None:
+    """List the clients that registered themselves, and those whose metadata document is cached."""
+    for each in _transact(folder, list_clients):
+        if each.origin == "document":
+            times = "from its document"
+        else:
+            used = shown_moment(each.used) if each.used else "never"
+            times = f"registered {shown_moment(each.made)}, last used {used}"
+        places = " ".join(each.redirect_uris) or "no redirect URI"
+        _say(f"{each.id}: {each.name!r}, {places}, {each.auth_method}, {times}")
+
+
+@client.command("remove")
+@click.argument("id")
+@folder_option
+def remove_registered(id: str, folder: Path | None) -> None:
+    """Remove the client ID, and end its grants.
+
+    A client in the settings loses its grants only. A client with a metadata document can be fetched again, unless
+    the settings exclude its host.
+    """
+    known, ended = _transact(folder, lambda ledger: remove_client(ledger, id))
+    if not known and not ended:
+        raise click.ClickException(f"there is no client {id!r} here, and no grant of it; `client list` lists them")
+    removed = f"removed {id}" if known else f"{id} is not kept here"
+    click.echo(f"{removed}; ended {_counted(ended, 'grant')}")
+
+
+@click.group()
+def session() -> None:
+    """List and end the sessions of browsers."""
+
+
+@session.command("list")
+@folder_option
+def list_logged_in(folder: Path | None) -> None:
+    """List the browsers in which users are logged in, the oldest login first."""
+    for each in _transact(folder, list_sessions):
+        _say(f"{each.user}: since {shown_moment(each.auth_time)}")
+
+
+@session.command("end")
+@click.option("--user", help="Log this user out of all browsers.")
+@click.option("--all", "every", is_flag=True, help="Log out all users.")
+@folder_option
+def end_logged_in(user: str | None, every: bool, folder: Path | None) -> None:
+    """Log users out of all browsers. Their grants stay."""
+    _one_of("--user or --all", [user is not None, every])
+    ended = _transact(folder, lambda ledger: end_sessions(ledger, user))
+    if user is not None and not ended:
+        raise click.ClickException(f"there is no session of the user {user!r}; `session list` lists them")
+    click.echo(f"ended {_counted(ended, 'session')}")
+
+
+@click.group()
+def key() -> None:
+    """Replace the keys that sign access tokens."""
+
+
+@key.command("rotate")
+@click.option("--now", is_flag=True, help="Delete the keys at once; all access tokens become invalid.")
+@folder_option
+def rotate(now: bool, folder: Path | None) -> None:
+    """Delete all signing keys; the server makes a new one for the next token.
+
+    Refresh tokens stay valid. A resource server with cached keys accepts old tokens until it fetches the keys again,
+    which it does when it receives a token of the new key.
+    """
+    if not now:
+        raise click.UsageError(
+            "expected --now, which makes all access tokens invalid; the server rotates its keys by itself"
+        )
+    deleted = _transact(folder, delete_signing_keys)
+    click.echo(f"deleted {_counted(deleted, 'key')}; the server makes a new one for the next token")
+
+
+def _transact(folder: Path | None, work: Callable[[Ledger], T]) -> T:
+    path = folder_of(folder) / "state.db"
+    if not path.exists():
+        raise click.ClickException(f"there is no file {path}: expected the folder of a server that has been started")
+
+    async def transact() -> T:
+        async with open_sqlite_store(path) as store:
+            return await store.transact(work)
+
+    try:
+        return trio.run(transact)
+    except StoreFailed as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _say(line: str) -> None:
+    # Names and URIs come from clients and providers: none of them may move the cursor of the terminal.
+    click.echo("".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in line))
+
+
+def _one_of(names: str, given: Sequence[bool]) -> None:
+    if sum(given) != 1:
+        raise click.UsageError(f"expected one of {names}, got {sum(given)}")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
