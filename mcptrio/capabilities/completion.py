@@ -10,7 +10,7 @@ Source: MCP 2026-07-28, server/utilities/completion.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import define
@@ -160,11 +160,7 @@ class Completions:
         facts = schema.get("properties", {}).get(params.argument.name)
         self._check_argument(ref, params.argument.name, schema.get("properties", {}))
         assert facts is not None
-        if "$ref" in facts:
-            facts = schema.get("$defs", {}).get(facts["$ref"].rpartition("/")[2], {})
-        if facts.get("type") == "boolean":
-            return ("true", "false")
-        return [str(choice) for choice in facts.get("enum", ()) if choice is not None]
+        return list(dict.fromkeys(_choices_in(facts, schema.get("$defs", {}))))
 
     def _may_know(self, component: Component, scope: RequestScope) -> bool:
         return not self._host.access.judges or self._host.access.may_list(component, scope.principal)
@@ -173,6 +169,18 @@ class Completions:
     def _check_argument(ref: str, name: str, known: Container[str]) -> None:
         if name not in known:
             raise InvalidParams(f"{ref} has no argument {name!r} @ $.argument.name")
+
+
+def _choices_in(facts: Mapping[str, Any], definitions: Mapping[str, Any]) -> Iterator[str]:
+    """The values that a schema lists, also those of an optional argument, as text."""
+    if "$ref" in facts:
+        yield from _choices_in(definitions.get(facts["$ref"].rpartition("/")[2], {}), {})
+    elif facts.get("type") == "boolean":
+        yield from ("true", "false")
+    listed = [*facts.get("enum", ()), *([facts["const"]] if "const" in facts else ())]
+    yield from (str(choice) for choice in listed if choice is not None)
+    for each in facts.get("anyOf", ()):
+        yield from _choices_in(each, definitions)
 
 
 def _key(ref: str, argument: str) -> str:

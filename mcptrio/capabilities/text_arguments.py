@@ -1,6 +1,7 @@
 """Arguments that arrive as text: those of prompts, and the variables of resource templates.
 
-The one rule: a parameter that takes a string gets the text as it is; any other gets what the text says as JSON.
+Each parameter is read by itself, whatever the others are: as the text if its annotation takes that text, otherwise as
+what the text says as JSON.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from mcptrio.capabilities.annotations import convert
 from mcptrio.capabilities.schemas import Arguments
 from mcptrio.errors import InvalidParams
 
@@ -21,17 +23,17 @@ def convert_text(arguments: Arguments, texts: Mapping[str, Any]) -> dict[str, An
     Raises:
         InvalidParams: an argument is missing, unknown, or its text is not of the kind it takes.
     """
-    try:
-        return arguments.convert(texts)
-    except InvalidParams:
-        properties = arguments.schema.get("properties", {})
-        values = {name: _read(text, properties.get(name, {})) for name, text in texts.items()}
-        return arguments.convert(values)
+    return arguments.convert({name: _read(text, name, arguments) for name, text in texts.items()})
 
 
-def _read(text: Any, schema: Mapping[str, Any]) -> Any:
-    if not isinstance(text, str) or schema.get("type") == "string" or "string" in str(schema.get("anyOf", "")):
+def _read(text: Any, name: str, arguments: Arguments) -> Any:
+    if not isinstance(text, str) or name not in arguments.hints or arguments.hints[name] is str:
         return text
+    try:
+        convert(text, arguments.hints[name], arguments.schema)
+        return text
+    except InvalidParams:
+        pass
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:

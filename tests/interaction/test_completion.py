@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any, Literal
 
 from mcptrio import Context, completion, prompt, resource
@@ -13,8 +14,20 @@ from tests.interaction.serving import Serve
 CITIES = ["Paris", "Porto", "Prague", "Le Port", "Berlin", "report"]
 
 
+class Seat(Enum):
+    WINDOW = "window"
+    AISLE = "aisle"
+
+
 @prompt
-async def travel(city: str, street: str = "", kind: Literal["train", "plane"] = "train", fast: bool = False) -> str:
+async def travel(
+    city: str,
+    street: str = "",
+    kind: Literal["train", "plane"] = "train",
+    fast: bool = False,
+    seat: Seat | None = None,
+    meal: Literal["fish", "fruit"] | None = None,
+) -> str:
     """Travel."""
     return f"{city} {street} {kind} {fast}"
 
@@ -90,6 +103,8 @@ async def test_choices_complete_themselves(serve: Serve) -> None:
 
     assert (await _complete(peer, "travel", "kind", "tr"))["values"] == ["train"]
     assert (await _complete(peer, "travel", "fast", ""))["values"] == ["true", "false"]
+    assert sorted((await _complete(peer, "travel", "seat", ""))["values"]) == ["aisle", "window"]
+    assert sorted((await _complete(peer, "travel", "meal", ""))["values"]) == ["fish", "fruit"]
     assert (await _complete(peer, "travel", "city", ""))["values"] == []
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from enum import Enum
+from typing import Any, Literal
 
 from mcptrio import Blob, Context, EmbeddedResource, PromptMessage, TextContent, TextResourceContents, ToolError, prompt
 from tests.interaction.applies import SINCE_2025_06
 from tests.interaction.client import Peer
 from tests.interaction.serving import Serve
+
+
+class Size(Enum):
+    SMALL = "1"
+    LARGE = "2"
 
 
 @prompt(title="Review")
@@ -89,6 +95,28 @@ async def test_arguments_are_read_from_their_text_form(serve: Serve) -> None:
     (message,) = await _get(peer, "review", {"code": "3", "strict": "true", "rounds": "2"})
 
     assert message["content"]["text"] == "Review '3', strictly=True, 2 rounds"
+
+
+async def test_each_argument_is_read_by_itself(serve: Serve) -> None:
+    """Whether one is the text or what it says does not depend on the others."""
+
+    @prompt
+    async def count(
+        year: Literal["2025", "2026"], size: Size = Size.SMALL, anything: Any = None, number: int = 1
+    ) -> str:
+        """Count."""
+        return repr((year, size.value, anything, number))
+
+    peer = await serve(count)
+
+    async def said(**arguments: str) -> str:
+        (message,) = await _get(peer, "count", arguments)
+        text: str = message["content"]["text"]
+        return text
+
+    assert await said(year="2025") == "('2025', '1', None, 1)"
+    assert await said(year="2025", number="3", size="2", anything="007") == "('2025', '2', '007', 3)"
+    assert await said(year="2026", anything="1e3", number="3") == "('2026', '1', '1e3', 3)"
 
 
 async def test_a_conversation_keeps_its_roles(serve: Serve) -> None:
