@@ -16,9 +16,11 @@ from attrs import frozen
 from mcptrio.auth.urls import canonical, check_url, is_loopback, origin
 from mcptrio.errors import AuthorizationError
 
-__all__ = ["ENDPOINTS", "Addresses"]
+__all__ = ["ENDPOINTS", "PAGES", "Addresses"]
 
-ENDPOINTS: Final = ("authorize", "login", "consent", "upstream", "token", "register", "introspect", "revoke", "jwks")
+PAGES: Final = ("authorize", "login", "consent", "upstream", "logout", "grants")
+"""The endpoints that people see."""
+ENDPOINTS: Final = (*PAGES, "token", "register", "introspect", "revoke", "jwks")
 """Without a path in the issuer they are where clients of 2025-03-26 look for them without any metadata."""
 
 _WELL_KNOWN: Final = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")

@@ -17,7 +17,7 @@ from .authorization_requests import ReturnedRefusal
 from .browser_sessions import cookie_name, form_token, is_form_token
 from .forms import body_of_request, read_form
 from .opaque import new_opaque
-from .pages import client_values, consent_forms, consent_values, policy, problem_sentence
+from .pages import client_values, consent_forms, consent_values, grants_values, policy, problem_sentence
 from .redirect_uris import host_of
 from .refusals import Refusal
 from .service import Asked, Service
@@ -54,8 +54,10 @@ class PageHandlers:
 
         form = await self._form()
         cookie = self._cookie()
-        asked = await self._service.ask(bytes(request.query_string), None, request.remote_addr)
-        self._check(form, cookie, asked, "login")
+        query = bytes(request.query_string)
+        # Without a request of a client, the user comes from the page of grants.
+        asked = await self._service.ask(query, None, request.remote_addr) if query else None
+        self._check(form, cookie, _query_of(asked), "login")
         name, password = form.get("username", "")[:64], form.get("password", "")
         done = await self._service.log_in(name, password, request.remote_addr)
         if done.cookie is None:
@@ -70,7 +72,8 @@ class PageHandlers:
                 )
             problem = "User name and password do not belong together. Check both, and try again."
             return await self._login_page(asked, cookie, problem=problem, name=name, status=403)
-        response = self._redirect(f"{self._addresses.url('authorize')}?{asked.request.query}")
+        url = self._addresses.url
+        response = self._redirect(f"{url('authorize')}?{_query_of(asked)}" if asked is not None else url("grants"))
         self._set_cookie(response, done.cookie)
         return response
 
@@ -80,7 +83,7 @@ class PageHandlers:
         form = await self._form()
         cookie = self._cookie()
         asked = await self._service.ask(bytes(request.query_string), cookie, request.remote_addr)
-        self._check(form, cookie, asked, _consent_form(asked))
+        self._check(form, cookie, asked.request.query, _consent_form(asked))
         decision = form.get("decision")
         if decision == "switch" and cookie is not None:
             await self._service.log_out(cookie)
@@ -109,6 +112,54 @@ class PageHandlers:
             return self._redirect(refusal.location)
         return self._redirect(location)
 
+    async def logout(self) -> Response:
+        cookie = self._cookie()
+        session = await self._service.session(cookie)
+        values: dict[str, Any] = {"user": None}
+        if session is not None and cookie is not None:
+            values = {
+                "user": session.user,
+                "action": self._addresses.path("logout"),
+                "form_token": form_token(cookie, "", "logout"),
+                "grants": self._addresses.path("grants"),
+            }
+        return await self._page("logout.html", values)
+
+    async def log_out(self) -> Response:
+        form = await self._form()
+        cookie = self._check(form, self._cookie(), "", "logout")
+        await self._service.log_out(cookie)
+        response = self._redirect(self._addresses.url("logout"))
+        self._set_cookie(response, new_opaque())
+        return response
+
+    async def grants(self) -> Response:
+        cookie = self._cookie()
+        session = await self._service.session(cookie)
+        if session is None or cookie is None:
+            return await self._login_page(None, cookie)
+        grants = await self._service.grants(session)
+        return await self._page(
+            "grants.html",
+            {
+                **grants_values(self._config, grants),
+                "user": session.user,
+                "action": self._addresses.path("grants"),
+                "logout": self._addresses.path("logout"),
+                "form_tokens": {grant.id: form_token(cookie, "", f"end {grant.id}") for grant in grants},
+            },
+        )
+
+    async def end_grant(self) -> Response:
+        form = await self._form()
+        grant = form.get("grant", "")
+        cookie = self._check(form, self._cookie(), "", f"end {grant}")
+        session = await self._service.session(cookie)
+        if session is not None:
+            await self._service.end_grant(session, grant)
+        # Asks for the login first if the session has ended.
+        return self._redirect(self._addresses.url("grants"))
+
     async def problem(self, error: Refusal) -> Response:
         """Tell the client, where the operator knows it; else the user, with a link to the client."""
         client = location = None
@@ -133,7 +184,7 @@ class PageHandlers:
 
     async def _login_page(
         self,
-        asked: Asked,
+        asked: Asked | None,
         cookie: str | None,
         *,
         problem: str | None = None,
@@ -142,12 +193,12 @@ class PageHandlers:
         wait: float = 0,
     ) -> Response:
         known = cookie if cookie is not None else new_opaque()
-        query = asked.request.query
+        query = _query_of(asked)
         response = await self._page(
             "login.html",
             {
-                **client_values(asked.request),
-                "action": f"{self._addresses.path('login')}?{query}",
+                **(client_values(asked.request) if asked is not None else {}),
+                "action": f"{self._addresses.path('login')}?{query}" if query else self._addresses.path("login"),
                 "form_token": form_token(known, query, "login"),
                 "problem": problem,
                 "username": name,
@@ -170,6 +221,7 @@ class PageHandlers:
             {
                 **values,
                 "action": f"{self._addresses.path('consent')}?{request.query}",
+                "grants": self._addresses.path("grants"),
                 "form_token": form_token(known, request.query, _consent_form(asked)),
             },
             headers={"Content-Security-Policy": policy(consent_forms(request, provider))},
@@ -201,13 +253,17 @@ class PageHandlers:
             )
         return read_form(await body_of_request(), request.content_type)
 
-    def _check(self, form: Mapping[str, str], cookie: str | None, asked: Asked, name: str) -> None:
+    def _check(self, form: Mapping[str, str], cookie: str | None, query: str, name: str) -> str:
         """
+        Returns:
+            The cookie.
+
         Raises:
             Refusal: the form was not shown in this browser, or for another request.
         """
-        if cookie is None or not is_form_token(form.get("form_token", ""), cookie, asked.request.query, name):
+        if cookie is None or not is_form_token(form.get("form_token", ""), cookie, query, name):
             raise Refusal("access_denied", "expected a form that was shown in this browser; open it again", status=403)
+        return cookie
 
     def _cookie(self) -> str | None:
         from quart import request
@@ -232,6 +288,11 @@ class PageHandlers:
         response = Response(b"", status=303)
         response.headers["Location"] = location
         return response
+
+
+def _query_of(asked: Asked | None) -> str:
+    """The query of a client's request; empty if the user came without one."""
+    return asked.request.query if asked is not None else ""
 
 
 def _consent_form(asked: Asked) -> str:

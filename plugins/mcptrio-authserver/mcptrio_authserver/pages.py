@@ -11,6 +11,7 @@ Source: WCAG 2.2 level AA (1.3.1, 1.4.3, 2.4.2, 2.4.7, 3.1.1, 3.3.1, 3.3.2, 4.1.
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, Final
@@ -19,8 +20,10 @@ from urllib.parse import urlsplit
 from .authorization_requests import AuthorizationRequest
 from .clients import Client
 from .config import Config
+from .grants import Grant
+from .moments import shown_moment
 
-__all__ = ["STYLE", "client_values", "consent_forms", "consent_values", "policy", "problem_sentence"]
+__all__ = ["STYLE", "client_values", "consent_forms", "consent_values", "grants_values", "policy", "problem_sentence"]
 
 STYLE: Final = """
 :root { --text: #1b1b1f; --page: #f6f6f8; --card: #ffffff; --line: #75757d; --act: #1a4f9c; --on: #ffffff;
@@ -37,6 +40,7 @@ h2 { font-size: 1rem; margin: 1rem 0 .25rem; }
 dl { margin: 1rem 0; }
 dt { color: var(--dim); font-size: .9rem; }
 dd { margin: 0 0 .75rem; }
+section + section { margin-top: 2rem; padding-top: .5rem; border-top: 1px solid var(--line); }
 ul { margin: .25rem 0 1rem; padding-left: 1.25rem; }
 .scope { color: var(--dim); font-size: .9rem; }
 label { display: block; font-weight: 600; margin-top: 1rem; }
@@ -122,6 +126,26 @@ def consent_forms(request: AuthorizationRequest, provider: str | None) -> tuple[
         elif parts.scheme != "https":
             places.append(f"{parts.scheme}:")
     return tuple(places)
+
+
+def grants_values(config: Config, grants: Sequence[Grant]) -> dict[str, Any]:
+    """The values of the page that lists the grants of a user."""
+    return {
+        "grants": [
+            {
+                "id": grant.id,
+                "name": grant.client_name,
+                "host": grant.host,
+                "resource": grant.resource,
+                # The settings may have dropped a scope since.
+                "scopes": [(scope, config.scopes.get(scope)) for scope in grant.scopes],
+                "begun": shown_moment(grant.begun),
+                "ends": shown_moment(grant.ends),
+            }
+            for grant in grants
+        ],
+        "minutes": math.ceil(config.access_lifetime / 60),
+    }
 
 
 def problem_sentence(error: str, client: Client | None) -> str:

@@ -23,6 +23,7 @@ from .client_authentication import authenticate_client
 from .codes import issue_code
 from .config import Config
 from .forms import read_query
+from .grants import Grant, end_grant, find_grant, list_grants
 from .ledger import Ledger, Store
 from .logins import count_login, forgive_login
 from .opaque import new_opaque
@@ -96,13 +97,11 @@ class Service:
         read = read_query(query)
         client = await self._outside.client(read.get("client_id", ""), address)
         request = read_authorization_request(self.config, client, read, query.decode("ascii", "replace"))
-        if cookie is None or self.config.upstream is not None:
+        found = await self._session(cookie)
+        if found is None:
             return Asked(request=request, session=None, scopes=request.scopes)
-        users = await self._users()
-        session = await self._store.transact(partial(find_session, cookie=cookie, users=users))
-        if session is None:
-            return Asked(request=request, session=None, scopes=request.scopes)
-        scopes = _of_user(request.scopes, users[session.user])
+        session, user = found
+        scopes = _of_user(request.scopes, user)
         if request.scopes and not scopes:
             raise request.refusal("access_denied", "the user may grant none of these scopes")
         return Asked(request=request, session=session, scopes=scopes)
@@ -132,6 +131,25 @@ class Service:
 
     async def log_out(self, cookie: str) -> None:
         await self._store.transact(partial(end_session, cookie=cookie))
+
+    async def session(self, cookie: str | None) -> BrowserSession | None:
+        """The session of a browser; ``None`` if no user is logged in there."""
+        found = await self._session(cookie)
+        return found[0] if found is not None else None
+
+    async def grants(self, session: BrowserSession) -> Sequence[Grant]:
+        """The grants of the user of a session, the oldest first."""
+        return await self._store.transact(partial(list_grants, subject=session.user))
+
+    async def end_grant(self, session: BrowserSession, id: str) -> None:
+        """End a grant of the user of a session. A grant that has ended already, or of another user, is left alone."""
+
+        def end(ledger: Ledger) -> None:
+            grant = find_grant(ledger, id)
+            if grant is not None and grant.subject == session.user:
+                end_grant(ledger, id)
+
+        await self._store.transact(end)
 
     async def allow(self, asked: Asked, scopes: tuple[str, ...]) -> str:
         """The user consents.
@@ -297,6 +315,13 @@ class Service:
         return keys.published.document
 
     # Private
+
+    async def _session(self, cookie: str | None) -> tuple[BrowserSession, User] | None:
+        if cookie is None or self.config.upstream is not None:
+            return None
+        users = await self._users()
+        session = await self._store.transact(partial(find_session, cookie=cookie, users=users))
+        return (session, users[session.user]) if session is not None else None
 
     async def _users(self) -> Mapping[str, User]:
         return await trio.to_thread.run_sync(read_users, self.config.folder / "users")

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcptrio.errors import ConfigError, StoreFailed
 
+from .addresses import PAGES
 from .client_handlers import ClientHandlers, json_response
 from .forms import MOST_BYTES
 from .page_handlers import PageHandlers
@@ -57,7 +58,8 @@ def make_app(service: Service) -> QuartTrio:
     clients, pages = ClientHandlers(service), PageHandlers(service)
 
     def route(endpoint: str, handler: Callable[[], Awaitable[Response]], method: str) -> None:
-        app.add_url_rule(addresses.path(endpoint), endpoint, handler, methods=[method], provide_automatic_options=False)
+        name, path = f"{method} {endpoint}", addresses.path(endpoint)
+        app.add_url_rule(path, name, handler, methods=[method], provide_automatic_options=False)
 
     # Documents, and what clients ask
 
@@ -80,10 +82,16 @@ def make_app(service: Service) -> QuartTrio:
     route("consent", pages.consent, "POST")
     if service.config.upstream is not None:
         route("upstream", pages.upstream, "GET")
+    else:
+        # With a provider no browser is logged in here.
+        route("logout", pages.logout, "GET")
+        route("logout", pages.log_out, "POST")
+        route("grants", pages.grants, "GET")
+        route("grants", pages.end_grant, "POST")
 
     # What goes wrong
 
-    is_page = {addresses.path(endpoint) for endpoint in ("authorize", "login", "consent", "upstream")}
+    is_page = set(map(addresses.path, PAGES))
 
     async def refused(error: Refusal) -> Response:
         if error.is_alarming:
