@@ -122,7 +122,7 @@ async def test_pages_fit_together(sqlite_client: Any, call: Any, refusal: Any) -
         for wrong in ({"params": [99], "cursor": first["next_cursor"]}, {"params": [100], "cursor": "7"}):
             assert "@ cursor" in await refusal(client, "read_query", query=query, **wrong)
         assert "@ cursor" in await refusal(
-            client, "read_query", query="SELECT ?", params=[2**70], cursor="1-" + "0" * 16
+            client, "read_query", query="SELECT ?", params=[2**63], cursor="1-" + "0" * 16
         )
 
 
