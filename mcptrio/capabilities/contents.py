@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 from attrs import frozen
 
-from mcptrio.capabilities.annotations import encode_value
+from mcptrio.capabilities.encoding import encode_value
 from mcptrio.protocol.model.content import (
     AudioContent,
     ContentBlock,
@@ -61,8 +61,8 @@ def blocks_of(value: Any) -> tuple[ContentBlock, ...]:
     Raises:
         TypeError: something in it has no JSON form.
     """
-    if type(value) is str:
-        return (TextContent(text=value),)
+    if isinstance(value, str):
+        return (TextContent(text=encode_value(value)),)
     if value is None:
         return ()
     if isinstance(value, BLOCKS):
@@ -84,7 +84,7 @@ def contents_of(value: Any, uri: str, mime_type: str | None) -> tuple[ResourceCo
         TypeError: something in it has no JSON form.
     """
     if isinstance(value, str):
-        return (TextResourceContents(uri=uri, text=value, mime_type=mime_type or "text/plain"),)
+        return (TextResourceContents(uri=uri, text=encode_value(value), mime_type=mime_type or "text/plain"),)
     if isinstance(value, bytes | bytearray):
         return (Blob(bytes(value), mime_type or "application/octet-stream").contents(uri),)
     if isinstance(value, Blob):

@@ -8,7 +8,6 @@ Source: MCP 2026-07-28, client/elicitation, "Requested Schema"; schema.ts, Primi
 
 from __future__ import annotations
 
-import dataclasses
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -17,8 +16,9 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import attrs
 
-from mcptrio.capabilities.annotations import convert, describe, fields_of
+from mcptrio.capabilities.annotations import convert, describe, restore, show_default
 from mcptrio.capabilities.problems import show_value
+from mcptrio.capabilities.shapes import Field, fields_of
 from mcptrio.capabilities.validation import Validator
 
 __all__ = ["Form"]
@@ -131,65 +131,63 @@ def _choices(choices: Mapping[Any, Any] | Sequence[Any]) -> Form:
 
 def _of_scalar(annotation: Any) -> Form:
     try:
-        document = describe([annotation]).stand_alone()
+        description = describe([annotation])
     except TypeError as error:
         raise TypeError(f"field `value`: {error}") from error
+    document = description.stand_alone()
     field, is_optional = _field("value", annotation, document, document)
+    whole = types.GenericAlias(dict, (Literal["value"], description.wires[0]))
 
-    def restore(content: dict[str, Any]) -> Any:
+    def made(content: dict[str, Any]) -> Any:
         if "value" not in content:
             return None
-        return convert(
-            {"value": content["value"]}, dict[Literal["value"], annotation], {"properties": {"value": document}}
-        )["value"]
+        schema = {"properties": {"value": document}}
+        given = {"value": content["value"]}
+        return restore(description.shapes, convert(given, whole, schema), given, schema)["value"]
 
-    return _form({"value": field}, [] if is_optional else ["value"], restore)
+    return _form({"value": field}, [] if is_optional else ["value"], made)
 
 
 def _of_class(cls: Any) -> Form:
-    hints = fields_of(cls) or {}
-    document = describe([cls]).stand_alone()
-    if "prefixItems" in document:
-        shown = dict(zip(hints, document["prefixItems"], strict=True))
-        defaults = cls._field_defaults
-        required = [name for name in hints if name not in defaults]
-        keys = {name: name for name in hints}
-    else:
-        shown = document.get("properties", {})
-        required = list(document.get("required", ()))
-        keys = _keys(cls, hints)
+    description = describe([cls])
+    (mirror,) = [each for each in description.shapes.mirrors.values() if each.cls is cls] or (None,)
+    fields = mirror.fields if mirror is not None else tuple(fields_of(cls) or ())
+    document = description.stand_alone()
+    is_row = "prefixItems" in document
+    shown = document.get("properties", {})
+    required = list(document.get("required", ()))
+    if is_row:
+        shown = dict(zip((field.key for field in fields), document["prefixItems"], strict=True))
+        required = [field.key for field in fields if field.is_required]
     properties: dict[str, Any] = {}
     absent: dict[str, None] = {}
-    for name, hint in hints.items():
-        key = keys[name]
-        if key not in shown:  # a private field of an attrs class or dataclass; its default stands
-            continue
-        properties[key], is_optional = _field(name, hint, shown[key], document)
-        if is_optional and key in required:
-            required.remove(key)
-            absent[key] = None
+    for field in fields:
+        schema = _with_default(shown[field.key], field)
+        properties[field.key], is_optional = _field(field.name, field.hint, schema, document)
+        if is_optional and field.key in required:
+            required.remove(field.key)
+            absent[field.key] = None
     if not properties:
         raise TypeError(f"{cls.__qualname__}: a form needs at least one field")
 
-    def restore(content: dict[str, Any]) -> Any:
+    def made(content: dict[str, Any]) -> Any:
         known = {key: value for key, value in content.items() if key in properties}
-        if "prefixItems" not in document:
-            return convert({**absent, **known}, cls, document)
-        # A NamedTuple travels as an array; the form is by name.
-        filled = {**cls._field_defaults, **absent}
-        row = [known[name] if name in known else filled[name] for name in hints]
-        return convert(row, cls, document)
+        given: Any = {**absent, **known}
+        if is_row:  # it travels as an array; the form is by name
+            given = [
+                given[field.key] if field.key in given or field.default is None else field.default() for field in fields
+            ]
+        return restore(description.shapes, convert(given, description.wires[0], document), given, document)
 
-    return _form(properties, required, restore)
+    return _form(properties, required, made)
 
 
-def _keys(cls: Any, hints: Mapping[str, Any]) -> dict[str, str]:
-    """Field name -> its name in JSON."""
-    if hasattr(cls, "__struct_encode_fields__"):
-        return dict(zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True))
-    if not attrs.has(cls) and not dataclasses.is_dataclass(cls) and hasattr(cls, "model_fields"):
-        return {name: field.validation_alias or field.alias or name for name, field in cls.model_fields.items()}
-    return {name: name for name in hints}
+def _with_default(schema: Mapping[str, Any], field: Field) -> dict[str, Any]:
+    """The schema with the default of the field, also one that a factory makes: a form is shown once."""
+    filled = dict(schema)
+    if field.default is not None and "default" not in filled:
+        show_default(filled, field.default())
+    return filled
 
 
 def _field(name: str, hint: Any, schema: Mapping[str, Any], document: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:

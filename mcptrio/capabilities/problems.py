@@ -80,6 +80,8 @@ def describe_mismatch(error: msgspec.ValidationError, value: Any, schema: Mappin
         if " length " in limit and not is_key:
             # The value may be long; its length is what matters.
             got = f", got length {len(part)}" if found and hasattr(part, "__len__") else ""
+        if found and isinstance(part, float) and part.is_integer() and "int" in match["type"].split(" | "):
+            got += ", which is beyond 2**53 and may be rounded"
         return InvalidParams(f"expected {name_type(match['type'])}{limit} @ {where}{got}")
     if (match := _INVALID.match(text)) and match["type"].lower() in _NOUNS:
         return InvalidParams(f"expected {_NOUNS[match['type'].lower()]} @ {where}{got}")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import collections.abc
 import functools
 import inspect
-import math
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -21,9 +20,11 @@ import msgspec
 from attrs import field, frozen
 
 from mcptrio.capabilities.anchors import anchored
-from mcptrio.capabilities.annotations import Description, convert, describe, encode_value
+from mcptrio.capabilities.annotations import Description, convert, describe, restore, show_default
 from mcptrio.capabilities.docstrings import parse_docstring
+from mcptrio.capabilities.encoding import encode_value
 from mcptrio.capabilities.inlining import inlined
+from mcptrio.capabilities.shapes import Shapes
 from mcptrio.errors import InvalidParams
 
 __all__ = ["Arguments", "OutputSchema", "bound_keywords", "encode_value", "schema_of"]
@@ -62,6 +63,7 @@ class Arguments:
     """Their annotations, looked up, with what is in ``Annotated``."""
     required: frozenset[str]
     _struct: type[msgspec.Struct] = field(alias="struct")
+    _shapes: Shapes = field(alias="shapes")
 
     @classmethod
     def of(cls, function: Callable[..., Any], *, skip: frozenset[str] = frozenset()) -> Arguments:
@@ -101,10 +103,10 @@ class Arguments:
             if name in documented:
                 schema.setdefault("description", documented[name])
             if name in defaults:
-                _show_default(schema, defaults[name])
+                show_default(schema, defaults[name])
             properties[name] = schema
         required = [name for name in annotations if name not in defaults]
-        taken = {name: anchored(hint) for name, hint in annotations.items()}
+        taken = {name: anchored(wire) for name, wire in zip(annotations, description.wires, strict=True)}
         return cls(
             schema={
                 "type": "object",
@@ -123,6 +125,7 @@ class Arguments:
                 forbid_unknown_fields=True,
                 kw_only=True,
             ),
+            shapes=description.shapes,
         )
 
     def convert(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,8 +141,13 @@ class Arguments:
             # Once more, at leisure: 1.0 for an integer, dict[int, ...], pydantic models, and the message.
             values = convert(arguments, self._struct, self.schema)
         if len(arguments) == len(self.names):
-            return msgspec.structs.asdict(values)
-        return {name: getattr(values, name) for name in arguments}
+            given = msgspec.structs.asdict(values)
+        else:
+            given = {name: getattr(values, name) for name in arguments}
+        if self._shapes.mirrors:
+            restored: dict[str, Any] = restore(self._shapes, given, arguments, self.schema)
+            return restored
+        return given
 
 
 @frozen(kw_only=True, eq=False)
@@ -148,7 +156,7 @@ class OutputSchema:
 
     schema: dict[str, Any] | None
     """``None`` where the result is not structured: text, content blocks, streams, nothing, or no annotation."""
-    _annotation: Any = field(alias="annotation")
+    _wire: Any = field(alias="wire")
     _is_checked: bool = field(alias="is_checked")
 
     @classmethod
@@ -163,12 +171,13 @@ class OutputSchema:
             TypeError: the annotation has no JSON form.
         """
         if _is_unstructured(annotation, content):
-            return cls(schema=None, annotation=annotation, is_checked=False)
+            return cls(schema=None, wire=None, is_checked=False)
         description = describe([annotation], output=True)
+        (wire,) = description.wires
         schema = description.stand_alone()
         schema.pop("title", None)
         # A pydantic model has been validated when it was made, and may be sent under other names than it takes.
-        return cls(schema=schema, annotation=annotation, is_checked=not description.has_models)
+        return cls(schema=schema, wire=wire, is_checked=not description.has_models)
 
     @classmethod
     def of_function(cls, function: Callable[..., Any], *, content: tuple[type, ...] = ()) -> OutputSchema:
@@ -205,7 +214,7 @@ class OutputSchema:
         if self._is_checked:
             assert self.schema is not None  # only structured results are checked
             try:
-                convert(encoded, self._annotation, self.schema)
+                convert(encoded, self._wire, self.schema)
             except InvalidParams as error:
                 raise TypeError(f"the return value does not fit its annotation: {error.message}") from error
         return encoded
@@ -279,16 +288,6 @@ def _describe_each(annotations: Mapping[str, Any], called: str) -> Description:
         except TypeError as error:
             raise TypeError(f"{called}: parameter `{name}`: {error}") from error
     raise TypeError(f"{called}: {whole}") from whole
-
-
-def _show_default(schema: dict[str, Any], default: Any) -> None:
-    """Show a default that has a JSON form; one that has none is the function's own affair."""
-    if isinstance(default, float) and not math.isfinite(default):
-        return
-    try:
-        schema["default"] = msgspec.json.decode(msgspec.json.encode(encode_value(default)))
-    except (TypeError, ValueError, RecursionError):
-        return
 
 
 def _is_unstructured(annotation: Any, content: tuple[type, ...]) -> bool:

@@ -108,8 +108,10 @@ def test_every_kind_of_field_is_shown() -> None:
             "day": {"type": "string", "format": "date"},
             "at": {"type": "string", "format": "date-time"},
             "color": {"type": "string", "oneOf": COLORS, "default": "blue"},
-            "colors": {"type": "array", "items": {"anyOf": COLORS}},
-            "letters": {"type": "array", "items": {"type": "string", "enum": ["x", "y"]}, "minItems": 1},
+            "colors": {"type": "array", "items": {"anyOf": COLORS}, "default": []},
+            "letters": {
+                "type": "array", "items": {"type": "string", "enum": ["x", "y"]}, "minItems": 1, "default": ["x"],
+            },
             "code": {"type": "string", "maxLength": 4, "default": "A"},
         },
         "required": ["name"],

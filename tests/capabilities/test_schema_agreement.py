@@ -70,7 +70,7 @@ annotations = st.recursive(
 unions = st.sampled_from([int | str, int | list[int], str | bool | None, Color | int, Point | list[Point], float | str])
 
 words = st.sampled_from(["a", "b", "red", "blue", "", "abc", "1", "é"])
-numbers = st.integers(-1, 3) | st.sampled_from([0.0, 1.0, 2.0, 0.5, -1.0, 1.5, 1e30, 2**70])
+numbers = st.integers(-1, 3) | st.sampled_from([0.0, 1.0, 2.0, 0.5, -1.0, 1.5, 2**70])
 keys = st.sampled_from(["x", "y", "color", "deep", "level", "maxSize", "max_size", "k"])
 values = st.recursive(
     st.none() | st.booleans() | numbers | words,
