@@ -120,6 +120,7 @@ class Subscriber:
         while True:
             began = trio.current_time()
             failure: MCPTrioError | None = None
+            epoch = self._supervisor.epoch
             try:
                 session = await self._supervisor.current()
                 epoch = self._supervisor.epoch

@@ -194,11 +194,12 @@ class RoundTrips:
             ticket = secrets.token_urlsafe(16)
         journal = self._next(run.journal, asked=tuple(run.open), ticket=ticket)
         # Sealed first: no retry would ever come for a handler whose state cannot be sent.
-        reply: InputRequiredResult | None = None
+        is_sealed = False
         try:
             reply = self._input_required({key: asked.wire for key, asked in run.open.items()}, journal, digest)
+            is_sealed = True
         finally:
-            if reply is None:
+            if not is_sealed:
                 run.cancel("its state cannot be sent")
         run.journal = journal
         if ticket is None:
