@@ -262,9 +262,11 @@ class HTTPLink:
 
     def _lose(self, session: _Session) -> None:
         """The server has said that it does not know a session."""
-        session.lost = True
-        if session is self._session:
+        # Several requests may find out. The last may do so when the loss is reported and the next handshake under way;
+        # reported again, it would end the new session.
+        if session is self._session and not session.lost:
             self._ended.set()
+        session.lost = True
 
     def _begin(self, session: _Session | None) -> None:
         """A handshake has been answered; what there was of an earlier one ends."""

@@ -461,3 +461,38 @@ async def test_two_sources_of_credentials(url: str, options: dict[str, Any]) -> 
     with pytest.raises(ValueError, match="expected credentials from one of"):
         async with open_http_link(url, print, **options):
             pass
+
+
+async def test_loss_of_a_session_is_reported_once() -> None:
+    """A second request, which the server refuses later, says nothing about the session after the lost one."""
+    refuse = trio.Event()
+
+    async def site(seen: Seen, wire: Wire) -> None:
+        if seen.method == "POST" and seen.message["method"] == "initialize":
+            await wire.reply(answer(seen), mcp_session_id="s")
+        elif seen.method == "POST" and seen.message["method"] == "tools/call":
+            if seen.message["id"] == 2:
+                await refuse.wait()
+            await wire.reply("who are you?", 404)
+        else:
+            await wire.reply(status=405)
+
+    async with linked(site) as (link, _, _), trio.open_nursery() as nursery:
+        await begin(link)
+
+        async def late() -> None:
+            with pytest.raises(SessionLost):
+                await link.exchange(call(id=2), HANDSHAKE)
+
+        nursery.start_soon(late)
+        with pytest.raises(SessionLost):
+            await link.exchange(call(id=1), HANDSHAKE)
+        with pytest.raises(SessionLost):
+            await link.wait_closed()
+        refuse.set()
+        while nursery.child_tasks:
+            await trio.lowlevel.checkpoint()
+        await begin(link)
+        with trio.move_on_after(0.01) as waiting:
+            await link.wait_closed()
+        assert waiting.cancelled_caught
