@@ -87,12 +87,13 @@ class Subscriptions:
         # A plugin may add hundreds of entries at once; each session is told of all of them once.
         if not self._open:
             return
+        supervisor = self._host.supervisor
+        if not trio.lowlevel.in_trio_run():
+            # The event loop looks again whether the server is still open: an error there would end the process.
+            supervisor.trio_token.run_sync_soon(self.changed, what)
+            return
         if not self._changed:
-            supervisor = self._host.supervisor
-            if trio.lowlevel.in_trio_run():
-                supervisor.nursery.start_soon(self._tell_changed)
-            else:
-                supervisor.trio_token.run_sync_soon(supervisor.nursery.start_soon, self._tell_changed)
+            supervisor.nursery.start_soon(self._tell_changed)
         self._changed.add(what)
 
     def updated(self, uri: str, caller: str | None = None) -> None:

@@ -35,6 +35,13 @@ async def grow(ctx: Context) -> str:
 
 
 @tool
+def grow_in_thread(ctx: Context, called: str) -> str:
+    """Add a tool from a thread."""
+    ctx.server.add_tool(_another, name=called)
+    return called
+
+
+@tool
 async def touch(ctx: Context, uri: str) -> str:
     """Change a resource."""
     ctx.notify_resource_updated(uri)
@@ -72,6 +79,13 @@ async def test_prompts_and_resources_added_or_removed_are_told(serve: Serve) -> 
     await peer.until("notifications/resources/list_changed")
     serve.server.remove_resource("another://one")
     await peer.until("notifications/resources/list_changed")
+
+
+async def test_a_sync_tool_may_add_another(serve: Serve) -> None:
+    peer = await serve(grow_in_thread)
+    await peer.watch("tools")
+    assert await peer.text("grow_in_thread", {"called": "grown"}) == "grown"
+    assert peer.notes("notifications/tools/list_changed") or await peer.until("notifications/tools/list_changed")
 
 
 async def test_a_tool_may_add_another(serve: Serve) -> None:
