@@ -251,6 +251,8 @@ class Server:
     ) -> str:
         """Add a tool at run time; clients are told. Takes the arguments of ``@tool``. Returns its name.
 
+        Arguments replace those of a decorator that the function has.
+
         Raises:
             TypeError, ValueError: something about it is wrong, or its name is taken.
         """
@@ -269,8 +271,12 @@ class Server:
         owner: str | None = None,
         **options: Any,
     ) -> str:
-        """Add a resource, or a family of them where ``uri`` is a template. Takes the arguments of ``@resource``."""
-        return self.resources.register(function, mark or ResourceMark(uri=uri, **options), owner)
+        """Add a resource, or a family of them where ``uri`` is a template. Takes the arguments of ``@resource``.
+
+        A function that is decorated with ``@resource`` needs no ``uri``; arguments replace those of the decorator.
+        """
+        named = {"uri": uri, **options} if uri else options
+        return self.resources.register(function, mark or mark_of(function, ResourceMark, named), owner)
 
     def remove_resource(self, uri: str) -> bool:
         """Whether there was one; clients are told."""
@@ -279,7 +285,7 @@ class Server:
     def add_prompt(
         self, function: Callable[..., Any], *, mark: PromptMark | None = None, owner: str | None = None, **options: Any
     ) -> str:
-        """Add a prompt. Takes the arguments of ``@prompt``. Returns its name."""
+        """Add a prompt. Takes the arguments of ``@prompt``, which replace those of a decorator. Returns its name."""
         return self.prompts.register(function, mark or mark_of(function, PromptMark, options), owner)
 
     def tool_name(self, name: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import getattr_static, ismodule
 from typing import Any, Final, TypeAlias, TypeVar, overload
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from attrs.validators import and_, gt, instance_of, optional
 
 from mcptrio.protocol.model.base import CacheScope
@@ -98,7 +98,7 @@ class ToolMark:
 
 @frozen(kw_only=True)
 class ResourceMark:
-    uri: str
+    uri: str = ""
     name: str | None = None
     title: str | None = None
     description: str | None = None
@@ -351,9 +351,9 @@ def notification(name: str, /) -> Callable[[F], F]:
 
 
 def mark_of(function: Callable[..., Any], kind: type[M], options: Mapping[str, Any]) -> M:
-    """The mark of a function that is offered by hand: what it is marked with, unless the options say more."""
+    """The mark of a function that is registered without a plugin: its own, in which the options replace members."""
     marks = [mark for mark in getattr(function, _MARKS, ()) if isinstance(mark, kind)]
-    return marks[0] if marks and not options else kind(**options)
+    return evolve(marks[0], **options) if marks else kind(**options)
 
 
 def marks_of(plugin: object) -> Iterator[tuple[Callable[..., Any], Mark]]:

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import trio
 
-from mcptrio.errors import ConnectionClosed, MCPTrioError, MissingClientCapability
+from mcptrio.errors import ConnectionClosed, LocalProtocolError, MCPTrioError, MissingClientCapability, ToolError
 from mcptrio.protocol.events import Peer
 from mcptrio.protocol.model.base import Result
 from mcptrio.protocol.model.fields import evolve
@@ -195,9 +195,13 @@ class BackChannel:
         peer = scope.request.peer
         request = request_for(question, peer)
         scope.check_open()
-        raw = await scope.session.outgoing.request(
-            request.method, request.params, peer=peer, outlet=scope.outlet, timeout=timeout
-        )
+        try:
+            raw = await scope.session.outgoing.request(
+                request.method, request.params, peer=peer, outlet=scope.outlet, timeout=timeout
+            )
+        except LocalProtocolError as error:
+            # An older revision has no words for it, a choice of several for one; the model may try another way.
+            raise ToolError(f"this client cannot be asked: {error}") from error
         return question.read(peer.revision.structure(raw, question.result_type()))
 
 

@@ -154,6 +154,18 @@ async def test_an_accepted_form_brings_its_content(serve: Serve) -> None:
     assert params["requestedSchema"]["properties"]["value"]["type"] == "string"
 
 
+@only(revisions=["2025-06-18"], because="later revisions have a choice of several")
+async def test_a_choice_of_several_is_refused_with_a_reason(serve: Serve) -> None:
+    @tool
+    async def choose(ctx: Context) -> str:
+        """Choose."""
+        return str(await ctx.elicit("Which?", list[Literal["red", "blue"]]))
+
+    peer = await serve(choose, capabilities={"elicitation": {}})
+
+    assert "got a choice of several values @ $.requestedSchema.properties.value" in await peer.failure("choose")
+
+
 @only(revisions=SINCE_2025_06, because=NO_FORMS)
 async def test_a_declined_or_cancelled_form_brings_nothing(serve: Serve) -> None:
     for action in ("decline", "cancel"):
