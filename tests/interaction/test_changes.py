@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcptrio import Context, Limits, prompt, resource, tool
-from tests.interaction.applies import HANDSHAKE, MODERN, only, without
+from tests.interaction.applies import HANDSHAKE, MODERN, only, real_time, without
 from tests.interaction.serving import Serve
 
 UPDATED = "notifications/resources/updated"
@@ -81,6 +81,8 @@ async def test_prompts_and_resources_added_or_removed_are_told(serve: Serve) -> 
     await peer.until("notifications/resources/list_changed")
 
 
+@real_time(because="the autojump clock does not see threads")
+@only(transports=["memory", "http"], because="nothing of it depends on how messages are framed")
 async def test_a_sync_tool_may_add_another(serve: Serve) -> None:
     peer = await serve(grow_in_thread)
     await peer.watch("tools")
