@@ -84,7 +84,10 @@ def describe(annotations: Sequence[Any], *, output: bool = False) -> Description
         TypeError: an annotation has no JSON form; the message names the type.
     """
     shapes = Shapes(output=output)
-    wires = tuple(shapes.wire(annotation) for annotation in annotations)
+    try:
+        wires = tuple(shapes.wire(annotation) for annotation in annotations)
+    except RecursionError:
+        raise TypeError("a type alias refers to itself; use a class with fields instead") from None
     names = name_models(tuple(shapes.models))
 
     def describe_foreign(cls: type) -> dict[str, Any]:
@@ -96,8 +99,12 @@ def describe(annotations: Sequence[Any], *, output: bool = False) -> Description
     shown, made = msgspec.json.schema_components([*wires, *classes], schema_hook=describe_foreign)
     # A copy: msgspec may hand out one dict in several places.
     schemas, definitions = _ordered(list(shown)), _ordered(made)
-    for cls, schema in zip(classes, schemas[len(wires) :], strict=True):
-        definition = definitions[_definition_name(schema["$ref"])]
+    names_of = [_definition_name(schema["$ref"]) for schema in schemas[len(wires) :]]
+    if unknown := definitions.keys() - set(names_of):
+        # msgspec would make instances of it without its __init__, and set its private fields.
+        raise TypeError(f"the annotation leads to {min(unknown)} in a way that is not understood")
+    for cls, name in zip(classes, names_of, strict=True):
+        definition = definitions[name]
         if definition.get("title") == cls.__name__:
             del definition["title"]
         if isinstance(mirror := shapes.mirrors.get(cls), Mirror):

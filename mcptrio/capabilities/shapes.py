@@ -105,6 +105,9 @@ class Shapes:
             return self._annotated(arguments[0], arguments[1:], annotation)
         if isinstance(origin, type) and _has_fields(origin):
             return self._struct(annotation)
+        if hasattr(origin, "__value__"):  # type Alias[T] = ...
+            bound = dict(zip(origin.__parameters__, arguments, strict=False))
+            return self.wire(_substitute(origin.__value__, bound))
         if any(isinstance(argument, list) for argument in arguments):  # Callable[[int], str]; msgspec refuses it
             return annotation
         replaced = tuple(self.wire(argument) for argument in arguments)
@@ -141,6 +144,8 @@ class Shapes:
             return self.wire(annotation.__supertype__)
         if hasattr(annotation, "__value__"):  # type Alias = ...
             return self.wire(annotation.__value__)
+        if isinstance(annotation, TypeVar) and annotation.__bound__ is not None:
+            return self.wire(annotation.__bound__)
         if not isinstance(annotation, type):
             return annotation
         if issubclass(annotation, Enum):

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from types import MappingProxyType
-from typing import Annotated, Any, Generic, Literal, NamedTuple, TypedDict, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, TypedDict, TypeVar
 
 import attrs
 import jsonschema_rs
@@ -44,6 +44,15 @@ class Member:
 class Box(Generic[T]):
     item: T
     _seen: bool = False
+
+
+Owner = NewType("Owner", Account)
+A = TypeVar("A", bound=Account)
+
+
+@dataclass
+class Bounded(Generic[A]):
+    item: A
 
 
 class IntBox(Box[int]):
@@ -115,6 +124,8 @@ def test_a_caller_cannot_set_what_the_author_keeps(cls: type[Any]) -> None:
         (dict[str, Account], {"a": ATTACK}, {"a": Account("n")}),
         (tuple[int, Account], [1, ATTACK], (1, Account("n"))),
         (Account | None, ATTACK, Account("n")),
+        (Owner, ATTACK, Account("n")),
+        (Bounded, {"item": ATTACK}, Bounded(Account("n"))),
         (Account | list[Account] | int, [ATTACK], [Account("n")]),
         (Box[Account], {"item": ATTACK, "_seen": True}, Box(Account("n"))),
         (IntBox, {"item": 1, "_seen": True}, IntBox(1)),
