@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 from math import inf
 from typing import Final
@@ -26,6 +26,8 @@ __all__ = ["Stay", "Stays"]
 
 _LOOKS: Final = 20
 """Credentials that are looked at at the same time."""
+_SPARE: Final = 100
+"""Ended exchanges that may be queued, beside as many as there are open ones."""
 _UNSURE: Final = 60.0
 """Seconds for which a connection stays open while the guard cannot say whether its credentials are still good."""
 
@@ -44,7 +46,7 @@ class Stay:
         self.principal = principal
         self.unsure_since: float | None = None
         self.is_kept = False
-        """Whether it is going to be looked at."""
+        """Whether it is in the keeper's queue."""
 
     @property
     def is_open(self) -> bool:
@@ -64,7 +66,10 @@ class Stay:
 
     def over(self) -> None:
         """The exchange has ended by itself."""
+        was_open = self.is_open
         self._end = None
+        if was_open and self.is_kept:
+            self._keeper.forget_ended()
 
     def end(self) -> None:
         """Its credentials are no longer good."""
@@ -80,6 +85,8 @@ class Stays:
         self._engine = engine
         self._guard = guard
         self._due: list[tuple[float, int, Stay]] = []
+        self._ended_count = 0
+        """Entries of the queue whose exchange has ended."""
         self._numbers = count()
         self._sooner = trio.Event()
         self._turns = trio.CapacityLimiter(_LOOKS)
@@ -89,12 +96,25 @@ class Stays:
         return Stay(self, request, principal)
 
     def keep(self, stay: Stay, after: float | None = None) -> None:
-        """Look at it again in so many seconds; by default when the guard says."""
+        """Look at it again in so many seconds, by default when the guard says, unless it has ended meanwhile."""
+        if not stay.is_open:
+            return
         seconds = self._guard.recheck_after(stay.principal) if after is None else after
         stay.is_kept = True
         heappush(self._due, (trio.current_time() + seconds, next(self._numbers), stay))
         if self._due[0][2] is stay:
             self._sooner.set()
+
+    def forget_ended(self) -> None:
+        """One more queued exchange has ended. A client that opens and closes streams must not fill the queue."""
+        self._ended_count += 1
+        if self._ended_count > _SPARE + len(self._due) // 2:
+            self._due = [each for each in self._due if each[2].is_open]
+            heapify(self._due)
+            self._ended_count = 0
+
+    def __len__(self) -> int:
+        return len(self._due)
 
     async def run(self) -> None:
         """Runs until cancelled."""
@@ -102,14 +122,16 @@ class Stays:
             while True:
                 while self._due and self._due[0][0] <= trio.current_time():
                     stay = heappop(self._due)[2]
+                    stay.is_kept = False
                     if stay.is_open:
                         nursery.start_soon(self._look, stay)
+                    else:
+                        self._ended_count -= 1
                 self._sooner = trio.Event()
                 with trio.move_on_at(self._due[0][0] if self._due else inf):
                     await self._sooner.wait()
 
     async def _look(self, stay: Stay) -> None:
-        stay.is_kept = False
         await self._engine.contained(partial(self._judge, stay), "verifying the token of an open connection")
         if not stay.is_kept:
             stay.end()

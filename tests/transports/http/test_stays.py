@@ -15,7 +15,9 @@ import trio
 from attrs import define
 
 from mcptrio import HTTPOptions, Principal, Server, serve_http
+from mcptrio.abc import RequestHead
 from mcptrio.errors import AuthorizationError
+from mcptrio.transports.http.stays import Stays
 from tests.guards import FunctionGuard
 
 from .conftest import MODERN, Client, modern_headers
@@ -142,3 +144,26 @@ async def test_stream_stays_open_while_its_token_is_good() -> None:
             with trio.move_on_after(0.3) as patience:
                 await events.rest()
             assert patience.cancelled_caught
+
+
+async def test_streams_that_have_ended_leave_nothing_behind() -> None:
+    """A client may open and close thousands of them before the guard looks at their tokens again."""
+
+    def judge(headers: Mapping[str, str]) -> Principal:
+        return Principal(subject="ada")
+
+    stays = Stays(Server().supervisor, FunctionGuard(judge))
+    open_stays = [
+        stays.of(RequestHead(method="POST", url="http://a/mcp", headers={}), Principal(subject="ada"))
+        for _ in range(50)
+    ]
+    for stay in open_stays:
+        stay.begin(lambda: None)
+    for _ in range(1000):
+        stay = stays.of(RequestHead(method="POST", url="http://a/mcp", headers={}), Principal(subject="ada"))
+        stay.begin(lambda: None)
+        stay.over()
+        assert len(stays) < 350
+    for stay in open_stays:
+        stay.over()
+    assert len(stays) < 350
