@@ -21,9 +21,7 @@ from attrs import field, frozen
 
 from mcptrio.errors import ConfigError
 from mcptrio.mcp_json.files import MOST_BYTES
-
-if sys.platform != "win32":
-    import fcntl
+from mcptrio.stores.file_lock import try_lock
 
 __all__ = ["MOST_BACKUPS", "Original", "backups", "decoded", "encoded", "read"]
 
@@ -143,14 +141,10 @@ def _locked(folder: Path) -> Iterator[None]:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         give_up = monotonic() + _PATIENCE
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if monotonic() > give_up:
-                    raise ConfigError(f"{folder}: another process is writing here; try again") from None
-                sleep(0.01)
+        while not try_lock(descriptor):
+            if monotonic() > give_up:
+                raise ConfigError(f"{folder}: another process is writing here; try again")
+            sleep(0.01)
         yield
     finally:
         os.close(descriptor)

@@ -1,6 +1,7 @@
 """A lock that processes share through a file.
 
 The token stores hold it while they change a file or renew a login, so that two processes do not do it at the same time.
+A SQLite store holds it for as long as it is open. ``host install`` holds that of the folder in which it writes.
 
 Source: POSIX ``flock``.
 """
@@ -23,7 +24,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-__all__ = ["NO_LINK", "lock_file"]
+__all__ = ["NO_LINK", "lock_file", "try_lock"]
 
 NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 """Flags for :func:`os.open`: follow no symbolic link, and keep the descriptor from child processes."""
@@ -50,7 +51,7 @@ async def lock_file(path: Path, *, timeout: float, check: Callable[[int], None] 
         if check is not None:
             check(descriptor)
         with trio.move_on_after(timeout) as scope:
-            while not _lock(descriptor):  # noqa: ASYNC110 - the process that holds it sends no news
+            while not try_lock(descriptor):  # noqa: ASYNC110 - the process that holds it sends no news
                 await trio.sleep(_POLL)
         if scope.cancelled_caught:
             raise StoreFailed(f"{path}: another process has held the lock for {timeout:g} seconds")
@@ -59,7 +60,8 @@ async def lock_file(path: Path, *, timeout: float, check: Callable[[int], None] 
         os.close(descriptor)  # which releases the lock
 
 
-def _lock(descriptor: int) -> bool:
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file, without waiting, until its descriptor is closed. Returns whether that was possible."""
     try:
         if sys.platform == "win32":
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)

@@ -18,11 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from mcptrio.errors import StoreFailed
-
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
+from mcptrio.stores.file_lock import try_lock
 
 __all__ = ["Presence"]
 
@@ -61,7 +57,7 @@ class Presence:
             # Too many open files, for example, says nothing about the other process.
             return True
         try:
-            gone = _lock(descriptor)
+            gone = try_lock(descriptor)
             if gone and _UNLINKS_OPEN_FILES:
                 # Under the lock: its maker, which comes for the lock next, then sees that the file has no name.
                 _remove(path)
@@ -92,7 +88,7 @@ class Presence:
             except OSError as error:
                 raise StoreFailed(f"{self._lock_file(id)}: cannot be made: {error.strerror}") from error
             # Between being made and being locked, the file of a living process looks like one that was left behind.
-            if _lock(descriptor) and os.fstat(descriptor).st_nlink > 0:
+            if try_lock(descriptor) and os.fstat(descriptor).st_nlink > 0:
                 return id, descriptor
             os.close(descriptor)
             _remove(self._lock_file(id))
@@ -106,18 +102,6 @@ def _remove(path: Path) -> None:
     """Remove a lock file that has no use any more. One that cannot be removed does no harm."""
     with suppress(OSError):
         path.unlink()
-
-
-def _lock(descriptor: int) -> bool:
-    """Whether nobody else holds it; then we do, until the descriptor is closed."""
-    try:
-        if sys.platform == "win32":
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        else:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def _escaped(name: str) -> str:
