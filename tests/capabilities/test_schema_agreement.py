@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass, field
+from types import GenericAlias
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
 import attrs
@@ -11,7 +13,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcptrio.capabilities.schemas import Arguments, encode_value
+from mcptrio.capabilities.schemas import Arguments, OutputSchema, encode_value
 from mcptrio.capabilities.validation import Validator
 from mcptrio.errors import InvalidParams
 
@@ -43,6 +45,13 @@ class Pair(NamedTuple):
     right: int | None = None
 
 
+@dataclass
+class Kept:
+    x: int = 0
+    _level: int = 0
+    deep: bool = field(default=False, init=False)
+
+
 class Sealed(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     max_size: int = 0
 
@@ -54,7 +63,7 @@ scalars = st.sampled_from(
         Annotated[float, msgspec.Meta(gt=-1, le=2)], Annotated[str, "only described"], Any,
     ]
 )  # fmt: skip
-classes = st.sampled_from([Point, Options, Pair, Sealed])
+classes = st.sampled_from([Point, Options, Pair, Kept, Sealed])
 annotations = st.recursive(
     scalars | classes,
     lambda inner: st.one_of(
@@ -71,7 +80,7 @@ unions = st.sampled_from([int | str, int | list[int], str | bool | None, Color |
 
 words = st.sampled_from(["a", "b", "red", "blue", "", "abc", "1", "é"])
 numbers = st.integers(-1, 3) | st.sampled_from([0.0, 1.0, 2.0, 0.5, -1.0, 1.5, 2**70])
-keys = st.sampled_from(["x", "y", "color", "deep", "level", "maxSize", "max_size", "k"])
+keys = st.sampled_from(["x", "y", "color", "deep", "level", "_level", "maxSize", "max_size", "k"])
 values = st.recursive(
     st.none() | st.booleans() | numbers | words,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
@@ -112,6 +121,7 @@ def test_values_made_to_fit_fit(data: st.DataObject) -> None:
         Point: st.fixed_dictionaries({"x": st.integers()}, optional={"y": st.integers(0, 3), "color": st.just("red")}),
         Options: st.fixed_dictionaries({"deep": st.booleans()}, optional={"level": st.sampled_from([1, 2.0])}),
         Pair: st.tuples(words, st.none() | st.integers()).map(list),
+        Kept: st.fixed_dictionaries({}, optional={"x": st.integers(0, 3), "_level": st.just(7), "deep": st.just(True)}),
         Sealed: st.fixed_dictionaries({}, optional={"maxSize": st.integers() | st.just(3.0)}),
         int | str: words | st.integers(),
         list[Color] | None: st.none() | st.lists(st.sampled_from(["red", "blue"])),
@@ -124,6 +134,9 @@ def test_values_made_to_fit_fit(data: st.DataObject) -> None:
     converted = arguments.convert({"value": value})
     # What was taken can be sent again, and is taken again as the same.
     assert arguments.convert({"value": encode_value(converted["value"])}) == converted
+    sent = OutputSchema.of(GenericAlias(dict, (str, annotation)))
+    assert sent.schema is not None
+    assert jsonschema_rs.Draft202012Validator(sent.schema).is_valid(sent.encode(converted))
 
 
 @given(st.dictionaries(st.sampled_from(["a", "b", "c", "A", ""]), values, max_size=3))
