@@ -10,7 +10,6 @@ Source: MCP 2026-07-28, 2025-11-25 and 2024-11-05, basic/transports; ASGI 3.0; F
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -26,6 +25,7 @@ from mcptrio.nesting import well_nested
 from mcptrio.protocol.jsonrpc import Limits, decode
 from mcptrio.protocol.messages import Incoming, Request
 from mcptrio.transports.http.addresses import Proxies
+from mcptrio.transports.http.cors import answer_preflight, every_origin, is_preflight, one_origin
 from mcptrio.transports.http.exchange import Exchange, HTTPLimits, Receive, Scope, Send
 from mcptrio.transports.http.guarding import refusal_of, request_head
 from mcptrio.transports.http.headers import Headers
@@ -55,9 +55,6 @@ from mcptrio.transports.http1.exchange import EXTENSION
 __all__ = ["HTTPApp"]
 
 _NO_EXTENSIONS: Final[Mapping[str, Any]] = {}
-_EXPOSED: Final = b"Mcp-Session-Id, Mcp-Protocol-Version, WWW-Authenticate, DPoP-Nonce, Retry-After"
-_PREFLIGHT: Final = "access-control-request-method"
-_HEADER_LIST: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~, -]{0,2000}")
 
 
 @frozen
@@ -179,8 +176,8 @@ class HTTPApp:
         routed = self._engine.route(path) if place is None else None
         if routed is None:
             is_allowed = self._share_with_origin(exchange, place)
-            if is_allowed and scope["method"] == "OPTIONS" and _PREFLIGHT in exchange.headers:
-                await _preflight(exchange, STREAMABLE if place is None else place.methods)
+            if is_allowed and is_preflight(scope["method"], exchange.headers):
+                await answer_preflight(exchange, STREAMABLE if place is None else place.methods)
                 return
         if await self._is_too_often(exchange, scope):
             return
@@ -244,16 +241,10 @@ class HTTPApp:
         origin = exchange.headers.get("origin")
         if origin is None:
             return False
-        if isinstance(place, _Page) and place.is_public:
-            exchange.common.append((b"access-control-allow-origin", b"*"))
-            return True
-        if not self._origins.allows(origin):
+        is_public = isinstance(place, _Page) and place.is_public
+        if not (is_public or self._origins.allows(origin)):
             return False
-        exchange.common += [
-            (b"access-control-allow-origin", origin.encode("latin-1")),
-            (b"access-control-expose-headers", _EXPOSED),
-            (b"vary", b"Origin"),
-        ]
+        exchange.common += every_origin() if is_public else one_origin(origin)
         return True
 
     async def _is_too_often(self, exchange: Exchange, scope: Scope) -> bool:
@@ -427,20 +418,6 @@ async def _ask_for_upgrade(exchange: Exchange) -> None:
 
 def _allowed(methods: tuple[str, ...]) -> bytes:
     return ", ".join((*methods, "OPTIONS")).encode("ascii")
-
-
-async def _preflight(exchange: Exchange, methods: tuple[str, ...]) -> None:
-    """What a browser asks before it sends a request that is not simple. Which headers it may send is no secret."""
-    wanted = exchange.headers.get("access-control-request-headers", "")
-    allowed = wanted if _HEADER_LIST.fullmatch(wanted) else "content-type"
-    await exchange.respond(
-        204,
-        headers=[
-            (b"access-control-allow-methods", ", ".join(methods).encode("ascii")),
-            (b"access-control-allow-headers", allowed.encode("ascii")),
-            (b"access-control-max-age", b"600"),
-        ],
-    )
 
 
 async def _live(receive: Receive, send: Send) -> None:
