@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from mcptrio.capabilities.pydantic_models import dump_model, is_model
-from mcptrio.capabilities.shapes import fields_of, is_shown
+from mcptrio.capabilities.shapes import sent_names
 
 __all__ = ["encode_value"]
 
@@ -106,4 +106,4 @@ def _public(kind: Any) -> tuple[str, ...] | None:
     """The fields of an attrs class or dataclass that are sent; ``None`` for other types."""
     if not (hasattr(kind, "__attrs_attrs__") or hasattr(kind, "__dataclass_fields__")):
         return None
-    return tuple(field.name for field in fields_of(kind) or () if is_shown(kind, field, output=True))
+    return sent_names(kind)

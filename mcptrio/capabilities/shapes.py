@@ -25,7 +25,7 @@ import msgspec
 
 from mcptrio.capabilities.pydantic_models import is_model
 
-__all__ = ["CHOICES", "Field", "Mirror", "Misfit", "Shapes", "fields_of", "is_shown"]
+__all__ = ["CHOICES", "Field", "Mirror", "Misfit", "Shapes", "fields_of", "sent_names"]
 
 CHOICES = "x-choices"
 """Keyword that carries the choices of a ``Literal`` in their order through msgspec, which sorts them."""
@@ -184,7 +184,7 @@ class Shapes:
         if known is not None:
             return known
         cls = get_origin(annotation) or annotation
-        fields = tuple(field for field in fields_of(annotation) or () if is_shown(cls, field, output=self._output))
+        fields = tuple(field for field in fields_of(annotation) or () if _is_shown(cls, field, output=self._output))
         if not self._output:
             _check_init(cls, fields)
         config = getattr(cls, "__struct_config__", None)
@@ -241,7 +241,12 @@ def _is_distinct(struct: Any) -> bool:
     return struct.__struct_config__.tag is not None or struct.__struct_config__.array_like
 
 
-def is_shown(cls: type, field: Field, *, output: bool) -> bool:
+def sent_names(cls: type) -> tuple[str, ...]:
+    """The fields of an attrs class or dataclass that are sent. Its annotations need not be found for that."""
+    return tuple(field.name for field in _fields(cls) if _is_shown(cls, field, output=True))
+
+
+def _is_shown(cls: type, field: Field, *, output: bool) -> bool:
     """Whether a peer sees a field; private fields of attrs classes and dataclasses stay with their author."""
     if attrs.has(cls) or dataclasses.is_dataclass(cls):
         return not field.name.startswith("_") and (output or field.is_init)

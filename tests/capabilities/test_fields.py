@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from types import MappingProxyType
-from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, NamedTuple, NewType, TypedDict, TypeVar
 
 import attrs
 import jsonschema_rs
@@ -17,6 +17,9 @@ import pytest
 from mcptrio import Blob, Server, connect, tool
 from mcptrio.capabilities.schemas import Arguments, OutputSchema, encode_value
 from mcptrio.errors import InvalidParams
+
+if TYPE_CHECKING:
+    from collections import ChainMap as Absent
 
 T = TypeVar("T")
 
@@ -44,6 +47,13 @@ class Member:
 class Box(Generic[T]):
     item: T
     _seen: bool = False
+
+
+@dataclass
+class Unknown:
+    """Its annotation is there for type checkers only."""
+
+    item: Absent
 
 
 Owner = NewType("Owner", Account)
@@ -195,6 +205,7 @@ def test_a_returned_class_sends_the_fields_that_its_schema_shows() -> None:
         "a": [{"name": "n", "admin": True}],
         "b": [{"name": "n", "admin": True}, None],
     }
+    assert encode_value(Unknown(1)) == {"item": 1}
     assert encode_value(Holder(made)) == {"theAccount": {"name": "n", "admin": True}, "others": []}
 
 
