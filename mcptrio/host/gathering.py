@@ -66,6 +66,11 @@ async def gather(members: Iterable[Member], kind: ListKind, options: HostOptions
         if member.status.state != "ready" and not member.is_coming:
             missing[member.name] = member.status.reason or "it is not connected"
             return
+        if kind in member.late:
+            # Nobody waits for it again: the last list is given at once, until the new one has come.
+            found[member.name] = member.listed.get(kind, ())
+            missing[member.name] = f"no answer within {options.patience:g} s; it is still awaited"
+            return
         with trio.move_on_after(options.patience):
             outcome = await contain(partial(list_one, member, kind, options))
             if not isinstance(outcome, Failure):
@@ -79,6 +84,8 @@ async def gather(members: Iterable[Member], kind: ListKind, options: HostOptions
                 missing[member.name] = "its list cannot be read"
             return
         missing[member.name] = f"no answer within {options.patience:g} s"
+        found[member.name] = member.listed.get(kind, ())
+        member.await_late(kind, partial(list_one, member, kind, options))
 
     async with trio.open_nursery() as nursery:
         for member in members:
@@ -96,7 +103,8 @@ async def list_one(member: Member, kind: ListKind, options: HostOptions) -> tupl
     source = _SOURCES[kind]
     items, epoch, is_whole = await member.ask(partial(_read, member, source, options.listed), patience=options.patience)
     if not source.is_hosted:
-        return tuple(Listed(getattr(item, source.named), member.name, item) for item in items), is_whole
+        member.listed[kind] = tuple(Listed(getattr(item, source.named), member.name, item) for item in items)
+        return member.listed[kind], is_whole
     own = {name: hosted for hosted, name in hosted_names(member.prefix, [item.name for item in items]).items()}
     known: dict[str, Listed[Any]] = {}
     for item in items:
@@ -106,7 +114,8 @@ async def list_one(member: Member, kind: ListKind, options: HostOptions) -> tupl
         _log.warning("%s: %d of its %s are left out: names that come twice", member.name, len(items) - len(known), kind)
     if member.epoch == epoch:
         member.known[kind] = known
-    return tuple(known.values()), is_whole
+    member.listed[kind] = tuple(known.values())
+    return member.listed[kind], is_whole
 
 
 async def _read(member: Member, source: _Source, most: int, client: Client) -> tuple[list[Any], int, bool]:

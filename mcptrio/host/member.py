@@ -109,6 +109,11 @@ class Member:
         """``tools`` and ``prompts`` that were listed, by their names in the host; forgotten when they have changed."""
         self.epoch = 0
         """Another one when something was forgotten."""
+        self.listed: dict[str, tuple[Listed[Any], ...]] = {}
+        """The last list of each kind."""
+        self.late: set[str] = set()
+        """The kinds of lists that did not come in time; they are awaited in the background."""
+        self._nursery: trio.Nursery | None = None
         self._openers = [watched(opener, self) for opener in openers]
         self._restarts = options.restart and can_restart
         self._handlers = handlers
@@ -224,6 +229,18 @@ class Member:
                 self._asking.discard(scope)
         raise ConnectionClosed(f"{self.name}: {self._reason}")
 
+    def await_late(self, kind: str, work: Callable[[], Awaitable[object]]) -> None:
+        """Have a list that did not come in time read in the background, as long as the connection lasts."""
+        if self._nursery is not None and kind not in self.late:
+            self.late.add(kind)
+            self._nursery.start_soon(self._await_late, kind, work)
+
+    async def _await_late(self, kind: str, work: Callable[[], Awaitable[object]]) -> None:
+        try:
+            await contain(work)
+        finally:
+            self.late.discard(kind)
+
     async def until(self, is_so: Callable[[], bool], *, timeout: float = inf) -> bool:
         """Wait for a state; whether it came about."""
         with trio.move_on_after(timeout):
@@ -300,11 +317,11 @@ class Member:
                 failure: MCPTrioError | None = await nursery.start(start)
                 if failure is not None:
                     raise failure
-                self._client, self._is_live = client, True
+                self._client, self._is_live, self._nursery = client, True, nursery
                 self._learn(client.revision)
                 self._came()
         finally:
-            self._is_live = False
+            self._is_live, self._nursery = False, None
             self._cut_off()
 
     def _came(self) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
-from mcptrio import Tool
+from mcptrio import Server, Tool, hookimpl
 from mcptrio.host import Host, HostList, HostListing, HostOptions, Listed
 from tests.host.scripted import Scripted, note, plain
 
@@ -19,6 +20,42 @@ QUICK = HostOptions(patience=2.0)
 
 async def never(*_: Any) -> None:
     await trio.sleep_forever()
+
+
+async def test_server_that_does_not_answer_is_waited_for_once(autojump_clock: trio.abc.Clock) -> None:
+    """Lists after the first give what it listed before, until it answers again."""
+    answers, mute = trio.Event(), False
+
+    class Sometimes:
+        @hookimpl
+        def register_middleware(self, register: Callable[..., None]) -> None:
+            register(self.around)
+
+        async def around(self, request: Any, proceed: Callable[[], Awaitable[Any]]) -> Any:
+            if mute and request.method == "tools/list":
+                await answers.wait()
+            return await proceed()
+
+    one = Server("one", plugins=[Sometimes()])
+    one.add_tool(trio.sleep_forever, name="wait", description="Wait.")
+    async with Host({"one": one, "two": plain()}, approve=None, options=QUICK) as host:
+        both = [each.name for each in (await host.tools().all()).items]
+        assert both == ["one_wait", "two_echo"]
+        mute = True
+        one.add_tool(trio.sleep_forever, name="more", description="Wait longer.")
+        waits = []
+        for _ in range(3):
+            began = trio.current_time()
+            listed: HostList[Any] = await host.tools().all()
+            waits.append(round(trio.current_time() - began, 1))
+            assert [each.name for each in listed.items] == both
+            assert set(listed.missing) == {"one"}
+        assert waits == [2.0, 0.0, 0.0]
+
+        answers.set()
+        await trio.testing.wait_all_tasks_blocked()
+        whole: HostList[Any] = await host.tools().all()
+        assert ([each.name for each in whole.items], whole.missing) == (["one_wait", "one_more", "two_echo"], {})
 
 
 async def test_all_servers_in_their_order() -> None:
