@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -112,7 +113,7 @@ class IntrospectedTokens:
         self._bounds = bounds or IntrospectionBounds()
         self._clock = clock
         self._ticks = ticks
-        self._kept: Remembered[Principal | None] = Remembered(self._bounds.remembered, ticks)
+        self._kept: Remembered[Principal | None] = Remembered(self._bounds.remembered, ticks, clock)
         self._asking: dict[bytes, trio.Event] = {}
         self._turns = trio.CapacityLimiter(self._bounds.asking)
         self._waiting = 0
@@ -168,10 +169,10 @@ class IntrospectedTokens:
         if principal is None:
             self._kept.put(key, None, seconds=self._bounds.remember_bad)
             return
-        seconds = self._bounds.remember
-        if (ends := principal.claims.get("exp")) is not None:
-            seconds = min(seconds, ends + self._rules.clock_skew - self._clock())
-        self._kept.put(key, principal, seconds=seconds)
+        expires = principal.claims.get("exp")
+        ends = inf if expires is None else expires + self._rules.clock_skew
+        seconds = min(self._bounds.remember, ends - self._clock())
+        self._kept.put(key, principal, seconds=seconds, ends=ends)
 
     async def _ask(self, token: str) -> Principal | None:
         problem, delivered = f"no answer within {self._bounds.patience:g} seconds", True

@@ -102,7 +102,9 @@ class JWTTokens:
         self._audience = frozenset(audience)
         self._rules = rules or ClaimRules()
         self._clock = clock
-        self._good: Remembered[Principal] = Remembered(self._rules.remembered if self._rules.remember else 0, ticks)
+        self._good: Remembered[Principal] = Remembered(
+            self._rules.remembered if self._rules.remember else 0, ticks, clock
+        )
 
     @property
     def issuer(self) -> str:
@@ -132,8 +134,8 @@ class JWTTokens:
         except BadToken as error:
             _log.info("a token of %s was refused: %s", self.issuer, error)
             return None
-        left = claims["exp"] + self._rules.clock_skew - self._clock()
-        self._good.put(key, principal, seconds=min(self._rules.remember, left))
+        ends = claims["exp"] + self._rules.clock_skew
+        self._good.put(key, principal, seconds=min(self._rules.remember, ends - self._clock()), ends=ends)
         return principal
 
     async def _signed(self, token: str, kid: str | None) -> Mapping[str, Any]:

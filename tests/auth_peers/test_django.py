@@ -64,6 +64,7 @@ def by(
                 audience=[url],
                 bounds=IntrospectionBounds(remember=remember, remember_bad=remember),
                 clock=clock,
+                ticks=clock,
             )
         return ResourceServer(url, tokens=[tokens], authorization_servers=[peer.url], scopes=["read"], clock=clock)
 

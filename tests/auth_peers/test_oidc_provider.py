@@ -61,7 +61,7 @@ def trusting(
         )
         if introspect:
             us = peer.registered("guard").identity
-            tokens = IntrospectedTokens(peer.url, us, loopback_fetch(), audience=[url], clock=clock)
+            tokens = IntrospectedTokens(peer.url, us, loopback_fetch(), audience=[url], clock=clock, ticks=clock)
         return ResourceServer(
             url,
             tokens=[tokens],

@@ -94,7 +94,9 @@ async def initialize(task: Task) -> None:
     """Pinned: this server would agree to any revision, and 2025-06-18 is one to test."""
     async with connect(task.url, revision=task.revision) as client:
         expect(client.server_info is not None and client.server_info.name == "test-server", "expected a server's name")
-        expect(await client.tools().all() == (), "expected no tools")
+        # This server declares no tools, and answers the request all the same.
+        listed = await client.request("tools/list", {})
+        expect(listed["tools"] == [], "expected no tools")
 
 
 async def call_a_tool(task: Task) -> None:
@@ -127,7 +129,7 @@ async def declare_everything(task: Task) -> None:
         return "nothing"
 
     async with task.connected(Handlers(elicit=elicit, sample=sample, roots=["/tmp"])) as client:
-        await client.tools().all()
+        await client.request("tools/list", {})  # which this server does not declare
         await client.ping()
 
 
