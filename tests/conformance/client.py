@@ -96,7 +96,7 @@ async def initialize(task: Task) -> None:
         expect(client.server_info is not None and client.server_info.name == "test-server", "expected a server's name")
         # This server declares no tools, and answers the request all the same.
         listed = await client.request("tools/list", {})
-        expect(listed["tools"] == [], "expected no tools")
+        expect(listed.tools == (), f"expected no tools, got {listed}")
 
 
 async def call_a_tool(task: Task) -> None:
