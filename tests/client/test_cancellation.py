@@ -197,6 +197,7 @@ LINKS: dict[str, Any] = {
     "unix": over_unix,
     "websocket": partial(over_http, websocket=True),
     "http": over_http,
+    "mount": through_a_mount,
 }
 
 
