@@ -120,6 +120,65 @@ def test_what_a_host_keeps_for_itself_is_passed_over() -> None:
     assert read_entry(entry) == Command(args=("a",))
 
 
+def test_zed(tmp_path: Path) -> None:
+    servers = {
+        "fs": {"source": "custom", "command": "npx", "args": ["-y"], "env": {"A": "1"}},
+        "web": {"url": "https://mcp.example/mcp", "headers": {"X": "y"}},
+        "off": {"command": "npx", "enabled": False},
+        "shop": {"source": "extension", "settings": {"key": SECRET}},
+    }
+    file = load_mcp_json(written(tmp_path, {"theme": "One", "context_servers": servers}, ".zed/settings.json"))
+
+    assert file.read("fs") == Command(args=("npx", "-y"), env={"A": "1"})
+    assert file.read("web") == Endpoint(url="https://mcp.example/mcp", headers={"X": "y"})
+    assert file.disabled == ("off",)
+    with pytest.raises(ConfigError, match=r"context_servers\.off\.enabled: expected true"):
+        file.read("off")
+    with pytest.raises(ConfigError, match=r"context_servers\.shop: expected either command or url, got .* extension"):
+        file.read("shop")
+
+
+def test_opencode(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    servers = {
+        "fs": {"type": "local", "command": ["npx", "-y", "{env:A}"], "environment": {"K": "x{env:A}", "L": "${A}"}},
+        "web": {"type": "remote", "url": "https://mcp.example/mcp", "headers": {"A": "{env:A}"}, "oauth": False},
+        "login": {"type": "remote", "url": "https://mcp.example/mcp", "oauth": {"clientId": "c"}},
+        "off": {"enabled": False},
+        "file": {"type": "local", "command": ["a", "{file:~/.key}"]},
+        "unset": {"type": "local", "command": ["a", "{env:NONE}"]},
+        "empty": {"type": "local", "command": []},
+    }
+    file = load_mcp_json(written(tmp_path, {"mcp": servers}, "opencode.json"), environ={"A": "1"})
+
+    assert file.read("fs") == Command(args=("npx", "-y", "1"), env={"K": "x1", "L": "${A}"})
+    assert file.read("web") == Endpoint(url="https://mcp.example/mcp", headers={"A": "1"})
+    assert not caplog.records
+    file.read("login")
+    assert "mcp.login.oauth: is passed over" in caplog.text
+    assert file.disabled == ("off",)
+    for name, told in (
+        ("file", r"command\[1\]: \{file:…\}: expected \{env:NAME\}"),
+        ("unset", r"command\[1\]: \{env:NONE\}: expected NONE in the environment"),
+        ("empty", "command: expected a program"),
+    ):
+        with pytest.raises(ConfigError, match=rf"opencode\.json:\d+: mcp\.{name}\.{told}"):
+            file.read(name)
+
+
+def test_settings_of_vs_code(tmp_path: Path) -> None:
+    mcp = {"inputs": INPUTS, "servers": {"fs": {"command": "a", "args": ["${workspaceFolder}", "${input:key}"]}}}
+    file = written(tmp_path, {"editor.tabSize": 2, "mcp": mcp}, ".vscode/settings.json")
+
+    assert read_mcp_json(file, ask=lambda _: "1") == {"fs": Command(args=("a", str(tmp_path), "1"))}
+    assert "mcp.inputs: expected a list" in refusal(written(tmp_path, {"mcp": {"servers": {}, "inputs": {}}}))
+
+
+def test_limits_of_gemini_cli_beside_its_servers(tmp_path: Path) -> None:
+    file = written(tmp_path, {"mcp": {"allowed": ["fs"]}, "mcpServers": {"fs": {"command": "a"}}}, "settings.json")
+
+    assert read_mcp_json(file) == {"fs": Command(args=("a",))}
+
+
 def test_byte_order_mark(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     file.write_bytes(b'\xef\xbb\xbf{"servers": {}}')
@@ -316,8 +375,8 @@ def test_entry_that_is_wrong(tmp_path: Path, entry: Any, told: str) -> None:
     [
         ("", "/mcp.json:1: expected a value, got the end of the file"),
         ("[]", "/mcp.json:1: expected an object, got a list"),
-        ("{}", "/mcp.json:1: expected either mcpServers or servers, got none"),
-        ('{"servers": {}, "mcpServers": {}}', "expected either mcpServers or servers, got mcpServers and servers"),
+        ("{}", "/mcp.json:1: expected one of mcpServers, servers, context_servers (Zed) or mcp (opencode,"),
+        ('{"servers": {}, "mcpServers": {}}', "settings.json), got mcpServers and servers"),
         ('{"servers": []}', "/mcp.json:1: servers: expected an object, got a list"),
         ('{\n"servers": {\n"a": {,}\n}}', "/mcp.json:3: expected a name in quotation marks or '}', got ','"),
         ('{"servers": {}, "inputs": {}}', "inputs: expected a list, got an object"),

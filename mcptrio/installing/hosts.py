@@ -97,19 +97,30 @@ def find_host(text: str) -> HostKind:
 
 
 def generic(path: Path, key: str = "mcpServers") -> HostKind:
-    """Whoever reads a file like ``mcp.json``."""
+    """A host that reads a file like ``mcp.json``."""
     place = path.expanduser().absolute()
-    shape = _VS_CODE if key == "servers" else _PLAIN
+    shape = _SHAPES.get(key, _PLAIN)
     return HostKind(id=str(path), title=str(path), key=key, user=lambda _: place, shape=shape, then="")
 
 
 def _key_of(path: Path) -> str:
-    """Which of the two names a file has for its servers; what is wrong with it is said when it is edited."""
+    """The name that a file has for its servers; other faults of the file are reported when it is edited.
+
+    Raises:
+        ConfigError: the servers are where VS Code's settings.json or opencode have them.
+    """
     try:
         value = parse("json", path.expanduser().read_text("utf-8-sig"))
     except (OSError, ValueError):
         return "mcpServers"
-    return "servers" if isinstance(value, dict) and "servers" in value and "mcpServers" not in value else "mcpServers"
+    keys = ("mcpServers", *_SHAPES)
+    found = next((key for key in keys if isinstance(value, dict) and key in value), None)
+    if found is None and isinstance(value, dict) and "mcp" in value:
+        raise ConfigError(
+            f"{path}: expected one of {', '.join(keys)}, got mcp; nothing was written: VS Code reads its mcp.json"
+            " (HOST vscode), and opencode's file is edited by hand"
+        )
+    return found or "mcpServers"
 
 
 def _vs_code_user(machine: Machine) -> Path:
@@ -146,6 +157,9 @@ def _claude_code(machine: Machine) -> Path:
 
 
 _VS_CODE = Shape(started={"type": "stdio"}, reached={"type": "http"})
+_ZED = Shape(started={"source": "custom"})
+_SHAPES = {"servers": _VS_CODE, "context_servers": _ZED}
+"""How entries look in a file whose servers have another name than mcpServers."""
 
 _ALL = (
     HostKind(
@@ -193,7 +207,7 @@ _ALL = (
         key="context_servers",
         user=lambda machine: _zed(machine) / "settings.json",
         project=lambda machine: machine.project / ".zed" / "settings.json",
-        shape=Shape(started={"source": "custom"}),
+        shape=_ZED,
         then="",
     ),
     HostKind(

@@ -17,7 +17,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from mcptrio.installing.edits import Keys, Splice, Unreadable, newline_of, spliced
+from mcptrio.installing.edits import Keys, Splice, Uneditable, Unreadable, newline_of, spliced
 
 __all__ = ["Statement", "parse", "put", "remove", "statements", "strings"]
 
@@ -56,8 +56,13 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def put(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
-    """The text with the entry as a table of this name, new or in the place of the one that is there."""
+    """The text with the entry as a table of this name, new or in the place of the one that is there.
+
+    Raises:
+        Uneditable: the table that it belongs into stands on one line.
+    """
     newline = newline_of(text)
+    _check_tables(text, keys)
     runs = list(_runs(text, keys))
     table = _table(keys, entry, newline)
     if runs and runs[0].is_table:
@@ -73,7 +78,12 @@ def put(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
 
 
 def remove(text: str, keys: Keys) -> str:
-    """The text without the table of this name."""
+    """The text without the table of this name.
+
+    Raises:
+        Uneditable: as above.
+    """
+    _check_tables(text, keys)
     splices = []
     for each in _runs(text, keys):
         start = each.start
@@ -103,6 +113,15 @@ class Statement:
     @property
     def is_table(self) -> bool:
         return self.value is None
+
+
+def _check_tables(text: str, keys: Keys) -> None:
+    for each in statements(text):
+        if not each.is_table and len(each.keys) < len(keys) and each.keys == keys[: len(each.keys)]:
+            line, name = text.count("\n", 0, each.value) + 1, ".".join(map(_key, each.keys))
+            raise Uneditable(
+                f"line {line}: expected {name} as a table with a header, [{name}], got a value on one line"
+            )
 
 
 def _runs(text: str, keys: Keys) -> Iterator[Statement]:

@@ -1,9 +1,10 @@
 """One entry of a YAML file, put in, replaced or taken out, in the text as it stands.
 
 The one rule: only whole lines of a mapping in block style are touched, or what stands between the braces of one in flow
-style. What this cannot be said of is left alone: aliases, several documents.
+style. A file with several documents is refused. An edit that would change what an alias stands for is refused by
+:mod:`mcptrio.installing.documents`, which compares the values before and after.
 
-Source: YAML 1.2.2; PyYAML's marks, which are characters of the text.
+Source: YAML 1.2.2; PyYAML's marks, which are characters of the text; libyaml, "scanner.c".
 """
 
 from __future__ import annotations
@@ -25,20 +26,34 @@ _PLAIN = re.compile(r"(?!(?:y|n|yes|no|on|off|true|false|null)\Z)[A-Za-z_][A-Za-
 _ODD = re.compile(r"[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _STEP = 2
 """Spaces of indentation of what is put in."""
+_MAX_NODES = 1_000_000
+"""Values of a file, each alias counted as all that it stands for."""
+
+
+def _skip_space(loader: Any) -> None:
+    """Skip to the next token, over tabs as well wherever libyaml does; PyYAML takes spaces and comments only."""
+    yaml.SafeLoader.scan_to_next_token(loader)
+    while loader.peek() == "\t" and (loader.flow_level or not loader.allow_simple_key):
+        loader.forward()
+        yaml.SafeLoader.scan_to_next_token(loader)
+
+
+_Loader: Any = type("_Loader", (yaml.SafeLoader,), {"scan_to_next_token": _skip_space})
 
 
 def parse(text: str) -> Any:
     """The value; an empty document is an empty mapping.
 
     Raises:
-        Unreadable: it is not YAML, has an alias, or names a key twice.
+        Unreadable: it is not YAML, names a key twice, has an alias inside what it stands for, or has aliases that stand
+            for more than a million values.
     """
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = yaml.compose(text, Loader=_Loader)
         if root is None:
             return {}
-        _check(root, set())
-        return yaml.safe_load(text)
+        _count(root, {})
+        return yaml.load(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
@@ -61,7 +76,7 @@ def put(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
     """
     newline = newline_of(text)
     outer, name = keys
-    root: Any = yaml.compose(text, Loader=yaml.SafeLoader)
+    root: Any = yaml.compose(text, Loader=_Loader)
     if root is None or _is_null(root):
         return _ended(text, newline) + _block(keys, entry, 0, newline)
     found = _members(root, text).get(outer)
@@ -91,10 +106,16 @@ def put(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
 
 
 def remove(text: str, keys: Keys) -> str:
-    """The text without the entry under these two keys, which is there."""
-    root: Any = yaml.compose(text, Loader=yaml.SafeLoader)
-    key, mapping = _members(root, text)[keys[0]]
-    members = _members(mapping, text)
+    """The text without the entry under these two keys, which is there.
+
+    Raises:
+        Uneditable: it comes from a mapping that is merged in.
+    """
+    root: Any = yaml.compose(text, Loader=_Loader)
+    key, mapping = _members(root, text).get(keys[0], (None, None))
+    members = _members(mapping, text) if key is not None else {}
+    if keys[1] not in members:
+        raise Uneditable(f"expected {'.'.join(keys)} in its own place, got one that << merges in from an anchor")
     if mapping.flow_style:
         return spliced(text, [_out_of_flow(text, mapping, keys[1])])
     splices = [Splice(*_lines(text, *members[keys[1]]), "")]
@@ -104,13 +125,21 @@ def remove(text: str, keys: Keys) -> str:
     return spliced(text, splices)
 
 
-def _check(node: Any, seen: set[int]) -> None:
+def _count(node: Any, counts: dict[int, int | None]) -> int:
+    """The values in a node.
+
+    Args:
+        counts: of the nodes that were seen, by identity; ``None`` for those that this one is in.
+    """
     if isinstance(node, yaml.ScalarNode):
-        return
-    if id(node) in seen:
-        raise ComposerError(None, None, "expected no aliases, got one", node.start_mark)
-    seen.add(id(node))
+        return 1
+    if id(node) in counts:
+        if (known := counts[id(node)]) is None:
+            raise ComposerError(None, None, "expected no alias inside what it stands for, got one", node.start_mark)
+        return known
+    counts[id(node)] = None
     keys: set[tuple[str, str]] = set()
+    number = 1
     for each in node.value:
         parts = each if isinstance(node, yaml.MappingNode) else (each,)
         if isinstance(node, yaml.MappingNode) and isinstance(each[0], yaml.ScalarNode):
@@ -118,8 +147,12 @@ def _check(node: Any, seen: set[int]) -> None:
             if key in keys:
                 raise ComposerError(None, None, "expected each key once, got one twice", each[0].start_mark)
             keys.add(key)
-        for part in parts:
-            _check(part, seen)
+        number += sum(_count(part, counts) for part in parts)
+    if number > _MAX_NODES:
+        problem = f"expected aliases that stand for at most {_MAX_NODES} values, got more"
+        raise ComposerError(None, None, problem, node.start_mark)
+    counts[id(node)] = number
+    return number
 
 
 def _is_null(node: Any) -> bool:

@@ -29,12 +29,14 @@ __all__ = ["read_entry", "read_entry_at"]
 
 _URLS = ("url", "serverUrl", "httpUrl")
 """Windsurf and Antigravity write the second, Gemini CLI the third."""
-_KNOWN = ("type", "transport", "command", "args", "env", "envFile", "cwd", *_URLS, "headers", "disabled")
+_ENVS = ("env", "environment")
+"""opencode writes the second."""
+_KNOWN = ("type", "transport", "command", "args", *_ENVS, "envFile", "cwd", *_URLS, "headers", "disabled")
 
 _log = logging.getLogger("mcptrio.mcp_json")
 
-_UNREAD = ("auth", "headersHelper")
-"""Ways to authorize requests that only the host knows: FastMCP's and Cursor's, and Claude Code's."""
+_UNREAD = ("auth", "headersHelper", "oauth")
+"""Ways to authorize requests that only the host knows: FastMCP's and Cursor's, Claude Code's, and opencode's."""
 
 _Transport = Literal["auto", "http", "sse"]
 
@@ -88,9 +90,13 @@ class _Entry:
         if disabled is not False:
             got = "one that is disabled" if disabled is True else kind_of(disabled)
             raise self._place.at("disabled").error(f"expected false for a server that is to be used, got {got}")
+        if self._entry.get("enabled", True) is False:
+            raise self._place.at("enabled").error("expected true for a server that is to be used, got false")
         urls = [key for key in _URLS if key in self._entry]
         given = [key for key in ("command", *urls) if key in self._entry]
         if len(given) != 1:
+            if not given and (self._entry.get("source") == "extension" or "settings" in self._entry):
+                raise self._place.error("expected either command or url, got a server that an extension of Zed starts")
             got = " and ".join(given) or "none"
             raise self._place.error(f"expected either command or url, got {got}")
         kind = self._type()
@@ -98,7 +104,7 @@ class _Entry:
             expected = "command" if kind in _STDIO else "url"
             raise self._place.at(self._type_key).error(f"expected {expected} beside the type {kind}, got {given[0]}")
         for key in _UNREAD:
-            if key in self._entry:
+            if self._entry.get(key, False) is not False:
                 _log.warning("%s", self._place.at(key).error("is passed over: write the header in headers instead"))
         if given == ["command"]:
             return self._command()
@@ -111,14 +117,16 @@ class _Entry:
         env: dict[str, str] = {}
         if "envFile" in self._entry:
             env |= read_env_file(self._path("envFile"), self._place.at("envFile"))
-        env |= self._texts("env")
+        for key in _ENVS:
+            env |= self._texts(key)
         for name in env:
             if not name or "=" in name or "\0" in name:
                 raise self._place.at("env", name).error("expected the name of a variable, without =, got another")
-        command = os.path.expanduser(self._text("command"))
+        given = self._list("command") if isinstance(self._entry["command"], list) else [self._text("command")]
+        command = os.path.expanduser("".join(given[:1]))
         if not command:
             raise self._place.at("command").error("expected a program, got an empty text")
-        args = (command, *self._list("args"))
+        args = (command, *given[1:], *self._list("args"))
         return Command(args=args, env=env, cwd=self._path("cwd") if "cwd" in self._entry else None)
 
     def _endpoint(self, key: str, transport: _Transport) -> Endpoint:

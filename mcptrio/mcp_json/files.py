@@ -1,10 +1,10 @@
 """A whole ``mcp.json``: which servers it has, and each as a target.
 
 Read by the host, and by the command line for ``file.json#name``.
-The one rule: a file is either ``mcpServers`` or ``servers``; each entry is read for itself, so that one that is wrong
-takes no other along.
+Each entry is read alone: an error in one does not affect the others.
 
-Source: VS Code, "MCP configuration reference"; Claude Code, ".mcp.json"; the files named in their documentation.
+Source: VS Code, "MCP configuration reference"; Claude Code, ".mcp.json"; Zed, "Model Context Protocol"; opencode,
+"MCP servers"; the files named in their documentation.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ __all__ = ["MOST_BYTES", "ServerFile", "is_reference", "load_mcp_json", "read_mc
 MOST_BYTES = 4 * 1024 * 1024
 """Of a file; those that a host keeps its own things in as well are the largest."""
 
-_SHAPES = ("mcpServers", "servers")
+_SHAPES = ("mcpServers", "servers", "context_servers", "mcp")
+"""The second is VS Code's, the third Zed's; the fourth is opencode's, and VS Code's in its settings.json."""
+_EXPECTED = "mcpServers, servers, context_servers (Zed) or mcp (opencode, and VS Code's settings.json)"
 _REFERENCE = re.compile(r"(?P<file>.+?\.jsonc?)(?:#(?P<name>.+))?", re.DOTALL | re.IGNORECASE)
 _NAMED = 20
 """Names an error lists."""
@@ -72,7 +74,7 @@ class ServerFile:
 
     def _is_disabled(self, name: str) -> bool:
         entry = self._entries[name]
-        return isinstance(entry, Mapping) and entry.get("disabled") is True
+        return isinstance(entry, Mapping) and (entry.get("disabled") is True or entry.get("enabled") is False)
 
 
 def load_mcp_json(
@@ -104,16 +106,16 @@ def load_mcp_json(
     tables = document.value
     if not isinstance(tables, dict):
         raise place.error(f"expected an object, got {kind_of(tables)}")
-    shapes = [shape for shape in _SHAPES if shape in tables]
-    if len(shapes) != 1:
-        raise place.error(f"expected either {' or '.join(_SHAPES)}, got {' and '.join(shapes) or 'none'}")
-    entries = tables[shapes[0]]
+    keys, is_opencode = _servers_at(tables, place)
+    for key in keys[:-1]:
+        tables, place = tables[key], place.at(key)
+    entries = tables[keys[-1]]
     if not isinstance(entries, dict):
-        raise place.at(shapes[0]).error(f"expected an object, got {kind_of(entries)}")
-    inputs = Inputs(tables.get("inputs"), place.at("inputs"), ask)
+        raise place.at(keys[-1]).error(f"expected an object, got {kind_of(entries)}")
+    inputs = Inputs(None if is_opencode else tables.get("inputs"), place.at("inputs"), ask)
     folder = Path(workspace) if workspace is not None else _workspace_of(path)
-    variables = Variables(os.environ if environ is None else environ, folder, inputs)
-    return ServerFile(entries, place.at(shapes[0]), inputs, variables)
+    variables = Variables(os.environ if environ is None else environ, folder, inputs, is_opencode=is_opencode)
+    return ServerFile(entries, place.at(keys[-1]), inputs, variables)
 
 
 def read_mcp_json(
@@ -160,6 +162,25 @@ def read_reference(
             raise ConfigError(f"{found['file']}: expected #name of one of its servers ({names}), got no name")
         [name] = file.names
     return name, file.read(name)
+
+
+def _servers_at(tables: Mapping[str, Any], place: Place) -> tuple[tuple[str, ...], bool]:
+    """The keys that lead to the servers, and whether opencode writes such files.
+
+    Raises:
+        ConfigError: the file has no servers, or has them in two places.
+    """
+    shapes = [shape for shape in _SHAPES if shape in tables]
+    if len(shapes) > 1 and shapes[-1] == "mcp":
+        shapes.pop()  # Gemini CLI keeps its limits in "mcp", beside its mcpServers
+    if len(shapes) != 1:
+        raise place.error(f"expected one of {_EXPECTED}, got {' and '.join(shapes) or 'none'}")
+    if shapes != ["mcp"]:
+        return tuple(shapes), False
+    servers = tables["mcp"].get("servers") if isinstance(tables["mcp"], dict) else None
+    # In opencode's file, "servers" may also be the name of a server.
+    is_opencode = not isinstance(servers, dict) or not {"type", "command", "url", "enabled"}.isdisjoint(servers)
+    return (("mcp",) if is_opencode else ("mcp", "servers")), is_opencode
 
 
 def _read(path: Path, place: Place) -> str:

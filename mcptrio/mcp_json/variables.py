@@ -26,6 +26,7 @@ _LONGEST = 128 * 1024
 _SHOWN = 80
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
+_OPENCODE_VARIABLE = re.compile(r"\{((?:env|file):[^}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PREFIXED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*:")
 
@@ -36,9 +37,14 @@ class Variables:
         environ: the environment.
         workspace: what ``${workspaceFolder}`` stands for.
         inputs: what the user is asked; ``None`` where there is no file that could say what.
+        is_opencode: read variables as opencode writes them, ``{env:VAR}``, and no others.
     """
 
-    def __init__(self, environ: Mapping[str, str], workspace: Path, inputs: Inputs | None = None) -> None:
+    def __init__(
+        self, environ: Mapping[str, str], workspace: Path, inputs: Inputs | None = None, *, is_opencode: bool = False
+    ) -> None:
+        self._pattern = _OPENCODE_VARIABLE if is_opencode else _VARIABLE
+        self._is_opencode = is_opencode
         self._environ = environ
         self.workspace = workspace
         self._inputs = inputs
@@ -59,13 +65,11 @@ class Variables:
         Raises:
             ConfigError: a variable has no value, or is of a kind that is not known here.
         """
-        if whole and text.startswith("$") and text[1:] in self._environ:
+        if whole and not self._is_opencode and text.startswith("$") and text[1:] in self._environ:
             return self._environ[text[1:]]  # as Gemini CLI writes it
-        if "${" not in text:
-            return text
         pieces: list[str] = []
         length = end = 0
-        for found in _VARIABLE.finditer(text):
+        for found in self._pattern.finditer(text):
             pieces += [text[end : found.start()], self._value(found[1], found[0], place)]
             length += len(pieces[-2]) + len(pieces[-1])
             end = found.end()
@@ -77,6 +81,8 @@ class Variables:
         return "".join(pieces)
 
     def _value(self, inner: str, whole: str, place: Place) -> str:
+        if self._is_opencode and inner.startswith("file:"):
+            raise place.error("{file:…}: expected {env:NAME}, since the contents of files are not read here")
         if inner in self._folders:
             return self._folders[inner]
         if inner.startswith("input:"):

@@ -162,7 +162,8 @@ def test_entries_of_others_are_taken_out_too(name: FormatName, text: str, after:
         ("toml", "a = 1\na = 2\n", 2, 6),
         ("yaml", "a: 1\nb: [1\n", 3, 1),
         ("yaml", "a: 1\na: 2\n", 2, 1),
-        ("yaml", "a: &x {b: 1}\nc: *x\n", 1, 4),
+        ("yaml", "a: &x {b: *x}\n", 1, 4),
+        ("yaml", "\ta: 1\n", 1, 1),
         ("yaml", "a: 1\n---\nb: 2\n", 2, 1),
         ("yaml", "a: 1\nb: \x07\n", 2, 4),
     ],
@@ -175,6 +176,43 @@ def test_what_cannot_be_read_is_refused_with_its_place(name: FormatName, text: s
 
 
 @pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("a: &x {b: 1}\nc: *x\ns:\n  d: *x\n", 'a: &x {b: 1}\nc: *x\ns:\n  m:\n    cmd: "x"\n  d: *x\n'),
+        ("a: &x {b: 1}\ns:\n  <<: *x\n", 'a: &x {b: 1}\ns:\n  m:\n    cmd: "x"\n  <<: *x\n'),
+        ("s:\t# c\n  b: 1\t# d\n", 's:\t# c\n  m:\n    cmd: "x"\n  b: 1\t# d\n'),
+        ("s:\t{b: 1,\tc: 2}\t# d\n", 's:\t{"m": {"cmd": "x"}, b: 1,\tc: 2}\t# d\n'),
+        ("a:\t'x\t# y'\t#z\n", "a:\t'x\t# y'\t#z\ns:\n  m:\n    cmd: \"x\"\n"),
+    ],
+)
+def test_yaml_with_aliases_and_tabs(text: str, after: str) -> None:
+    assert put("yaml", text, ("s", "m"), {"cmd": "x"}) == after
+    assert entry_at(parse("yaml", remove("yaml", after, ("s", "m"))), ("s", "m")) is None
+
+
+def test_aliases_that_stand_for_too_much_are_refused() -> None:
+    text = "a0: &a0 [1, 2]\n" + "".join(
+        f"a{number}: &a{number} [*a{number - 1}, *a{number - 1}]\n" for number in range(1, 40)
+    )
+
+    with pytest.raises(Unreadable, match="expected aliases that stand for at most 1000000 values"):
+        parse("yaml", text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("toml", "a = 1\ns = { m = { b = 1 } }\n", r"line 2: expected s as a table with a header, \[s\], got a value"),
+        ("yaml", "a: &x {m: {b: 1}}\ns: {<<: *x}\n", "expected s.m in its own place, got one that << merges in"),
+        ("yaml", "a: &x {m: {b: 1}}\ns: *x\n", "got one in which more would change"),
+    ],
+)
+def test_an_entry_that_cannot_be_taken_out_is_refused(name: FormatName, text: str, told: str) -> None:
+    with pytest.raises(Uneditable, match=told):
+        remove(name, text, ("s", "m"))
+
+
+@pytest.mark.parametrize(
     ("name", "text"),
     [
         ("json", '{"s": []}'),
@@ -182,6 +220,7 @@ def test_what_cannot_be_read_is_refused_with_its_place(name: FormatName, text: s
         ("json", '{"s": null}'),
         ("toml", "s = { b = 1 }\n"),
         ("toml", "s = 1\n"),
+        ("yaml", "a: &x {b: 1}\ns: *x\n"),
         ("yaml", "s: [1]\n"),
         ("yaml", "- 1\n"),
         ("yaml", "a: 1\n...\n"),

@@ -128,10 +128,29 @@ def test_an_unknown_host_is_refused_with_a_guess() -> None:
         find_host("claude-dekstop")
 
 
-@pytest.mark.parametrize(("text", "key"), [('{"servers": {}}', "servers"), ("{}", "mcpServers"), ("{", "mcpServers")])
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('{"servers": {}}', "servers"),
+        ('{"context_servers": {}}', "context_servers"),
+        ('{"mcp": {}, "mcpServers": {}}', "mcpServers"),
+        ("{}", "mcpServers"),
+        ("{", "mcpServers"),
+    ],
+)
 def test_a_file_of_its_own_keeps_its_shape(machine: Machine, text: str, key: str) -> None:
     path = machine.project / "mcp.json"
     path.write_text(text)
     host = find_host(str(path))
 
     assert (host.key, host.file(machine, "user")) == (key, path)
+
+
+def test_a_file_with_the_servers_elsewhere_is_refused(machine: Machine) -> None:
+    path = machine.project / "settings.json"
+    path.write_text('{"mcp": {"servers": {}}}')
+
+    with pytest.raises(
+        ConfigError, match=r"expected one of mcpServers, servers, context_servers, got mcp; .*HOST vscode"
+    ):
+        find_host(str(path))

@@ -227,7 +227,7 @@ def test_a_url_of_ours_is_known_again(machine: Machine) -> None:
         ("codex", "a = 1\n[mcp_servers\n", ":2:13: expected TOML"),
         ("goose", "extensions: [\n", ":2:1: expected YAML"),
         ("cursor", '{"mcpServers": []}', ": mcpServers: expected an object, got something else; nothing was written"),
-        ("codex", "mcp_servers = {}\n", ": expected a file that can be edited in place"),
+        ("codex", "mcp_servers = {}\n", ": line 1: expected mcp_servers as a table with a header"),
     ],
 )
 def test_a_file_that_is_wrong_is_refused_and_left(machine: Machine, host: str, text: str, place: str) -> None:
