@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import trio
 
-__all__ = ["first_of", "open_hidden_nursery"]
+__all__ = ["first_of", "open_hidden_nursery", "outlasting"]
 
 
 @asynccontextmanager
@@ -34,6 +34,25 @@ async def open_hidden_nursery() -> AsyncIterator[trio.Nursery]:
             raise
         # Its own cause stays; the group it travelled in is no part of the story.
         raise error from error.__cause__  # noqa: ASYNC123 - it keeps its own
+
+
+@asynccontextmanager
+async def outlasting(seconds: float) -> AsyncIterator[None]:
+    """Give the body ``seconds`` more when the caller is cancelled: for work that must not stop half way.
+
+    The cancellation is raised at the end of the body, or where the body is when the seconds are over.
+    """
+    async with open_hidden_nursery() as nursery:
+        with trio.CancelScope(shield=True) as scope:
+            nursery.start_soon(_bound, scope, seconds)
+            yield
+
+
+async def _bound(scope: trio.CancelScope, seconds: float) -> None:
+    try:
+        await trio.sleep_forever()
+    finally:
+        scope.deadline = trio.current_time() + seconds
 
 
 def first_of(error: BaseException) -> BaseException:

@@ -30,6 +30,7 @@ from mcptrio.auth.scope_choice import first_scopes, with_offline
 from mcptrio.auth.token_requests import ClientIdentity, TokenRefused, Tokens, refresh_tokens
 from mcptrio.auth.urls import check_url, shown
 from mcptrio.errors import AuthorizationError, MCPTrioError
+from mcptrio.nurseries import outlasting
 from mcptrio.secret import Secret
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ ASKED: Final = 3
 """Times that a person is asked for one server within :data:`PATIENCE`."""
 PATIENCE: Final = 300.0
 """Seconds; also how long a step up that did not help is not tried again."""
+_RENEWAL: Final = 5.0
+"""Seconds for which a renewal goes on after its request was cancelled."""
 _ALGORITHM: Final = "ES256"
 _FINAL: Final = frozenset(
     {
@@ -177,17 +180,19 @@ class PersonGrant:
             prover=granted.prover,
             clock=self._oauth.clock,
         )
-        try:
-            tokens = await drive(flow, self._fetch)
-        except TokenRefused as refused:
-            if refused.code not in _FINAL:
-                raise  # a server that is out of order may be in order again
-            await self._heed(refused.code, place.server, client)
-            server.granted = None
-            await self._credentials.forget_tokens(server.binding)
-            return None
-        fresh = evolve(granted, tokens=tokens, obtained_at=self._oauth.clock(), by_consent=False)
-        await self._keep(server.binding, fresh)
+        # Once the refresh token is sent, the answer may hold the only one that is good.
+        async with outlasting(_RENEWAL):
+            try:
+                tokens = await drive(flow, self._fetch)
+            except TokenRefused as refused:
+                if refused.code not in _FINAL:
+                    raise  # a server that is out of order may be in order again
+                await self._heed(refused.code, place.server, client)
+                server.granted = None
+                await self._credentials.forget_tokens(server.binding)
+                return None
+            fresh = evolve(granted, tokens=tokens, obtained_at=self._oauth.clock(), by_consent=False)
+            await self._keep(server.binding, fresh)
         return fresh
 
     async def reload(self) -> None:

@@ -208,6 +208,35 @@ async def test_token_is_renewed_before_it_ends(world: World) -> None:
     assert world.people == 1
 
 
+@pytest.mark.parametrize("is_answered", [True, False])
+async def test_renewal_outlasts_a_cancelled_request(
+    world: World, is_answered: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    """The answer that nobody waits for has the only refresh token that is good."""
+    is_slow = False
+
+    async def fetch(request: FetchRequest) -> FetchResponse:
+        response = await world.fetch(request)
+        if is_slow and request.url.endswith("/token"):
+            await trio.sleep(1 if is_answered else 1000)
+        return response
+
+    oauth = world.oauth()
+    client = oauth.client_auth(world.url, fetch)
+    await world.refuse(client)
+    world.clock.now += 3600 - 1
+    is_slow = True
+    began = trio.current_time()
+    with trio.move_on_after(0.5) as scope:
+        await world.sent(client)
+    assert scope.cancelled_caught
+    assert trio.current_time() - began == pytest.approx(1 if is_answered else 0.5 + 5)
+    if is_answered:
+        world.clock.now += 600
+        assert await world.sent(client)
+        assert [fields["grant_type"] for fields in world.issuer.tokens] == ["authorization_code", "refresh_token"]
+
+
 async def test_short_life_is_not_spent_on_renewing(world: World) -> None:
     world.issuer.lifetime = 20
     client = world.client()
