@@ -25,6 +25,7 @@ from mcptrio.capabilities.marks import CompletionMark, MethodMark, PromptMark, R
 from mcptrio.capabilities.methods import Methods
 from mcptrio.capabilities.middleware import MiddlewareChain
 from mcptrio.capabilities.prompts import Prompts
+from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.resources import Resources
 from mcptrio.capabilities.routes import Routes
 from mcptrio.capabilities.subscriptions import Subscriptions
@@ -139,6 +140,13 @@ class Server:
         self.prompts = Prompts(self)
         self.access = Access(self.authorizers, self.tools, self.resources, self.prompts)
         self.completions = Completions(self, self.prompts, self.resources)
+        self.registries: Mapping[str, Registry[Any]] = {
+            "tools": self.tools.registry,
+            "resources": self.resources.registry,
+            "templates": self.resources.templates,
+            "prompts": self.prompts.registry,
+            "completions": self.completions.registry,
+        }
         self.methods = Methods(self)
         self.routes = Routes(self.entering)
         self.middleware = MiddlewareChain(self.tools.owner_of, self.entering)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mcptrio.capabilities.call_limits import CallLimits
     from mcptrio.capabilities.logging import Logging
     from mcptrio.capabilities.middleware import MiddlewareChain
+    from mcptrio.capabilities.registry import Registry
     from mcptrio.capabilities.subscriptions import Subscriptions
     from mcptrio.protocol.model.lifecycle import Implementation, ServerCapabilities
     from mcptrio.runtime.request_scope import RequestScope
@@ -57,6 +58,11 @@ class Host(Protocol):
     @property
     def entering(self) -> Container[str | None]:
         """The plugins whose lifespan has not yielded yet: what they offer is kept back."""
+        ...
+
+    @property
+    def registries(self) -> Mapping[str, Registry[Any]]:
+        """By kind: ``tools``, ``resources``, ``templates``, ``prompts``, ``completions``."""
         ...
 
     def limits_of(self, owner: str | None) -> CallLimits | None:

@@ -12,6 +12,8 @@ import binascii
 from collections.abc import Callable, Container, Iterator
 from typing import Generic, Protocol, TypeVar
 
+import trio
+
 from mcptrio.errors import InvalidParams
 
 __all__ = ["Duplicate", "Entry", "Registry"]
@@ -69,6 +71,9 @@ class Registry(Generic[E]):
         self._places: dict[str, int] = {}
         """Of every name, also of those that are gone."""
         self._next_place = 0
+        self._reserved: dict[str, str] = {}
+        """Names of plugins that are starting again: name to plugin."""
+        self._freed = trio.Event()
         self.version = 0
         """Rises with every change."""
         self.is_scoped = False
@@ -91,14 +96,22 @@ class Registry(Generic[E]):
         """The same, also of a plugin whose entries are kept back."""
         return self._entries.get(name)
 
+    def is_taken(self, name: str, owner: str | None) -> bool:
+        """Whether there is such an entry, or the name is reserved for another plugin than ``owner``."""
+        return name in self._entries or self._reserved.get(name, owner) != owner
+
+    async def wait_freed(self) -> None:
+        """Wait until a name becomes free."""
+        await self._freed.wait()
+
     def add(self, entry: E) -> None:
         """
         Raises:
             Duplicate: the name is taken.
         """
-        taken = self._entries.get(entry.key)
-        if taken is not None:
-            raise Duplicate(self._kind, entry.key, taken.owner)
+        if self.is_taken(entry.key, entry.owner):
+            taken = self._entries.get(entry.key)
+            raise Duplicate(self._kind, entry.key, self._reserved[entry.key] if taken is None else taken.owner)
         self._entries[entry.key] = entry
         if entry.key in self._places:
             self._is_in_order = False
@@ -115,25 +128,42 @@ class Registry(Generic[E]):
         if entry is None:
             return False
         self._touch(entry.owner)
+        self._free()
         return True
 
     def announce(self) -> None:
-        """Somebody will fill it: it counts as one that has been changed, and so its list is advertised."""
-        self._touch(None)
+        """Advertise the list although it is empty, since entries will come. No effect once it is advertised."""
+        if not self.version:
+            self._touch(None)
 
     def publish(self, owner: str) -> None:
         """The plugin is no longer entering: what it offers can be seen."""
         if any(entry.owner == owner for entry in self._entries.values()):
             self._touch(owner)
 
-    def withdraw(self, owner: str) -> int:
-        """Remove everything a plugin offered. Returns how many."""
+    def withdraw(self, owner: str, *, reserve: bool = False) -> int:
+        """Remove everything a plugin offered. Returns how many.
+
+        Args:
+            reserve: keep its names for it until :meth:`release`.
+        """
         names = [name for name, entry in self._entries.items() if entry.owner == owner]
         for name in names:
             del self._entries[name]
+        if reserve:
+            self._reserved.update(dict.fromkeys(names, owner))
         if names:
             self._touch(owner)
+            self._free()
         return len(names)
+
+    def release(self, owner: str) -> None:
+        """Let others have the names that are reserved for a plugin."""
+        names = [name for name, reserved in self._reserved.items() if reserved == owner]
+        for name in names:
+            del self._reserved[name]
+        if names:
+            self._free()
 
     def page(
         self, cursor: str | None, size: int, visible: Callable[[E], bool] | None = None
@@ -166,6 +196,10 @@ class Registry(Generic[E]):
         """Of names that are gone, once there are too many: a plugin may make up new names for ever."""
         if len(self._places) > 2 * len(self._entries) + SPARE_PLACES:
             self._places = {name: place for name, place in self._places.items() if name in self._entries}
+
+    def _free(self) -> None:
+        self._freed.set()
+        self._freed = trio.Event()
 
     def _touch(self, owner: str | None) -> None:
         if owner not in self._entering:

@@ -145,6 +145,12 @@ class Calls:
         finally:
             del self._calls[call]
             self._changed.set()
+            self._changed = trio.Event()
+
+    async def wait_none(self) -> None:
+        """Wait until no call is in flight."""
+        while self._calls:
+            await self._changed.wait()
 
     async def ask(self, method: str, params: Any) -> Result:
         """Ask the client that a question of the server's is for.
@@ -190,7 +196,6 @@ class Calls:
         call = self._found()
         with trio.move_on_after(PATIENCE):
             while call is None and self._calls:
-                self._changed = trio.Event()
                 await self._changed.wait()
                 call = self._found()
         if call is not None:

@@ -30,7 +30,7 @@ from mcptrio.mounting.options import MountOptions
 from mcptrio.mounting.questions import RelayingHandlers
 from mcptrio.mounting.reasons import told
 from mcptrio.mounting.relay import Relay
-from mcptrio.mounting.upstream import Upstream
+from mcptrio.mounting.upstream import KINDS, Upstream
 from mcptrio.mounting.watching import Watching
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.targets import Target
@@ -177,6 +177,8 @@ class Mount:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(upstream.run)
                 nursery.start_soon(watching.run)
+                for kind in KINDS:
+                    nursery.start_soon(offers.retry, kind)
                 with trio.move_on_after(self._options.wait):
                     await upstream.until_settled()
                 if not upstream.listed.is_set():
@@ -184,6 +186,10 @@ class Mount:
                     if self._options.required:
                         nursery.start_soon(self._insist, upstream)
                 yield
+                offers.withdraw()
+                # If our plugin or our server ends, its calls have ended before.
+                with trio.move_on_after(server.settings.timeouts.shutdown):
+                    await calls.wait_none()
                 nursery.cancel_scope.cancel()
         finally:
             self._open = None

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
+
+from attrs import frozen
 
 from mcptrio.capabilities.context import Context
 from mcptrio.capabilities.host import Host
@@ -17,6 +20,7 @@ from mcptrio.host.gathering import ListKind
 from mcptrio.mounting.names import mounted_name
 from mcptrio.mounting.options import MountOptions
 from mcptrio.mounting.relay import Relay
+from mcptrio.mounting.upstream import KINDS
 from mcptrio.protocol.model.completion import Completion
 from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.prompts import Prompt
@@ -26,6 +30,21 @@ from mcptrio.protocol.model.tools import Tool
 __all__ = ["Offers"]
 
 _log = logging.getLogger("mcptrio.mounting.offers")
+
+
+@frozen
+class _Listed:
+    """What the mounted server listed of one kind.
+
+    Args:
+        items: by their own names or URIs.
+        completes: whether the server completes arguments.
+        scopes: that some of the items take, by their own names.
+    """
+
+    items: Mapping[str, Any]
+    completes: bool
+    scopes: Mapping[str, Sequence[str]]
 
 
 class Offers:
@@ -42,14 +61,14 @@ class Offers:
         self._options = options
         self._prefix = name if options.prefix is None else options.prefix
         self._relay = relay
-        self._offered: dict[ListKind, dict[str, tuple[Any, Callable[[], object]]]] = {}
-        """By kind and by its own name or URI: as it was listed, and how to take it back."""
+        self._is_over = False
+        self._listed: dict[ListKind, _Listed] = {kind: _Listed({}, False, {}) for kind in KINDS}
+        self._offered: dict[ListKind, dict[str, Callable[[], object]]] = {kind: {} for kind in KINDS}
+        """By kind and by its own name or URI: how to take it back."""
+        self._refused: dict[ListKind, set[str]] = {kind: set() for kind in KINDS}
+        """What is listed and is not offered."""
         self._templates: dict[str, URITemplate] = {}
-        self._refused: set[tuple[str, str]] = set()
         self._own_names: dict[tuple[str, str], str] = {}
-        self._scopes: Mapping[str, Sequence[str]] = {}
-        """What is being taken asks for."""
-        self._scoped: dict[ListKind, Mapping[str, Sequence[str]]] = {}
 
     def counts(self) -> dict[str, int]:
         """How many of each kind are offered."""
@@ -57,7 +76,7 @@ class Offers:
 
     def has(self, uri: str) -> bool:
         """Whether a resource is of the mounted server's."""
-        if uri in self._offered.get("resources", {}):
+        if uri in self._offered["resources"]:
             return True
         return any(template.match(uri) is not None for template in self._templates.values())
 
@@ -79,42 +98,61 @@ class Offers:
             completes: whether the server completes arguments.
             scopes: that some of them take, by their own names.
         """
-        self._scopes = scopes or {}
-        add: Callable[[Any], Callable[[], object]]
+        if self._is_over:
+            return
+        wanted = {_key(kind, item): item for item in items}
         if kind == "tools":
-            wanted = {item.name: item for item in items if self._options.offers(item.name)}
-            add = self._add_tool
-        elif kind == "prompts":
-            wanted = {item.name: item for item in items}
-            add = lambda prompt: self._add_prompt(prompt, completes=completes)  # noqa: E731
-        elif kind == "resources":
-            wanted = {item.uri: item for item in items}
-            add = self._add_resource
-        else:
-            wanted = {item.uri_template: item for item in items}
-            add = lambda template: self._add_template(template, completes=completes)  # noqa: E731
-        offered = self._offered.setdefault(kind, {})
-        before = self._scoped.get(kind, {})
-        self._scoped[kind] = self._scopes
-        for key in [
-            key
-            for key, (item, _) in offered.items()
-            if wanted.get(key) != item or before.get(key) != self._scopes.get(key)
-        ]:
-            _, take_back = offered.pop(key)
-            take_back()
-        # One whose name is as it is here comes before one whose name has to be made to fit.
-        for key in sorted(wanted.keys() - offered.keys(), key=_order(wanted, kind == "tools")):
-            try:
-                offered[key] = wanted[key], add(wanted[key])
-            except (TypeError, ValueError) as error:
-                if (kind, key) not in self._refused:
-                    self._refused.add((kind, key))
-                    _log.warning("%s: %s %r is not offered: %s", self._name, kind.rstrip("s"), key, error)
+            wanted = {name: tool for name, tool in wanted.items() if self._options.offers(name)}
+        before, now = self._listed[kind], _Listed(wanted, completes, scopes or {})
+        self._listed[kind] = now
+        self._refused[kind] &= wanted.keys()
+        offered = self._offered[kind]
+        for key in list(offered):
+            if wanted.get(key) != before.items[key] or now.scopes.get(key) != before.scopes.get(key):
+                offered.pop(key)()
+        self._offer_missing(kind)
+
+    async def retry(self, kind: ListKind) -> None:
+        """Offer what was refused because its name was taken, once that is free. Runs until cancelled."""
+        registry = self._server.registries[kind]
+        while True:
+            await registry.wait_freed()
+            self._offer_missing(kind)
+
+    def withdraw(self) -> None:
+        """Take back everything; nothing is offered any more."""
+        self._is_over = True
+        for offered in self._offered.values():
+            while offered:
+                _, take_back = offered.popitem()
+                take_back()
 
     # Private
 
-    def _add_tool(self, tool: Tool) -> Callable[[], object]:
+    def _offer_missing(self, kind: ListKind) -> None:
+        if self._is_over:
+            return
+        add: dict[ListKind, Callable[[Any, _Listed], Callable[[], object]]] = {
+            "tools": self._add_tool,
+            "prompts": self._add_prompt,
+            "resources": self._add_resource,
+            "templates": self._add_template,
+        }
+        listed, offered, refused = self._listed[kind], self._offered[kind], self._refused[kind]
+        # One whose name is as it is here comes before one whose name has to be made to fit.
+        for key in sorted(listed.items.keys() - offered.keys(), key=_order(listed.items, kind == "tools")):
+            try:
+                offered[key] = add[kind](listed.items[key], listed)
+            except (TypeError, ValueError) as error:
+                if key not in refused:
+                    refused.add(key)
+                    _log.warning("%s: %s %r is not offered: %s", self._name, kind.rstrip("s"), key, error)
+            else:
+                if key in refused:
+                    refused.discard(key)
+                    _log.info("%s: %s %r is offered now", self._name, kind.rstrip("s"), key)
+
+    def _add_tool(self, tool: Tool, listed: _Listed) -> Callable[[], object]:
         relay = self._relay
 
         async def call(context: Context, arguments: dict[str, Any]) -> Any:
@@ -128,7 +166,7 @@ class Offers:
             listed=evolve(tool, execution=None),
             read_only=hints.read_only_hint if hints is not None else None,
             timeout=self._options.timeout,
-            scopes=self._scopes.get(tool.name, ()),
+            scopes=listed.scopes.get(tool.name, ()),
         )
         self._own_names["tool", name] = tool.name
 
@@ -138,53 +176,49 @@ class Offers:
 
         return take_back
 
-    def _add_prompt(self, prompt: Prompt, *, completes: bool) -> Callable[[], object]:
+    def _add_prompt(self, prompt: Prompt, listed: _Listed) -> Callable[[], object]:
         relay = self._relay
 
         async def get(context: Context, arguments: dict[str, str]) -> Any:
             return await relay.read(context, "prompts/get", {"name": prompt.name, "arguments": arguments})
 
         name = mounted_name(self._prefix, prompt.name)
-        scopes = self._scopes.get(prompt.name, ())
-        self._server.add_prompt(get, name=name, listed=prompt, timeout=self._options.timeout, scopes=scopes)
-        self._own_names["prompt", name] = prompt.name
-        arguments = [each.name for each in prompt.arguments] if completes else []
-        self._add_completions(name, {"type": "ref/prompt", "name": prompt.name}, arguments)
+        scopes = listed.scopes.get(prompt.name, ())
+        with ExitStack() as undo:
+            self._server.add_prompt(get, name=name, listed=prompt, timeout=self._options.timeout, scopes=scopes)
+            undo.callback(self._server.remove_prompt, name)
+            self._own_names["prompt", name] = prompt.name
+            undo.callback(self._own_names.pop, ("prompt", name))
+            if listed.completes:
+                own = {"type": "ref/prompt", "name": prompt.name}
+                self._add_completions(undo, name, own, [each.name for each in prompt.arguments])
+            return undo.pop_all().close
 
-        def take_back() -> None:
-            self._own_names.pop(("prompt", name), None)
-            self._server.remove_prompt(name)
-            self._remove_completions(name, arguments)
-
-        return take_back
-
-    def _add_resource(self, resource: Resource) -> Callable[[], object]:
+    def _add_resource(self, resource: Resource, listed: _Listed) -> Callable[[], object]:
         uri = self._server.add_resource(
             self._reader(),
             resource.uri,
             listed=resource,
             timeout=self._options.timeout,
-            scopes=self._scopes.get(resource.uri, ()),
+            scopes=listed.scopes.get(resource.uri, ()),
         )
         return lambda: self._server.remove_resource(uri)
 
-    def _add_template(self, template: ResourceTemplate, *, completes: bool) -> Callable[[], object]:
+    def _add_template(self, template: ResourceTemplate, listed: _Listed) -> Callable[[], object]:
         key = template.uri_template
         if "{" not in key:
             raise ValueError("expected a template with a variable in braces, got one without")
         parsed = URITemplate(key)
-        scopes = self._scopes.get(key, ())
-        self._server.add_resource(self._reader(), key, listed=template, timeout=self._options.timeout, scopes=scopes)
-        self._templates[key] = parsed
-        arguments = list(parsed.variables) if completes else []
-        self._add_completions(key, {"type": "ref/resource", "uri": key}, arguments)
-
-        def take_back() -> None:
-            self._server.remove_resource(key)
-            self._templates.pop(key, None)
-            self._remove_completions(key, arguments)
-
-        return take_back
+        scopes = listed.scopes.get(key, ())
+        with ExitStack() as undo:
+            reader = self._reader()
+            self._server.add_resource(reader, key, listed=template, timeout=self._options.timeout, scopes=scopes)
+            undo.callback(self._server.remove_resource, key)
+            self._templates[key] = parsed
+            undo.callback(self._templates.pop, key)
+            if listed.completes:
+                self._add_completions(undo, key, {"type": "ref/resource", "uri": key}, parsed.variables)
+            return undo.pop_all().close
 
     def _reader(self) -> Callable[..., Any]:
         relay = self._relay
@@ -194,13 +228,10 @@ class Offers:
 
         return read
 
-    def _add_completions(self, ref: str, own: Mapping[str, str], arguments: Iterable[str]) -> None:
+    def _add_completions(self, undo: ExitStack, ref: str, own: Mapping[str, str], arguments: Iterable[str]) -> None:
         for argument in arguments:
             self._server.add_completion(self._completer(own, argument), ref, argument)
-
-    def _remove_completions(self, ref: str, arguments: Iterable[str]) -> None:
-        for argument in arguments:
-            self._server.remove_completion(ref, argument)
+            undo.callback(self._server.remove_completion, ref, argument)
 
     def _completer(self, own: Mapping[str, str], argument: str) -> Callable[..., Any]:
         relay = self._relay
@@ -209,6 +240,10 @@ class Offers:
             return await relay.complete(context, own, argument, value, arguments)
 
         return complete
+
+
+def _key(kind: ListKind, item: Any) -> str:
+    return str(getattr(item, {"resources": "uri", "templates": "uri_template"}.get(kind, "name")))
 
 
 def _order(wanted: Mapping[str, Any], are_tools: bool) -> Callable[[str], tuple[bool, int]]:

@@ -7,7 +7,8 @@ The one rule: everything a plugin adds, at registration or later, has its name o
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -122,15 +123,19 @@ class Contributions:
         server = self._server
         if plugin.name in server.entering:
             server.entering.remove(plugin.name)
-            for registry in self._registries:
+            for registry in server.registries.values():
                 registry.publish(plugin.name)
             server.authorizers.trust(plugin.name)
 
-    def withdraw(self, plugin: Plugin) -> None:
-        """Take back what a plugin offered; clients are told. Its redactions stay: what they hide is still secret."""
+    def withdraw(self, plugin: Plugin, *, reserve: bool = False) -> None:
+        """Take back what a plugin offered; clients are told. Its redactions stay: what they hide is still secret.
+
+        Args:
+            reserve: keep its names for it.
+        """
         server = self._server
-        for registry in self._registries:
-            registry.withdraw(plugin.name)
+        for registry in server.registries.values():
+            registry.withdraw(plugin.name, reserve=reserve)
         server.methods.withdraw(plugin.name)
         server.supervisor.parking.clear("its plugin has left", owner=plugin.name)
         for identifier in self._extensions.pop(plugin.name, ()):
@@ -147,10 +152,18 @@ class Contributions:
         plugin.renamed.clear()
         server.entering.discard(plugin.name)
 
-    def suspend(self, plugin: Plugin) -> None:
-        """Take back what a plugin offered, since it begins anew: until it is back, what it judged is refused."""
-        self.withdraw(plugin)
+    @contextmanager
+    def suspended(self, plugin: Plugin) -> Iterator[None]:
+        """Withdraw the plugin's offers while it is started again inside. Until the end of that, the server refuses
+        everything that its authorizers judge, and keeps its names for it.
+        """
+        self.withdraw(plugin, reserve=True)
         self._server.authorizers.distrust(plugin.name)
+        try:
+            yield
+        finally:
+            for registry in self._server.registries.values():
+                registry.release(plugin.name)
 
     def forget(self, plugin: Plugin) -> None:
         """Take back what a plugin offered, its judgement too: the operator wants it gone."""
@@ -173,7 +186,8 @@ class Contributions:
         mark = mark or mark_of(function, ToolMark, options)
         own = mark.name or str(getattr(function, "__name__", ""))
         name = exposed(plugin.prefix, own)
-        if self._server.tools.registry.find(name) is not None and not plugin.prefix and plugin.prefers_no_prefix:
+        is_taken = self._server.tools.registry.is_taken(name, plugin.name)
+        if is_taken and not plugin.prefix and plugin.prefers_no_prefix:
             name = exposed(plugin.name, own)
             plugin.warnings.append(f"tool {own} is offered as {name}: {own} is taken")
             plugin.renamed[own] = name
@@ -207,17 +221,6 @@ class Contributions:
         return name
 
     # Private
-
-    @property
-    def _registries(self) -> tuple[Registry[Any], ...]:
-        server = self._server
-        return (
-            server.tools.registry,
-            server.resources.registry,
-            server.resources.templates,
-            server.prompts.registry,
-            server.completions.registry,
-        )
 
     @property
     def _described(self) -> Mapping[str, tuple[Registry[Any], ...]]:
@@ -333,6 +336,9 @@ class _SeenBy:
 
     def _forget(self, kind: str, name: str, *registries: Registry[Any]) -> bool:
         """Whether this plugin may take it away: its own, and what no plugin has brought, but not another plugin's."""
+        if self._plugin.state in (State.QUARANTINED, State.DISABLED):
+            # Everything of the plugin was withdrawn. An entry with this name belongs to the embedder.
+            return False
         entry = next((entry for registry in registries if (entry := registry.find(name)) is not None), None)
         if entry is None or entry.owner not in (None, self._plugin.name):
             return False

@@ -89,9 +89,9 @@ class RunningPlugins:
 
         async def work() -> None:
             if plugin.state not in (State.LOADED, State.RUNNING):
-                self._contributions.suspend(plugin)
-                await self._leave(plugin, trio.current_time())
-                await self._begin(plugin)
+                with self._contributions.suspended(plugin):
+                    await self._leave(plugin, trio.current_time())
+                    await self._begin(plugin)
 
         await self._change(plugin, work)
         return plugin
@@ -118,8 +118,7 @@ class RunningPlugins:
         return plugin
 
     async def renew(self, tables: PluginTables, wanted: Callable[[Plugin], bool]) -> None:
-        """Take the operator's settings anew: what is wanted no longer leaves, what is wanted and does not run is tried
-        (again), what has other settings than before begins anew, and all others go on.
+        """Take the operator's settings, as :meth:`mcptrio.Server.renew_plugins` says.
 
         Raises:
             PluginError: one failed, and the server is strict.
@@ -170,9 +169,14 @@ class RunningPlugins:
             raise outcome.error
 
     async def _begin_anew(self, plugin: Plugin) -> None:
-        self._contributions.suspend(plugin)
-        await self._stop(plugin, "the plugin begins anew")
-        await self._begin(plugin)
+        """Start a plugin again, with its new settings.
+
+        Raises:
+            PluginError: it failed, and the server is strict.
+        """
+        with self._contributions.suspended(plugin):
+            await self._stop(plugin, "the plugin begins anew")
+            await self._begin(plugin)
 
     async def _begin(self, plugin: Plugin) -> None:
         """
