@@ -38,6 +38,7 @@ HOOKS = (
     "register_transports",
     "lifespan",
     "background",
+    "reconfigure",
     "authorization_server",
     "doctor",
 )
@@ -157,6 +158,15 @@ def lifespan(server: Host, config: Any) -> AbstractAsyncContextManager[Any]:  # 
 @hookspec
 def background(server: Host, config: Any) -> Iterable[Callable[[], Awaitable[None]]]:  # type: ignore[empty-body]
     """Async functions to run while the server is open. One that fails is started again, later each time."""
+
+
+@hookspec
+def reconfigure(config: Any) -> bool:  # type: ignore[empty-body]
+    """Take new settings while the plugin runs: ``config`` holds the new ones. Returns whether the plugin took them.
+
+    Called when the server reloads its configuration and the plugin's table has changed. If it returns ``False``, the
+    plugin is stopped and started again, as are plugins without this hook.
+    """
 
 
 @hookspec

@@ -455,8 +455,9 @@ class Server:
     async def renew_plugins(self, tables: PluginTables, wanted: Callable[[Plugin], bool]) -> None:
         """Take the operator's settings anew, while the server is open.
 
-        What is wanted no longer is disabled; what is wanted and does not run is tried (again), also what was installed
-        meanwhile; what has other settings than before begins anew; all others go on.
+        Plugins that are no longer enabled are disabled. Enabled ones that do not run are tried (again), also those that
+        were installed meanwhile. A plugin with new settings takes them (hook ``reconfigure``) or is started again. The
+        others are not interrupted.
 
         Raises:
             PluginError: one failed, and the server is strict.

@@ -118,6 +118,17 @@ class Contributions:
                 raise
             return False
 
+    def reconfigure(self, plugin: Plugin) -> bool:
+        """Hand the settings there are now to a plugin that runs. Returns whether it took them.
+
+        Raises:
+            PluginError: it failed; the plugin is quarantined.
+        """
+        if not self._plugins.reconfigure(plugin, self._tables):
+            return False
+        self._taken[plugin.name] = self._tables.resolved(plugin.name)
+        return True
+
     def publish(self, plugin: Plugin) -> None:
         """Show what was kept back, all of it at once; clients are told."""
         server = self._server

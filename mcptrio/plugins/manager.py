@@ -187,6 +187,27 @@ class PluginManager:
         by_itself = plugin.name if plugin.distribution is not None else ""
         plugin.prefix = plugin.policy.prefix if plugin.policy.prefix is not None else own[0] if own else by_itself
 
+    def reconfigure(self, plugin: Plugin, tables: PluginTables) -> bool:
+        """Hand new settings to a plugin that runs. Returns whether it took them.
+
+        ``False`` if the plugin has no hook for that or declines, if the settings do not fit its class, or if one of the
+        server's own settings of the plugin has changed. The plugin then has to start again.
+
+        Raises:
+            PluginError: its hook failed; the plugin is quarantined.
+        """
+        if "reconfigure" not in self.hooks_of(plugin):
+            return False
+        policy = contain_sync(partial(tables.policy, plugin.name))
+        if isinstance(policy, Failure) or self._held_here(plugin, policy.value) != plugin.policy:
+            return False
+        classes = self.call(plugin, "configuration")
+        config = contain_sync(partial(tables.of, plugin.name, classes[0] if classes else None))
+        if isinstance(config, Failure) or not all(self.call(plugin, "reconfigure", config=config.value)):
+            return False
+        plugin.config = config.value
+        return True
+
     def transports(
         self, failed: Callable[[Plugin, str, BaseException], None]
     ) -> dict[str, Callable[..., Awaitable[None]]]:

@@ -129,7 +129,7 @@ class RunningPlugins:
             if not wanted(plugin):
                 await self.disable(plugin.name)
             elif plugin.name in changed:
-                await self._change(plugin, partial(self._begin_anew, plugin))
+                await self._change(plugin, partial(self._reconfigure, plugin))
             else:
                 await self.enable(plugin.name)
 
@@ -168,12 +168,20 @@ class RunningPlugins:
         if isinstance(outcome, Failure):
             raise outcome.error
 
-    async def _begin_anew(self, plugin: Plugin) -> None:
-        """Start a plugin again, with its new settings.
+    async def _reconfigure(self, plugin: Plugin) -> None:
+        """Hand a plugin its new settings; start it again unless it runs and takes them.
 
         Raises:
             PluginError: it failed, and the server is strict.
         """
+        if plugin.state is State.RUNNING:
+            try:
+                if self._contributions.reconfigure(plugin):
+                    _log.info("%s has taken its new settings", plugin.label)
+                    return
+            except PluginError:
+                self._withdraw(plugin)
+                return
         with self._contributions.suspended(plugin):
             await self._stop(plugin, "the plugin begins anew")
             await self._begin(plugin)

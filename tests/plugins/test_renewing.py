@@ -66,6 +66,53 @@ async def test_only_what_has_changed_begins_anew() -> None:
         assert [each.name async for each in client.tools()] == ["sell"]
 
 
+class Kiosk(Shop):
+    """Takes new settings while it is open, but not those of another owner."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken: list[Any] = []
+
+    @hookimpl
+    def reconfigure(self, config: Any) -> bool:
+        if config.get("burns"):
+            raise RuntimeError("the kiosk burns")
+        if "owner" in config:
+            return False
+        self.taken.append(config)
+        return True
+
+
+async def test_plugin_that_takes_new_settings_goes_on() -> None:
+    kiosk = Kiosk()
+    server = Server(plugins=[kiosk], config=tables(Kiosk={"a": 1}))
+    async with server.open(), mcptrio.connect(server) as client:
+        async with client.subscribe(tools=True) as changes:
+            await server.renew_plugins(tables(Kiosk={"a": 2}), own)
+            # Not told again what it has.
+            await server.renew_plugins(tables(Kiosk={"a": 2}), own)
+            assert (kiosk.opened, kiosk.taken) == ([{"a": 1}], [{"a": 2}])
+            assert server.plugins.plugins["Kiosk"].config == {"a": 2}
+            await server.renew_plugins(tables(Kiosk={"owner": "bert"}), own)
+            assert (kiosk.opened, len(kiosk.taken)) == ([{"a": 1}, {"owner": "bert"}], 1)
+            await anext(changes)
+        # What concerns the server is not the plugin's to take.
+        await server.renew_plugins(tables(Kiosk={"a": 3, "timeout": 7}), own)
+        assert (len(kiosk.opened), len(kiosk.taken)) == (3, 1)
+
+
+async def test_plugin_that_fails_to_take_new_settings_is_quarantined() -> None:
+    kiosk = Kiosk()
+    server = Server(plugins=[kiosk], config=tables())
+    async with server.open(), mcptrio.connect(server) as client:
+        await server.renew_plugins(tables(Kiosk={"burns": True}), own)
+        assert server.plugins.plugins["Kiosk"].fault == "reconfigure failed: the kiosk burns"
+        assert await client.tools().all() == ()
+        await server.renew_plugins(tables(Kiosk={"a": 1}), own)
+        assert (kiosk.opened, kiosk.taken) == ([{}, {"a": 1}], [])
+        assert [each.name async for each in client.tools()] == ["sell"]
+
+
 async def test_what_is_in_quarantine_is_tried_with_what_is_set_now() -> None:
     shop = Shop()
     server = Server(plugins=[shop], config=tables(Shop={"shut": True}))

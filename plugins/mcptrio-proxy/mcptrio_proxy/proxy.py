@@ -7,15 +7,16 @@ environment, no headers.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Literal
 
 import trio
 from attrs import field, frozen
 
-from mcptrio import Context, MountStatus, ToolError, hookimpl, tool
+from mcptrio import Context, Mount, MountStatus, ToolError, hookimpl, tool
 
-from .upstreams import Upstream
+from .config import Config
+from .upstreams import Upstream, upstreams_of
 
 __all__ = ["Listed", "ListedUpstreams", "Proxy"]
 
@@ -63,10 +64,33 @@ class Proxy:
     def __init__(self, upstreams: Sequence[Upstream], *, wait: float) -> None:
         self._upstreams = {upstream.name: upstream for upstream in upstreams}
         self._wait = wait
+        self._nursery: trio.Nursery | None = None
+        self._server: Any = None
+        self._mounted: dict[str, _Mounted] = {}
+        """By the name of the server. One that was unmounted stays until another one has its name."""
 
     @hookimpl
     def lifespan(self, server: Any) -> AbstractAsyncContextManager[None]:
         return self._open(server)
+
+    @hookimpl
+    def reconfigure(self, config: Config) -> bool:
+        """Mount and unmount what differs. A server with another entry or other settings is replaced.
+
+        Raises:
+            ConfigError: a file cannot be read, or a setting is for a server that there is not.
+        """
+        wanted = {upstream.name: upstream for upstream in upstreams_of(config)}
+        if self._nursery is None:
+            return False
+        kept = {name: old for name, old in self._upstreams.items() if name in wanted and wanted[name].is_same(old)}
+        for name in self._upstreams.keys() - kept.keys():
+            if name in self._mounted:
+                self._mounted[name].leave.set()
+        self._upstreams = {**wanted, **kept}
+        for name in wanted.keys() - kept.keys():
+            self._mount(self._nursery, wanted[name])
+        return True
 
     @tool(title="Servers behind the proxy", read_only=True, idempotent=True, open_world=False)
     async def list_upstreams(self) -> ListedUpstreams:
@@ -85,6 +109,8 @@ class Proxy:
             raise ToolError(f"expected one of {', '.join(self._upstreams) or 'none'}, got {name!r}")
         if upstream.mount is None:
             raise ToolError(f"{name} cannot be started: {upstream.fault}")
+        if upstream.mount.status.state == "closed":
+            raise ToolError(f"{name} is about to be started with its new settings: call list_upstreams to see when")
         await ctx.report_progress(0, 1, f"ending {name}")
         upstream.mount.restart()
         with trio.move_on_after(_RESTARTING):
@@ -96,14 +122,56 @@ class Proxy:
 
     @asynccontextmanager
     async def _open(self, server: Any) -> AsyncIterator[None]:
-        mounts = [upstream.mount for upstream in self._upstreams.values() if upstream.mount is not None]
-        async with AsyncExitStack() as stack:
-            for mount in mounts:
-                await stack.enter_async_context(mount.lifespan(server))
+        async with trio.open_nursery() as nursery:
+            self._server = server
+            for upstream in self._upstreams.values():
+                self._mount(nursery, upstream)
             with trio.move_on_after(self._wait):
-                for mount in mounts:
-                    await mount.until_listed()
+                for mounted in self._mounted.values():
+                    await mounted.until_listed()
+            self._nursery = nursery
             yield
+            self._nursery = None
+            for mounted in self._mounted.values():
+                mounted.leave.set()
+
+    def _mount(self, nursery: trio.Nursery, upstream: Upstream) -> None:
+        if upstream.mount is not None:
+            before = self._mounted.get(upstream.name)
+            mounted = self._mounted[upstream.name] = _Mounted(upstream.mount, before)
+            nursery.start_soon(mounted.keep, self._server)
+
+
+class _Mounted:
+    """A server that is mounted by a task of its own, until ``leave`` is set.
+
+    Args:
+        before: the mount that had the name before. It ends first.
+    """
+
+    def __init__(self, mount: Mount, before: _Mounted | None) -> None:
+        self._mount = mount
+        self._before = before
+        self._open = trio.Event()
+        self._gone = trio.Event()
+        self.leave = trio.Event()
+
+    async def keep(self, server: Any) -> None:
+        try:
+            if self._before is not None:
+                await self._before._gone.wait()
+                self._before = None
+            if not self.leave.is_set():
+                async with self._mount.lifespan(server):
+                    self._open.set()
+                    await self.leave.wait()
+        finally:
+            self._gone.set()
+
+    async def until_listed(self) -> None:
+        """Wait until what the server has is offered, or it is known that it cannot be reached at once."""
+        await self._open.wait()
+        await self._mount.until_listed()
 
 
 def _listed(upstream: Upstream) -> Listed:

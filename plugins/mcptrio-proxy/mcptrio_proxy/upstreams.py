@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from mcptrio import ConfigError, Mount, MountOptions, load_mcp_json
 
@@ -28,13 +28,21 @@ class Upstream:
 
     Args:
         name: as the operator calls it.
+        entry: how it is reached, as the operator wrote it. May hold secrets.
+        settings: the operator's settings for it.
         mount: offers what it has; ``None`` where its entry is wrong.
         fault: what is wrong with the entry.
     """
 
     name: str
+    entry: Any = field(repr=False)
+    settings: Settings
     mount: Mount | None = None
     fault: str | None = None
+
+    def is_same(self, other: Upstream) -> bool:
+        """Whether nothing that was set for it differs."""
+        return (self.entry, self.settings, self.fault) == (other.entry, other.settings, other.fault)
 
 
 def upstreams_of(config: Config) -> list[Upstream]:
@@ -85,8 +93,9 @@ def _upstream(name: str, target: Any, fault: str | None, settings: Settings) -> 
     )
     if fault is None:
         try:
-            return Upstream(name=name, mount=Mount(target, name=name, options=options))
+            mount = Mount(target, name=name, options=options)
+            return Upstream(name=name, entry=target, settings=settings, mount=mount)
         except ConfigError as error:
             fault = str(error)
     _log.error("the server %s is left out: %s", name, fault)
-    return Upstream(name=name, fault=fault)
+    return Upstream(name=name, entry=target, settings=settings, fault=fault)

@@ -15,10 +15,13 @@ import mcptrio_proxy
 import pytest
 import trio
 
-from mcptrio import Client, ClientTimeouts, Mount, MountOptions, Server, connect
+from mcptrio import Client, ClientTimeouts, Mount, MountOptions, PluginError, Server, connect
+from mcptrio.plugins.plugin import Plugin
+from mcptrio.plugins.settings import PluginTables
 
 NOTES = """
 import os
+import trio
 from mcptrio import prompt, resource, tool
 
 @tool
@@ -32,6 +35,13 @@ async def drop_notes() -> str:
 @tool
 async def pid() -> int:
     return os.getpid()
+
+@tool
+async def wait_for(path: str) -> str:
+    open(path + ".begun", "w").close()
+    while not os.path.exists(path):
+        await trio.sleep(0.01)
+    return "there"
 
 @resource("note://first")
 async def first() -> str:
@@ -90,6 +100,7 @@ async def test_two_servers_and_one_that_is_wrong(entry: dict[str, Any], tmp_path
             "f_read_note",
             "f_drop_notes",
             "f_pid",
+            "f_wait_for",
         }
         assert sorted(prompts) == ["f_sum_up", "notes_sum_up"]
         assert await text(client, "notes_read_note", name="list") == "anna's list"
@@ -182,3 +193,92 @@ def test_settings_that_make_no_sense(config: dict[str, Any], problem: str) -> No
 
     assert plugin["state"] == "quarantined"
     assert problem in plugin["fault"]
+
+
+def tables(**servers: Any) -> PluginTables:
+    return PluginTables(tables={"mcptrio_proxy": {"servers": servers, "wait": 60, "defaults": {"patience": 60}}})
+
+
+def own(plugin: Plugin) -> bool:
+    """Not what happens to be installed here."""
+    return plugin.distribution is None
+
+
+@asynccontextmanager
+async def shared(entry: dict[str, Any]) -> AsyncIterator[tuple[Server, Client]]:
+    """The server ``one`` behind the proxy."""
+    server = Server(plugins=[mcptrio_proxy], config=tables(one=entry), strict=True)
+    with trio.fail_after(120):
+        async with server.open(), connect(server) as client:
+            yield server, client
+
+
+async def test_new_settings_interrupt_no_server_that_they_do_not_concern(entry: dict[str, Any]) -> None:
+    pids: list[str] = []
+    other = {**entry, "env": {"WHOSE": "bert"}}
+
+    async def call(client: Client) -> None:
+        while True:
+            pids.append(await text(client, "one_pid"))
+            await trio.sleep(0.002)
+
+    async with (
+        shared(entry) as (server, client),
+        client.subscribe(tools=True) as changes,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(call, client)
+        await server.renew_plugins(tables(one=entry, two=other), own)
+        await anext(changes)
+        assert await text(client, "two_read_note", name="list") == "bert's list"
+        assert (await listed(client)).keys() == {"one", "two"}
+        two = await text(client, "two_pid")
+
+        # Another entry under the same name: first it goes, then it is there again.
+        await server.renew_plugins(tables(one=entry, two=entry), own)
+        await anext(changes)
+        await anext(changes)
+        assert await text(client, "two_read_note", name="list") == "anna's list"
+        assert await text(client, "two_pid") != two
+
+        await server.renew_plugins(tables(one=entry), own)
+        await anext(changes)
+        assert "two_pid" not in {tool.name for tool in await client.tools().all()}
+        assert (await listed(client)).keys() == {"one"}
+        with trio.move_on_after(0.1) as quiet:
+            await anext(changes)
+        nursery.cancel_scope.cancel()
+
+    assert quiet.cancelled_caught, "the list of tools did not change, but a notification came"
+    assert len(pids) > 10
+    assert len(set(pids)) == 1
+
+
+async def test_call_in_flight_of_a_server_that_is_unmounted_is_answered(entry: dict[str, Any], tmp_path: Path) -> None:
+    answers: list[str] = []
+
+    async def wait(client: Client) -> None:
+        answers.append(await text(client, "one_wait_for", path=str(tmp_path / "gate")))
+
+    async with (
+        shared(entry) as (server, client),
+        client.subscribe(tools=True) as changes,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(wait, client)
+        while not (tmp_path / "gate.begun").exists():  # noqa: ASYNC110 - nothing tells of it
+            await trio.sleep(0.01)
+        await server.renew_plugins(tables(), own)
+        await anext(changes)
+        (tmp_path / "gate").touch()
+
+    assert answers == ["there"]
+
+
+async def test_new_settings_that_make_no_sense(entry: dict[str, Any]) -> None:
+    wrong = PluginTables(tables={"mcptrio_proxy": {"servers": {"one": entry}, "upstreams": {"two": {}}}})
+    async with shared(entry) as (server, client):
+        with pytest.raises(PluginError, match="expected names of servers"):
+            await server.renew_plugins(wrong, own)
+        await server.renew_plugins(tables(one=entry), own)
+        assert await text(client, "one_pid")
