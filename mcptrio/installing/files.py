@@ -130,7 +130,8 @@ class Original:
 def _locked(folder: Path) -> Iterator[None]:
     """Keep other processes of ours from writing in a folder: between the check of a file and its replacement.
 
-    Locks the folder itself, so that no lock file is left in it.
+    Locks the folder itself, so that no lock file is left in it. NFS and others cannot lock a folder: without the lock,
+    the check still finds nearly all that another process has written.
 
     Raises:
         ConfigError: another process holds the lock for longer than :data:`_PATIENCE` seconds.
@@ -141,13 +142,20 @@ def _locked(folder: Path) -> Iterator[None]:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         give_up = monotonic() + _PATIENCE
-        while not try_lock(descriptor):
+        while not _locked_or_no_locks(descriptor):
             if monotonic() > give_up:
                 raise ConfigError(f"{folder}: another process is writing here; try again")
             sleep(0.01)
         yield
     finally:
         os.close(descriptor)
+
+
+def _locked_or_no_locks(descriptor: int) -> bool:
+    try:
+        return try_lock(descriptor)
+    except OSError:
+        return True
 
 
 def read(path: Path) -> Original:

@@ -8,6 +8,7 @@ Source: POSIX ``flock``.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -28,6 +29,8 @@ __all__ = ["NO_LINK", "lock_file", "try_lock"]
 
 NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 """Flags for :func:`os.open`: follow no symbolic link, and keep the descriptor from child processes."""
+_HELD: Final = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES})
+"""Errors that mean that another process holds the lock. Windows reports the last one."""
 _POLL: Final = 0.02
 
 
@@ -44,7 +47,7 @@ async def lock_file(path: Path, *, timeout: float, check: Callable[[int], None] 
 
     Raises:
         StoreFailed: another process has held the lock for all that time.
-        OSError: the file cannot be opened.
+        OSError: the file cannot be opened or locked.
     """
     descriptor = await trio.to_thread.run_sync(os.open, path, os.O_RDWR | os.O_CREAT | NO_LINK, 0o600)
     try:
@@ -61,12 +64,21 @@ async def lock_file(path: Path, *, timeout: float, check: Callable[[int], None] 
 
 
 def try_lock(descriptor: int) -> bool:
-    """Lock an open file, without waiting, until its descriptor is closed. Returns whether that was possible."""
+    """Lock an open file until its descriptor is closed. Does not wait.
+
+    Returns:
+        False if another process holds the lock.
+
+    Raises:
+        OSError: the lock cannot be taken for another reason: the file system has no locks, say.
+    """
     try:
         if sys.platform == "win32":
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         else:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
+    except OSError as error:
+        if error.errno in _HELD:
+            return False
+        raise OSError(error.errno, f"cannot be locked: {error.strerror}") from error
     return True

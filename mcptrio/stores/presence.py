@@ -57,7 +57,10 @@ class Presence:
             # Too many open files, for example, says nothing about the other process.
             return True
         try:
-            gone = try_lock(descriptor)
+            try:
+                gone = try_lock(descriptor)
+            except OSError:
+                return True  # as above
             if gone and _UNLINKS_OPEN_FILES:
                 # Under the lock: its maker, which comes for the lock next, then sees that the file has no name.
                 _remove(path)
@@ -88,10 +91,17 @@ class Presence:
             except OSError as error:
                 raise StoreFailed(f"{self._lock_file(id)}: cannot be made: {error.strerror}") from error
             # Between being made and being locked, the file of a living process looks like one that was left behind.
-            if try_lock(descriptor) and os.fstat(descriptor).st_nlink > 0:
+            is_entered = False
+            try:
+                is_entered = try_lock(descriptor) and os.fstat(descriptor).st_nlink > 0
+            except OSError as error:
+                raise StoreFailed(f"{self._lock_file(id)}: {error.strerror}") from error
+            finally:
+                if not is_entered:
+                    os.close(descriptor)
+                    _remove(self._lock_file(id))
+            if is_entered:
                 return id, descriptor
-            os.close(descriptor)
-            _remove(self._lock_file(id))
         raise StoreFailed(f"{self._path}: lock files beside it cannot be locked")
 
     def _lock_file(self, id: str) -> Path:
