@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import attrs
 
 from mcptrio.capabilities.annotations import convert, describe, restore, show_default
+from mcptrio.capabilities.exact_values import ExactValues
 from mcptrio.capabilities.problems import show_value
 from mcptrio.capabilities.shapes import Field, fields_of
 from mcptrio.capabilities.validation import Validator
@@ -137,13 +138,16 @@ def _of_scalar(annotation: Any) -> Form:
     document = description.stand_alone()
     field, is_optional = _field("value", annotation, document, document)
     whole = types.GenericAlias(dict, (Literal["value"], description.wires[0]))
+    exact = ExactValues(document)
 
     def made(content: dict[str, Any]) -> Any:
         if "value" not in content:
             return None
         schema = {"properties": {"value": document}}
         given = {"value": content["value"]}
-        return restore(description.shapes, convert(given, whole, schema), given, schema)["value"]
+        converted = convert(given, whole, schema)
+        exact.check(given["value"])
+        return restore(description.shapes, converted, given, schema)["value"]
 
     return _form({"value": field}, [] if is_optional else ["value"], made)
 
@@ -153,6 +157,7 @@ def _of_class(cls: Any) -> Form:
     (mirror,) = [each for each in description.shapes.mirrors.values() if each.cls is cls] or (None,)
     fields = mirror.fields if mirror is not None else tuple(fields_of(cls) or ())
     document = description.stand_alone()
+    exact = ExactValues(document)
     is_row = "prefixItems" in document
     shown = document.get("properties", {})
     required = list(document.get("required", ()))
@@ -177,7 +182,9 @@ def _of_class(cls: Any) -> Form:
             given = [
                 given[field.key] if field.key in given or field.default is None else field.default() for field in fields
             ]
-        return restore(description.shapes, convert(given, description.wires[0], document), given, document)
+        converted = convert(given, description.wires[0], document)
+        exact.check(given)
+        return restore(description.shapes, converted, given, document)
 
     return _form(properties, required, made)
 

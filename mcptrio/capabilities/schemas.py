@@ -23,6 +23,7 @@ from mcptrio.capabilities.anchors import anchored
 from mcptrio.capabilities.annotations import Description, convert, describe, restore, show_default
 from mcptrio.capabilities.docstrings import parse_docstring
 from mcptrio.capabilities.encoding import encode_value
+from mcptrio.capabilities.exact_values import ExactValues
 from mcptrio.capabilities.inlining import inlined
 from mcptrio.capabilities.shapes import Shapes
 from mcptrio.errors import InvalidParams
@@ -64,6 +65,7 @@ class Arguments:
     required: frozenset[str]
     _struct: type[msgspec.Struct] = field(alias="struct")
     _shapes: Shapes = field(alias="shapes")
+    _exact: ExactValues = field(alias="exact")
 
     @classmethod
     def of(cls, function: Callable[..., Any], *, skip: frozenset[str] = frozenset()) -> Arguments:
@@ -107,14 +109,15 @@ class Arguments:
             properties[name] = schema
         required = [name for name in annotations if name not in defaults]
         taken = {name: anchored(wire) for name, wire in zip(annotations, description.wires, strict=True)}
+        schema = {
+            "type": "object",
+            **({"properties": properties} if properties else {}),
+            **({"required": required} if required else {}),
+            "additionalProperties": False,
+            **({"$defs": definitions} if definitions else {}),
+        }
         return cls(
-            schema={
-                "type": "object",
-                **({"properties": properties} if properties else {}),
-                **({"required": required} if required else {}),
-                "additionalProperties": False,
-                **({"$defs": definitions} if definitions else {}),
-            },
+            schema=schema,
             names=tuple(annotations),
             hints=annotations,
             required=frozenset(required),
@@ -126,6 +129,7 @@ class Arguments:
                 kw_only=True,
             ),
             shapes=description.shapes,
+            exact=ExactValues(schema),
         )
 
     def convert(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,6 +144,7 @@ class Arguments:
         except (msgspec.ValidationError, TypeError, RecursionError):
             # Once more, at leisure: 1.0 for an integer, dict[int, ...], pydantic models, and the message.
             values = convert(arguments, self._struct, self.schema)
+        self._exact.check(arguments)
         if len(arguments) == len(self.names):
             given = msgspec.structs.asdict(values)
         else:
@@ -158,6 +163,7 @@ class OutputSchema:
     """``None`` where the result is not structured: text, content blocks, streams, nothing, or no annotation."""
     _wire: Any = field(alias="wire")
     _is_checked: bool = field(alias="is_checked")
+    _exact: ExactValues | None = field(alias="exact", default=None)
 
     @classmethod
     def of(cls, annotation: Any, *, content: tuple[type, ...] = ()) -> OutputSchema:
@@ -177,7 +183,7 @@ class OutputSchema:
         schema = description.stand_alone()
         schema.pop("title", None)
         # A pydantic model has been validated when it was made, and may be sent under other names than it takes.
-        return cls(schema=schema, wire=wire, is_checked=not description.has_models)
+        return cls(schema=schema, wire=wire, is_checked=not description.has_models, exact=ExactValues(schema))
 
     @classmethod
     def of_function(cls, function: Callable[..., Any], *, content: tuple[type, ...] = ()) -> OutputSchema:
@@ -215,6 +221,8 @@ class OutputSchema:
             assert self.schema is not None  # only structured results are checked
             try:
                 convert(encoded, self._wire, self.schema)
+                if self._exact is not None:
+                    self._exact.check(encoded)
             except InvalidParams as error:
                 raise TypeError(f"the return value does not fit its annotation: {error.message}") from error
         return encoded

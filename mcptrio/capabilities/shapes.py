@@ -17,12 +17,14 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from enum import Enum
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import attrs
 import msgspec
 
+from mcptrio.capabilities.exact_values import DECIMAL
 from mcptrio.capabilities.pydantic_models import is_model
 
 __all__ = ["CHOICES", "Field", "Mirror", "Misfit", "Shapes", "fields_of", "sent_names"]
@@ -32,6 +34,7 @@ CHOICES = "x-choices"
 ATOMS = frozenset({str, int, float, bool, type(None)})
 
 _DATE_TIME = Annotated[datetime, msgspec.Meta(extra_json_schema={"format": "date-time"})]
+_DECIMAL = Annotated[Decimal, msgspec.Meta(extra_json_schema={"pattern": DECIMAL})]
 _QUALIFIERS = (typing.Required, typing.NotRequired, typing.Final)
 _MISSING: Any = object()
 
@@ -96,6 +99,8 @@ class Shapes:
         """The annotation that msgspec is given; the same object if nothing had to change."""
         if annotation is datetime:
             return _DATE_TIME
+        if annotation is Decimal:
+            return _DECIMAL
         origin, arguments = get_origin(annotation), get_args(annotation)
         if origin is Literal:
             return Annotated[annotation, msgspec.Meta(extra_json_schema={CHOICES: list(arguments)})]

@@ -134,6 +134,7 @@ def test_values_become_plain_json() -> None:
         (Tree, {"nam": "x"}, "missing required argument|missing required field"),
         (Annotated[int, msgspec.Meta(ge=3)], 1, ">= 3"),
         (int, object(), "object has no JSON form"),
+        (Decimal, Decimal("NaN"), "expected the text of a finite decimal number"),
     ],
 )
 def test_a_function_that_breaks_its_promise_is_found_out(annotation: Any, value: Any, message: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from decimal import Decimal
 from types import GenericAlias
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
@@ -56,14 +57,21 @@ class Sealed(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     max_size: int = 0
 
 
+@attrs.frozen
+class Basket:
+    x: Decimal
+    k: frozenset[int] = frozenset()
+
+
 scalars = st.sampled_from(
     [
         int, str, float, bool, None, Color, Level, Literal["a", "b"], Literal[1, 2], Literal["a", 1] | None,
         Annotated[int, msgspec.Meta(ge=0, lt=3)], Annotated[str, msgspec.Meta(min_length=1, max_length=2)],
-        Annotated[float, msgspec.Meta(gt=-1, le=2)], Annotated[str, "only described"], Any,
+        Annotated[float, msgspec.Meta(gt=-1, le=2)], Annotated[str, "only described"], Any, Decimal,
+        set[int], frozenset[str], Annotated[set[bool | int], "described"], set[tuple[int, ...]],
     ]
 )  # fmt: skip
-classes = st.sampled_from([Point, Options, Pair, Kept, Sealed])
+classes = st.sampled_from([Point, Options, Pair, Kept, Sealed, Basket])
 annotations = st.recursive(
     scalars | classes,
     lambda inner: st.one_of(
@@ -76,9 +84,22 @@ annotations = st.recursive(
     ),
     max_leaves=4,
 )
-unions = st.sampled_from([int | str, int | list[int], str | bool | None, Color | int, Point | list[Point], float | str])
+unions = st.sampled_from(
+    [
+        int | str,
+        int | list[int],
+        str | bool | None,
+        Color | int,
+        Point | list[Point],
+        float | str,
+        Decimal | int,
+        Decimal | float | None,
+        set[int] | str,
+        Basket | None,
+    ]
+)
 
-words = st.sampled_from(["a", "b", "red", "blue", "", "abc", "1", "é"])
+words = st.sampled_from(["a", "b", "red", "blue", "", "abc", "1", "é", "-.5e3", "NaN", "1_0"])
 numbers = st.integers(-1, 3) | st.sampled_from([0.0, 1.0, 2.0, 0.5, -1.0, 1.5, 2**70])
 keys = st.sampled_from(["x", "y", "color", "deep", "level", "_level", "maxSize", "max_size", "k"])
 values = st.recursive(
