@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
-from ipaddress import IPv6Address, ip_address
 
 import trio
 from attrs import define, field, frozen, validators
 
 from mcptrio.errors import RateLimited
+from mcptrio.networks import network_of
 
 __all__ = ["FailureLimit", "Failures"]
 
@@ -73,7 +73,7 @@ class Failures:
         """
         if not self._rate or address is None:
             return _nothing
-        bucket = self._buckets.get(key := _group(address))
+        bucket = self._buckets.get(key := network_of(address))
         if bucket is None:
             bucket = self._keep(key, _Bucket(self._limit.burst, self._clock()))
         while (missing := 1 + bucket.held - self._refilled(bucket)) > 0:
@@ -88,7 +88,7 @@ class Failures:
         """One more failure."""
         if not self._rate or address is None:
             return
-        key = _group(address)
+        key = network_of(address)
         bucket = self._buckets.pop(key, None) or _Bucket(self._limit.burst, self._clock())
         bucket.tokens = max(0.0, self._refilled(bucket) - 1)
         self._keep(key, bucket)
@@ -119,15 +119,3 @@ class Failures:
 
 def _nothing() -> None:
     """Ends an attempt that held nothing."""
-
-
-def _group(address: str) -> str:
-    try:
-        read = ip_address(address.partition("%")[0])
-    except ValueError:
-        return address[:100]
-    if isinstance(read, IPv6Address):
-        if read.ipv4_mapped is not None:
-            return str(read.ipv4_mapped)
-        return str(IPv6Address(int(read) >> 64 << 64))
-    return str(read)

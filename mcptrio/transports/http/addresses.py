@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
-from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import Any, Final, TypeAlias
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Any, Final
 
 from attrs import frozen
 
-__all__ = ["Proxies", "address_of", "network_of"]
+from mcptrio.networks import read_address
 
-_Address: TypeAlias = IPv4Address | IPv6Address
+__all__ = ["Proxies", "address_of"]
 
 UNIX: Final = "unix"
 """Among the trusted: whoever connects to a Unix socket, which the file system decides."""
@@ -98,14 +97,14 @@ class Proxies:
         """Whether this is the address of a trusted proxy; ``None`` stands for a Unix socket."""
         if address is None:
             return self.unix
-        parsed = _parsed(address)
+        parsed = read_address(address)
         return parsed is not None and any(parsed in network for network in self.networks)
 
     def _outside(self, hops: Sequence[str]) -> str | None:
         """The rightmost that is not trusted; the leftmost where all are; ``None`` where the last cannot be read."""
         found: str | None = None
         for hop in reversed(hops[-_HOPS:]):
-            parsed = _parsed(_without_port(hop))
+            parsed = read_address(_without_port(hop))
             if parsed is None:
                 # "unknown", "_hidden", or nothing that a proxy writes: what is left of it is not believed either.
                 break
@@ -121,29 +120,7 @@ def address_of(scope: MutableMapping[str, Any]) -> str | None:
     return client[0] if client and client[1] is not None else None
 
 
-@lru_cache(maxsize=1024)
-def network_of(address: str) -> str:
-    """What is one client's: an IPv4 address, or the /64 of an IPv6 address, all of which one machine may use."""
-    parsed = _parsed(address)
-    if isinstance(parsed, IPv6Address):
-        return str(IPv6Network((int(parsed) >> 64 << 64, 64)))
-    return str(parsed) if parsed is not None else address
-
-
 # Private
-
-
-@lru_cache(maxsize=1024)
-def _parsed(text: str) -> _Address | None:
-    if len(text) > 100:
-        return None
-    try:
-        # The zone of a link-local address says which interface of ours it was, and nothing of the client.
-        address = ip_address(text.partition("%")[0])
-    except ValueError:
-        return None
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return mapped or address
 
 
 def _without_port(node: str) -> str:

@@ -11,7 +11,8 @@ from typing import Any
 from attrs import define
 
 from mcptrio.abc import Principal
-from mcptrio.transports.http.addresses import address_of, network_of
+from mcptrio.networks import network_of
+from mcptrio.transports.http.addresses import address_of
 
 __all__ = ["Place", "Places", "address_owner", "principal_owner"]
 

@@ -9,10 +9,11 @@ that as many addresses or names.
 
 from __future__ import annotations
 
-from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 from attrs import frozen
+
+from mcptrio.networks import network_of
 
 from .ledger import Ledger
 
@@ -63,12 +64,4 @@ def take_back_attempt(ledger: Ledger, rate: Rate, key: str) -> None:
 
 def neighbourhood(address: str | None) -> str:
     """What an address counts as: one of IPv6 is its /64, which is the least that one customer gets."""
-    if address is None:
-        return "unknown"
-    try:
-        read = ip_address(address.partition("%")[0])
-    except ValueError:
-        return address[:100]
-    if not isinstance(read, IPv6Address):
-        return str(read)
-    return str(read.ipv4_mapped or IPv6Address(int(read) >> 64 << 64))
+    return "unknown" if address is None else network_of(address)

@@ -18,8 +18,9 @@ import trio
 import trio.testing
 
 from mcptrio import HTTPOptions, Principal, Server, serve_http
+from mcptrio.networks import network_of
 from mcptrio.serve.http import HTTPSockets
-from mcptrio.transports.http.addresses import Proxies, address_of, network_of
+from mcptrio.transports.http.addresses import Proxies, address_of
 from mcptrio.transports.http.exchange import HTTPLimits
 from mcptrio.transports.http.owner_rates import OwnerRates
 from tests.guards import FunctionGuard
