@@ -16,7 +16,7 @@ _LONGEST = 100
 
 @lru_cache(maxsize=1024)
 def network_of(address: str) -> str:
-    """Return an IPv4 address as it is, and for IPv6 the /64 network, all of which one machine may use.
+    """Return the IPv4 address, or the /64 network of an IPv6 address. One machine may use all of that network.
 
     Returns:
         The first 100 characters of a text that is no address.

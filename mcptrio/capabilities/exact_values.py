@@ -35,7 +35,7 @@ _Path = tuple[str | int, ...]
 
 
 class ExactValues:
-    """What is checked of values that msgspec has taken.
+    """Checks values that msgspec has taken.
 
     Args:
         schema: of the values, with its ``$defs``.

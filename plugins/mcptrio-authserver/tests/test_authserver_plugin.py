@@ -558,6 +558,6 @@ async def test_file_system_without_shared_memory_is_named(tmp_path: Path, monkey
 def test_addresses_count_by_who_has_them() -> None:
     assert neighbourhood("203.0.113.7") == "203.0.113.7"
     assert neighbourhood("::ffff:203.0.113.7") == "203.0.113.7"
-    assert neighbourhood("2001:db8:1:2:3:4:5:6") == neighbourhood("2001:db8:1:2::1") == "2001:db8:1:2::"
+    assert neighbourhood("2001:db8:1:2:3:4:5:6") == neighbourhood("2001:db8:1:2::1") == "2001:db8:1:2::/64"
     assert neighbourhood("2001:db8:1:3::1") != neighbourhood("2001:db8:1:2::1")
     assert neighbourhood(None) == neighbourhood(None)
