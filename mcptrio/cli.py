@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from importlib import import_module
+from textwrap import indent
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -143,10 +144,14 @@ def main() -> None:
     try:
         cli(prog_name="mcptrio")
     except (ConfigError, PluginError, OSError, BaseExceptionGroup) as error:
-        told = error
+        from mcptrio.tracebacks import details_of
+
+        told: BaseException = error
         while isinstance(told, BaseExceptionGroup):
             told = told.exceptions[0]
         if not isinstance(told, (ConfigError, PluginError, OSError)):
             raise
         click.echo(f"mcptrio: {told}", err=True)
-        sys.exit(2 if isinstance(told, ConfigError) else 1)
+        if isinstance(told, PluginError) and (details := details_of(told)):
+            click.echo(indent(details, "  "), err=True)
+        sys.exit(1 if isinstance(told, OSError) else 2)

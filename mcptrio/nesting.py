@@ -45,7 +45,7 @@ async def well_nested(work: Callable[..., Awaitable[T]], *args: Any, **values: A
                 await _emptied(left)
             _put_back(task, status, left)
     if returned and what is not None:
-        raise RuntimeError(f"it has left {what} open that it had entered by hand: use `with` or `async with`")
+        raise RuntimeError(f"{what} was still open when the function returned; open it with `with` or `async with`")
     return result
 
 

@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager
 
 import trio
 
+from mcptrio.tracebacks import single
+
 __all__ = ["first_of", "open_hidden_nursery", "outlasting"]
 
 
@@ -27,9 +29,7 @@ async def open_hidden_nursery() -> AsyncIterator[trio.Nursery]:
             finally:
                 nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
-        error: BaseException = group
-        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-            error = error.exceptions[0]
+        error = single(group)
         if error is group:
             raise
         # Its own cause stays; the group it travelled in is no part of the story.

@@ -303,7 +303,7 @@ def test_plugins_as_json_and_nothing_else(tmp_path: Path, installed: Path) -> No
     assert listed["everything"]["state"] == "disabled"
     assert "from Python" in ended.stderr
     assert "from a child" in ended.stderr
-    assert "Traceback" in ended.stderr
+    assert "no such luck" in ended.stderr
 
 
 def test_plugins_as_a_table(tmp_path: Path, installed: Path) -> None:
@@ -324,8 +324,9 @@ def test_plugins_as_a_table(tmp_path: Path, installed: Path) -> None:
 def test_strict_makes_a_broken_plugin_fatal(tmp_path: Path, installed: Path, args: tuple[str, ...]) -> None:
     ended = run(*args, "--strict", "--plugin=broken", cwd=tmp_path, PYTHONPATH=str(installed))
 
-    assert (ended.returncode, ended.stdout) == (1, "")
+    assert (ended.returncode, ended.stdout) == (2, "")
     assert "mcptrio: plugin broken (from cli-broken): import failed: RuntimeError: no such luck" in ended.stderr
+    assert ended.stderr.count("RuntimeError: no such luck") == 1
 
 
 def test_a_table_for_a_plugin_that_is_not_there_is_told(folder: Path) -> None:
@@ -354,19 +355,21 @@ def test_help_is_what_was_asked_for(tmp_path: Path, args: tuple[str, ...]) -> No
 
 
 def test_the_log_is_json_on_standard_error_from_the_first_line(tmp_path: Path, installed: Path) -> None:
-    args = ("--http", "--port=0", "--plugin=broken", "--log-format=json", "--log-level=error")
+    args = ("--http", "--port=0", "--plugin=broken", "--plugin=good", "--log-format=json", "--log-level=error")
     with serving(*args, cwd=tmp_path, env={"PYTHONPATH": str(installed)}) as served:
         served.until('"serving http')
         entries = [json.loads(entry) for entry in served.stderr.splitlines()]
 
     assert [entry["level"] for entry in entries] == ["error", "info"]
     assert entries[0]["message"].startswith("quarantined broken (cli-broken 1.0): import failed")
-    assert "RuntimeError: no such luck" in entries[0]["exception"]
+    assert (entries[0]["exception"]["type"], entries[0]["exception"]["message"]) == ("RuntimeError", "no such luck")
     assert re.fullmatch(r"serving http://127\.0\.0\.1:\d+/mcp", entries[1]["message"])
 
 
 def test_the_log_level(folder: Path) -> None:
-    (folder / "own.py").write_text("import logging\nlog = logging.getLogger('own')\nlog.info('i')\nlog.warning('w')\n")
+    (folder / "own.py").write_text(
+        SETTINGS + "\nimport logging\nlog = logging.getLogger('own')\nlog.info('i')\nlog.warning('w')\n"
+    )
     ended = run("serve", "--stdio", "--plugin=own.py", "--log-level=warning", cwd=folder)
 
     assert ended.returncode == 0

@@ -21,7 +21,21 @@ __all__: list[str] = []
 PACKAGE = Path(__file__).resolve().parent.parent / "mcptrio"
 
 LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
-    (*(frozenset({each}) for each in ("errors", "secret", "lines_file", "last_words", "waiter", "networks")),),
+    (
+        *(
+            frozenset({each})
+            for each in (
+                "errors",
+                "secret",
+                "lines_file",
+                "last_words",
+                "networks",
+                "printable",
+                "tracebacks",
+                "waiter",
+            )
+        ),
+    ),
     (frozenset({"protocol"}),),
     (*(frozenset({each}) for each in ("abc", "outbox", "contexts", "nurseries", "nesting")),),
     (frozenset({"runtime"}), frozenset({"transports"}), frozenset({"auth"}), frozenset({"stores"})),

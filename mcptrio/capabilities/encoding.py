@@ -12,6 +12,7 @@ import math
 from collections.abc import Collection, Mapping
 from enum import Enum
 from functools import lru_cache
+from inspect import iscoroutine
 from typing import Any
 
 import msgspec
@@ -32,14 +33,67 @@ def encode_value(value: Any) -> Any:
     NaN and the infinities become null, as in JSON. A tuple may stay one; to every encoder and validator it is an array.
 
     Raises:
-        TypeError: something in it has no JSON form.
+        TypeError: something in it has no JSON form; the message names its type and where it is.
     """
     if type(value) in _SAFE:
         return value
     try:
-        return msgspec.to_builtins(_plain(value), str_keys=True, enc_hook=dump_model)
+        plain = _plain(value)
+        try:
+            return _to_builtins(plain)
+        except TypeError as error:
+            raise _refused(plain) or error from None
     except RecursionError:
         raise TypeError("expected a value that is not nested this deeply") from None
+
+
+def _to_builtins(value: Any) -> Any:
+    return msgspec.to_builtins(value, str_keys=True, enc_hook=dump_model)
+
+
+def _refused(value: Any, path: str = "$") -> TypeError | None:
+    """The error for the first part of a plain value that cannot be sent; ``None`` if all of it can."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not _is_sent({key: None}):
+                return TypeError(f"{path}: expected keys that are strings, got {_named(key)}")
+            step = f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]"
+            if (found := _refused(item, f"{path}{step}")) is not None:
+                return found
+    elif isinstance(value, list | tuple):
+        for number, item in enumerate(value):
+            if (found := _refused(item, f"{path}[{number}]")) is not None:
+                return found
+    elif isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            item = getattr(value, name)
+            if item is not msgspec.UNSET and (found := _refused(item, f"{path}.{name}")) is not None:
+                return found
+    elif not _is_sent(value):
+        return TypeError(f"{path}: {_named(value)} cannot be sent as JSON; {_remedy(value)}")
+    return None
+
+
+def _is_sent(value: Any) -> bool:
+    try:
+        _to_builtins(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _named(value: Any) -> str:
+    kind = type(value)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+
+
+def _remedy(value: Any) -> str:
+    if iscoroutine(value):
+        # Python would warn of it once more, at a line of ours.
+        value.close()
+        return f"write `await {value.__name__}(…)`"
+    return "return a string, a number, a list, a dict, a dataclass, or another class with declared fields"
 
 
 def _plain(value: Any) -> Any:

@@ -22,6 +22,7 @@ from mcptrio.protocol.revisions.revision import Lifecycle
 from mcptrio.runtime.callers import caller_of
 from mcptrio.runtime.dispatch import Failure, Handler, contain
 from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.tracebacks import log_failure
 
 __all__ = ["Middleware", "MiddlewareChain", "RequestView"]
 
@@ -145,9 +146,9 @@ class _Step:
         if isinstance(outcome, Failure):
             if outcome.error is self._passing or isinstance(outcome.error, MCPError):
                 raise outcome.error
-            raise self._broken("failed", outcome.error)
+            raise self._broken(outcome.error)
         if outcome.value is None:
-            raise self._broken("gave no result", None)
+            raise self._broken(None)
         return outcome.value
 
     async def _work(self) -> Any:
@@ -163,7 +164,11 @@ class _Step:
             raise outcome.error
         return outcome.value
 
-    def _broken(self, what: str, error: BaseException | None) -> InternalError:
+    def _broken(self, error: BaseException | None) -> InternalError:
         name = getattr(self._link.function, "__qualname__", repr(self._link.function))
-        _log.error("middleware %s of %s %s", name, self._link.owner or "the server", what, exc_info=error)
-        return InternalError(f"internal error in {self._view.method}")
+        owner = self._link.owner or "the server"
+        if error is None:
+            _log.error("middleware %s of %s gave no result", name, owner)
+            return InternalError(f"internal error in {self._view.method}")
+        failure_id = log_failure(_log, error, "middleware %s of %s failed", name, owner)
+        return InternalError(f"internal error in {self._view.method}: see id {failure_id} in the server's log")

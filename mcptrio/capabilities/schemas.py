@@ -224,7 +224,7 @@ class OutputSchema:
                 if self._exact is not None:
                     self._exact.check(encoded)
             except InvalidParams as error:
-                raise TypeError(f"the return value does not fit its annotation: {error.message}") from error
+                raise TypeError(f"the return value does not fit its annotation: {error.message}") from None
         return encoded
 
 

@@ -47,6 +47,7 @@ from mcptrio.protocol.model.tools import (
 from mcptrio.protocol.revisions.revision import BadArguments
 from mcptrio.runtime.dispatch import Done, Handler, contain
 from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.tracebacks import log_failure
 
 __all__ = ["ToolEntry", "Tools"]
 
@@ -186,9 +187,8 @@ def _result(entry: ToolEntry, value: Any) -> CallToolResult | InputRequiredResul
             encoded = entry.output.encode(value)
             return CallToolResult(content=(TextContent(text=json_text(encoded)),), structured_content=encoded)
         return CallToolResult(content=blocks_of(value))
-    except TypeError:
-        _log.exception("%s returned something it did not promise", entry.key)
-        return _failed(f"error executing tool {entry.key}")
+    except TypeError as error:
+        return _broken(entry, error)
 
 
 def _check(entry: ToolEntry, value: Any) -> None:
@@ -213,12 +213,14 @@ def _failure(scope: RequestScope, host: Host, entry: ToolEntry, error: BaseExcep
     if isinstance(error, trio.TooSlowError):
         _log.warning("%s took too long", entry.key, exc_info=error)
         return _failed(f"tool {entry.key} timed out")
-    if isinstance(error, ImportError):
-        # The operator can mend that, and has to know what is missing.
-        _log.error("tool %s failed: cannot import: %s", entry.key, error, exc_info=error)
-        return _failed(f"error executing tool {entry.key}: a library it needs cannot be imported on the server")
-    _log.error("tool %s failed", entry.key, exc_info=error)
-    return _failed(f"error executing tool {entry.key}")
+    return _broken(entry, error)
+
+
+def _broken(entry: ToolEntry, error: BaseException) -> CallToolResult:
+    failure_id = log_failure(_log, error, "tool %s failed", entry.key)
+    # The operator can install what is missing, so the answer says what kind of failure it is.
+    why = " a library it needs cannot be imported on the server:" if isinstance(error, ImportError) else ""
+    return _failed(f"error executing tool {entry.key}:{why} see id {failure_id} in the server's log")
 
 
 def _failed(text: str) -> CallToolResult:

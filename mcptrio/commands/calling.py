@@ -86,6 +86,8 @@ async def _show(visit: Visit, name: str, tool: Tool | None, result: CallToolResu
             await contents.save(result.content)
         return code
     if result.is_error:
+        if visit.console.has_shown(str(result.content)):
+            return code
         visit.console.complain(f"{name} reported an error:")
         await contents.show(result.content, as_error=True)
         return code

@@ -70,6 +70,12 @@ class Console:
         self._is_coloured = {id(out): self.is_out_terminal and not plain, id(err): self.is_err_terminal and not plain}
         self._can_erase = self.is_err_terminal and os.environ.get("TERM", "dumb") != "dumb"
         self._bottoms: list[Bottom] = []
+        self.failures: set[str] = set()
+        """Ids of the failures in this process that were shown, from the log."""
+
+    def has_shown(self, answer: str) -> bool:
+        """Return whether an answer only refers to a failure that was shown."""
+        return any(failure_id in answer for failure_id in self.failures)
 
     @property
     def has_bottom(self) -> bool:

@@ -7,8 +7,10 @@ The one rule: whoever reads the code alone can tell whose fault it was: the tool
 from __future__ import annotations
 
 from enum import IntEnum
+from textwrap import indent
 
 from mcptrio.client.printable import printable
+from mcptrio.commands.console import Console
 from mcptrio.errors import (
     AuthorizationError,
     ConfigError,
@@ -19,8 +21,9 @@ from mcptrio.errors import (
     RequestFailed,
     RequestTimeout,
 )
+from mcptrio.tracebacks import details_of
 
-__all__ = ["EXIT_CODES", "ExitCode", "code_of", "line_of", "only"]
+__all__ = ["EXIT_CODES", "ExitCode", "code_of", "line_of", "only", "report"]
 
 _LONGEST = 2_000
 """Characters of an error that are shown."""
@@ -54,11 +57,11 @@ def only(error: BaseException) -> BaseException:
 
 def code_of(error: MCPTrioError | OSError) -> int:
     """The exit code that an error ends a command with."""
-    if isinstance(error, ConfigError):
+    if isinstance(error, ConfigError | PluginError):
         return ExitCode.USAGE
     if isinstance(error, RequestTimeout):
         return ExitCode.TIMEOUT
-    if isinstance(error, (ConnectionClosed, RequestFailed, AuthorizationError, PluginError, OSError)):
+    if isinstance(error, (ConnectionClosed, RequestFailed, AuthorizationError, OSError)):
         return ExitCode.CONNECTION
     return ExitCode.PROTOCOL
 
@@ -70,3 +73,16 @@ def line_of(error: MCPTrioError | OSError) -> str:
         text = f"the server refused: {text} ({error.code:d})"
     text = " ".join(text.split())
     return printable(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
+
+
+def report(console: Console, error: MCPTrioError | OSError) -> int:
+    """Show why a command ends, with the frames of a plugin that is broken. Returns the exit code.
+
+    A failure of a plugin in this process that was shown already, with its frames, is not repeated.
+    """
+    line = line_of(error)
+    if not (isinstance(error, MCPError) and console.has_shown(line)):
+        console.complain(line)
+    if isinstance(error, PluginError) and (details := details_of(error)):
+        console.note(indent(details, "  "))
+    return code_of(error)

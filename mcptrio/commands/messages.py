@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import logging
 from contextlib import suppress
+from textwrap import indent
 from typing import Any
 
 from mcptrio.client.printable import printable
 from mcptrio.commands.console import Console, Style
 from mcptrio.protocol.model.logging import LoggingMessageParams
+from mcptrio.tracebacks import render
 
 __all__ = ["ConsoleHandler", "show_message"]
 
@@ -34,10 +36,10 @@ def show_message(console: Console, message: LoggingMessageParams) -> None:
 
 
 class ConsoleHandler(logging.Handler):
-    """Shows our own log.
+    """Shows our own log, with an exception's own frames.
 
     Args:
-        verbose: with the tracebacks.
+        verbose: with the loggers' names and all frames.
     """
 
     def __init__(self, console: Console, *, verbose: bool) -> None:
@@ -50,8 +52,11 @@ class ConsoleHandler(logging.Handler):
         name = f" {record.name}:" if self._verbose else ""
         with suppress(OSError):
             _show(self._console, record.levelname.lower(), f"{name} {record.getMessage()}")
-            if self._verbose and record.exc_info:
-                self._console.note(logging.Formatter().formatException(record.exc_info), "dim")
+            if record.exc_info and record.exc_info[1] is not None:
+                told = render(record.exc_info[1], full=self._verbose, said=record.getMessage())
+                self._console.note(indent(told, "  "))
+        if (failure_id := getattr(record, "failure_id", None)) is not None:
+            self._console.failures.add(failure_id)
 
 
 def _show(console: Console, level: str, text: str) -> None:

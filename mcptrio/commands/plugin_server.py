@@ -45,6 +45,7 @@ __all__ = [
     "plugin_options",
     "prints_on_stderr",
     "read_config",
+    "refuse_empty",
     "tables_of",
     "unasked",
 ]
@@ -314,6 +315,19 @@ def make_server(
             if not change.is_of_version:
                 _log.warning("not as in %s: %s", LOCK, change)
     return server
+
+
+def refuse_empty(server: Server) -> None:
+    """
+    Raises:
+        ConfigError: every plugin failed, so there is nothing to serve. The log has the reasons.
+    """
+    failed = [plugin for plugin in server.plugins.plugins.values() if plugin.fault is not None]
+    if failed and not any(plugin.name not in _MIDDLEWARE for plugin in server.plugins.active()):
+        names = ", ".join(plugin.name for plugin in failed)
+        raise ConfigError(
+            f"nothing to serve: {names} failed" if len(failed) == 1 else f"nothing to serve: all of {names} failed"
+        )
 
 
 def isolation(read: Config, options: Mapping[str, Any], *, strict: bool = False) -> Instead | None:

@@ -24,8 +24,9 @@ from attrs import frozen
 from mcptrio.client.printable import printable
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.commands.console import Console
-from mcptrio.commands.exits import ExitCode, code_of, line_of, only
+from mcptrio.commands.exits import ExitCode, only, report
 from mcptrio.commands.interrupts import Interrupts
+from mcptrio.commands.log_output import log_warnings
 from mcptrio.commands.messages import ConsoleHandler
 from mcptrio.commands.progress import progress_line
 from mcptrio.commands.prompting import Person, handlers_for
@@ -106,8 +107,7 @@ def _run(start: Callable[[Console], Work], console: Console) -> int:
         if not isinstance(told, (MCPTrioError, OSError)):
             raise
         _log.debug("the whole of it:", exc_info=error)
-        console.complain(line_of(told))
-        return code_of(told)
+        return report(console, told)
     except (KeyboardInterrupt, click.Abort):  # before anybody listened for it
         return ExitCode.INTERRUPTED
 
@@ -199,6 +199,7 @@ def _log_to(console: Console, *, verbose: bool) -> None:
     root = logging.getLogger()
     root.addHandler(ConsoleHandler(console, verbose=verbose))
     root.setLevel(logging.DEBUG if verbose else logging.WARNING)
+    log_warnings()
 
 
 @contextmanager

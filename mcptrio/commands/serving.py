@@ -15,7 +15,7 @@ import click
 
 from mcptrio.commands.asked import Asked, names
 from mcptrio.commands.log_output import LEVELS, log_to_stderr
-from mcptrio.commands.plugin_server import Chosen, Wanted, make_server, plugin_options, tables_of
+from mcptrio.commands.plugin_server import Chosen, Wanted, make_server, plugin_options, refuse_empty, tables_of
 from mcptrio.commands.serving_auth import identify_by, refuse_streams
 from mcptrio.commands.serving_values import FILE, SECONDS, absolute, descriptor, no_nan, store, tcp, unix, workers
 from mcptrio.config import LEAST_DEPTH, LEAST_MESSAGE_BYTES, Config
@@ -167,6 +167,7 @@ def _make(read: Config, wanted: Wanted, options: dict[str, Any], worker: Worker 
         _limit_memory(read, wanted)
     key, bus = (None, None) if worker is None else (worker.beginning.key, worker.bus)
     server = make_server(read, wanted, options, key=key, bus=bus)
+    refuse_empty(server)
     if options["isolated"]:
         from mcptrio.mounting.reporting import report_access
 

@@ -22,7 +22,7 @@ from mcptrio.client.printable import quote
 from mcptrio.client.subscriptions import Changes
 from mcptrio.commands import calling, completing, filling, inspecting, listing, pinging, reading, watching
 from mcptrio.commands.client_command import ClientCommand
-from mcptrio.commands.exits import ExitCode, code_of, line_of, only
+from mcptrio.commands.exits import ExitCode, only, report
 from mcptrio.commands.history import History, history_path
 from mcptrio.commands.input_lines import InputLines, open_input
 from mcptrio.commands.shell_completion import Completer
@@ -195,9 +195,8 @@ class Shell:
         told = only(error)
         if not isinstance(told, (MCPTrioError, OSError)) or isinstance(told, BrokenPipeError):
             raise error
-        self._visit.console.complain(line_of(told))
         self._has_ended = isinstance(told, ConnectionClosed)
-        return code_of(told)
+        return report(self._visit.console, told)
 
     async def _nothing(self, words: Sequence[str]) -> None:
         await trio.lowlevel.checkpoint()

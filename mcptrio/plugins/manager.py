@@ -26,11 +26,12 @@ from mcptrio.capabilities.registry import Duplicate
 from mcptrio.errors import PluginError
 from mcptrio.hookspecs import HOOKS
 from mcptrio.plugins.finding import check_offered, distribution_of, import_file, offered
-from mcptrio.plugins.marked import Marked
+from mcptrio.plugins.marked import Marked, check_kind, check_marked
 from mcptrio.plugins.plugin import Plugin, State
 from mcptrio.plugins.policy import PluginPolicy
 from mcptrio.plugins.settings import PluginTables
 from mcptrio.runtime.dispatch import Done, Failure, contain_sync
+from mcptrio.tracebacks import has_own_frames, headline, single
 
 __all__ = ["BUILT_IN", "Instead", "PluginManager"]
 
@@ -102,8 +103,10 @@ class PluginManager:
         """Take a module or an object as a plugin.
 
         Raises:
+            TypeError: a class, a function or a string, which cannot be a plugin.
             PluginError: any fault, if strict.
         """
+        check_kind(object)
         plugin = Plugin(name or getattr(object, "__name__", None) or type(object).__name__, object=object)
         if self._is_new(plugin):
             self._adopt(plugin)
@@ -252,9 +255,11 @@ class PluginManager:
             self._pluggy.register(part, f"{plugin.name}\0{id(part)}")
 
     def fault(self, plugin: Plugin, fault: str, error: BaseException | None = None) -> PluginError:
-        """Quarantine a plugin, and log why in full. Returns the error, to be raised where being strict."""
+        """Quarantine a plugin, and log why. Returns the error, to be raised instead where being strict."""
         plugin.quarantine(fault, error)
-        _log.error("quarantined %s: %s", plugin.label, fault, exc_info=error)
+        if not self._strict:
+            told = single(error) if error is not None and has_own_frames(error) else None
+            _log.error("quarantined %s: %s", plugin.label, fault, exc_info=told)
         problem = PluginError(fault, plugin=plugin.name, distribution=plugin.distribution)
         problem.__cause__ = error
         return problem
@@ -345,9 +350,7 @@ class PluginManager:
         outcome = contain_sync(load)
         plugin.import_seconds = perf_counter() - started if not plugin.isolated else None
         if isinstance(outcome, Failure):
-            self._tolerate(
-                self.fault(plugin, f"import failed: {type(outcome.error).__name__}: {outcome.error}", outcome.error)
-            )
+            self._tolerate(self.fault(plugin, f"import failed: {headline(outcome.error)}", outcome.error))
             return
         if plugin.import_seconds is not None and plugin.import_seconds > SLOW_IMPORT:
             plugin.warnings.append(f"importing it took {plugin.import_seconds:.1f} s")
@@ -356,7 +359,14 @@ class PluginManager:
         self._adopt(plugin)
 
     def _adopt(self, plugin: Plugin) -> None:
-        outcome = contain_sync(partial(self.adopt_object, plugin, plugin.object))
+        def adopt() -> None:
+            check_kind(plugin.object)
+            self.adopt_object(plugin, plugin.object)
+            if (unserved := check_marked(plugin.object, self.hooks_of(plugin))) is not None:
+                plugin.warnings.append(unserved)
+                _log.warning("%s: %s", plugin.label, unserved)
+
+        outcome = contain_sync(adopt)
         if isinstance(outcome, Failure):
             self._tolerate(self.fault(plugin, str(outcome.error), outcome.error))
 

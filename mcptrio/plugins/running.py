@@ -271,4 +271,5 @@ class RunningPlugins:
         """
         self._contributions.withdraw(plugin)
         if self._plugins.strict:
-            raise PluginError(plugin.fault or "", plugin=plugin.name, distribution=plugin.distribution)
+            problem = PluginError(plugin.fault or "", plugin=plugin.name, distribution=plugin.distribution)
+            raise problem from plugin.error

@@ -153,7 +153,7 @@ def _own(id: str, method: str) -> Request:
 
 def _fault(channel: ChildChannel) -> str:
     words = channel.last_words
-    last = max((number for number, line in enumerate(words) if line.startswith(_SAYS)), default=None)
-    told = words[last:][:_LINES] if last is not None else words[-_LINES:]
-    text = "\n".join(told).removeprefix(_SAYS)[:_LONGEST]
+    said = [line for line in words if line.startswith(_SAYS)]
+    # The lines that follow have the frames, which are in the log.
+    text = "\n".join(said[-1:] or words[-_LINES:]).removeprefix(_SAYS)[:_LONGEST]
     return text or f"the server ended with {channel.returncode} and said nothing"

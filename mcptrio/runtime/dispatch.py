@@ -18,6 +18,7 @@ from attrs import frozen
 from mcptrio.errors import InternalError, MCPError, MCPTrioError, MethodNotFound, ToolError
 from mcptrio.protocol.messages import ErrorResponse, Response
 from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.tracebacks import log_failure, single
 
 __all__ = ["Around", "Done", "Failure", "Handler", "Middlewares", "as_error", "contain", "contain_sync", "dispatch"]
 
@@ -95,8 +96,8 @@ def as_error(error: BaseException, label: str) -> MCPError:
         return failure.error
     if isinstance(failure.error, ToolError):
         return InternalError(str(failure.error))
-    _log.error("%s failed", label, exc_info=error)
-    return InternalError(f"internal error in {label}")
+    failure_id = log_failure(_log, error, "%s failed", label)
+    return InternalError(f"internal error in {label}: see id {failure_id} in the server's log")
 
 
 async def contain(work: Callable[[], Awaitable[T]]) -> Done[T] | Failure:
@@ -155,8 +156,7 @@ def _passes(error: BaseException) -> bool:
 
 def _unwrap(error: BaseException) -> BaseException:
     """An error raised inside the author's own nursery arrives in a group; alone there, it is the error."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
+    error = single(error)
     if isinstance(error, BaseExceptionGroup):
         spoken = [e for e in error.exceptions if isinstance(e, MCPTrioError)]
         if len(spoken) == 1:

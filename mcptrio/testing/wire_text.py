@@ -31,6 +31,8 @@ _ARROWS: Final[dict[Sender, str]] = {"client": "-->", "server": "<--"}
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?")
 """A date with a time; a date alone may be a revision."""
 _UUID: Final = re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")
+_FAILURE: Final = re.compile(r"\bsee id [0-9a-f]{8}\b")
+"""The id of a failure, which is random."""
 _QUESTION: Final = re.compile(r"[0-9a-f]{24}(#\d+)?")
 """The key of a question whose author gave it none: a digest."""
 
@@ -164,6 +166,7 @@ class _Names:
         for text, name in self.replace.items():
             value = value.replace(text, name)
         value = _TIME.sub("<time>", value)
+        value = _FAILURE.sub("see id <failure>", value)
         return _UUID.sub(lambda found: self._named("uuid", found[0].lower()), value)
 
 

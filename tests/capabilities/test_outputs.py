@@ -133,7 +133,7 @@ def test_values_become_plain_json() -> None:
         (list[int], [1, "x"], "@ \\$\\[1\\]"),
         (Tree, {"nam": "x"}, "missing required argument|missing required field"),
         (Annotated[int, msgspec.Meta(ge=3)], 1, ">= 3"),
-        (int, object(), "object has no JSON form"),
+        (int, object(), "an object cannot be sent as JSON"),
         (Decimal, Decimal("NaN"), "expected the text of a finite decimal number"),
     ],
 )

@@ -111,7 +111,7 @@ def _failed(run: Run) -> Any:
     wrong_type = 'error: invalid arguments: expected a number @ $.width, got "wide"'
     return {
         "refused": "error: not today",
-        "crashed": "error: error executing tool crash",
+        "crashed": "error: error executing tool crash: see id … in the server's log",
         "wrong type": wrong_type if run.since("2025-11-25") else f"error {INVALID_PARAMS}",
         "unknown tool": f"error {INVALID_PARAMS}",
         "unknown prompt": INVALID_PARAMS,

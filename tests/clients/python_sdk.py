@@ -10,6 +10,7 @@ Source: mcp 2.3.0, mcp/client.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import traceback
 import warnings
@@ -253,7 +254,7 @@ async def mirrored(peer: Peer) -> Any:
 async def failed(peer: Peer) -> Any:
     return {
         "refused": await peer.text("refuse", reason="not today"),
-        "crashed": await peer.text("crash"),
+        "crashed": re.sub(r"see id [0-9a-f]{8}", "see id …", await peer.text("crash")),
         "wrong type": await peer.text("area", width="wide", height=1),
         "unknown tool": await peer.text("no_such_tool"),
         "unknown prompt": await failure_of(peer.client.get_prompt("no_such_prompt")),

@@ -7,6 +7,7 @@ The one rule: whatever is started here has ended, and has said so in its log, be
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -80,8 +81,8 @@ def complaints(log: Path) -> list[str]:
     if (entered := written.count("plugin entered")) != (left := written.count("plugin left")):
         wrong.append(f"{entered} servers have begun and {left} have ended in order:\n{written[-4000:]}")
     # One is the plugin's own, and wanted.
-    if written.count("Traceback") != written.count("tool crash failed"):
-        wrong.append(f"unexpected traceback:\n{written[-4000:]}")
+    if len(re.findall(r"ERROR|Traceback", written)) != written.count("tool crash failed"):
+        wrong.append(f"unexpected error:\n{written[-4000:]}")
     return wrong
 
 

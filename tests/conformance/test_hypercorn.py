@@ -34,7 +34,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with serve(COMMAND, log) as url:
         yield url
 
-    assert "Traceback" not in log.read_text("utf-8", "replace")
+    assert 'File "' not in log.read_text("utf-8", "replace")
 
 
 @pytest.mark.parametrize("leg", BOTH, ids=[leg.name for leg in BOTH])

@@ -106,7 +106,7 @@ async def test_one_that_cannot_be_imported_is_quarantined(tmp_path: Path) -> Non
         assert [tool.name for tool in await client.tools().all()] == ["fine"]
 
     ended = run("serve", "--stdio", "--plugin", "bad.py", "--strict", cwd=tmp_path)
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     assert "bad cannot be reached: the server was ended by SIGSEGV" in ended.stderr
 
 

@@ -33,7 +33,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         with proxying(int(behind.split(":")[2].split("/")[0]), folder) as port:
             yield f"http://127.0.0.1:{port}/mcp"
 
-    assert "Traceback" not in (folder / "log").read_text("utf-8", "replace")
+    assert 'File "' not in (folder / "log").read_text("utf-8", "replace")
 
 
 @pytest.mark.parametrize("leg", BOTH, ids=[leg.name for leg in BOTH])

@@ -234,7 +234,7 @@ const behaviours = {
         const { client } = peer;
         return {
             refused: await peer.text('refuse', { reason: 'not today' }),
-            crashed: await peer.text('crash'),
+            crashed: (await peer.text('crash')).replace(/see id [0-9a-f]{8}/, 'see id …'),
             'wrong type': await peer.text('area', { width: 'wide', height: 1 }),
             'unknown tool': await peer.text('no_such_tool'),
             'unknown prompt': await failureOf(client.getPrompt({ name: 'no_such_prompt' })),

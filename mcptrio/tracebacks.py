@@ -1,0 +1,256 @@
+"""Exceptions as the author of a plugin reads them: type, message, the author's own frames, and the causes.
+
+Used by the log, the commands and the plugin manager. Frames of mcptrio, Trio and the standard library are folded into
+one line, and a group around a single exception is shown as that exception.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from types import FrameType
+from typing import Any, Final, TypeAlias
+
+__all__ = [
+    "details_of",
+    "explain_warning",
+    "has_own_frames",
+    "headline",
+    "hint_of",
+    "log_failure",
+    "render",
+    "single",
+    "to_fields",
+]
+
+MAX_FRAMES: Final = 12
+"""Frames shown of one exception: the outermost and the innermost of them. A RecursionError has a thousand."""
+MAX_CAUSES: Final = 5
+"""Exceptions shown of one chain of causes."""
+MAX_MEMBERS: Final = 5
+"""Exceptions shown of one group."""
+MAX_MESSAGE: Final = 4_000
+"""Characters shown of one message."""
+
+_LIBRARIES: Final = frozenset(
+    {"mcptrio", "trio", "outcome", "pluggy", "attr", "attrs", "cattrs", "msgspec", "click", *sys.stdlib_module_names}
+)
+"""Packages whose frames say nothing about a fault in a plugin."""
+_ID_BYTES: Final = 4
+_OWN_FILE: Final = "mcptrio_file_"
+"""How the module of a plugin begins that is a single file."""
+_CAUSED: Final = "caused by"
+_WHILE: Final = "while handling"
+_PAGE: Final = "docs/plugins.md#when-a-tool-fails"
+
+_OTHER_LOOP: Final = ("trio.run received unrecognized yield message", "trio got unexpected")
+_UNAWAITED: Final = re.compile(r"'(coroutine|async_generator)'|\bof type coroutine\b|\ba coroutine\b")
+_NEVER_AWAITED: Final = re.compile(r"coroutine '(?P<name>[^']+)' was never awaited")
+
+_Frame: TypeAlias = tuple[FrameType, traceback.FrameSummary]
+
+
+def log_failure(log: logging.Logger, error: BaseException, text: str, *args: object) -> str:
+    """Log an exception of author's code under a short random id, which the answer to the client repeats.
+
+    Returns:
+        The id. It is also in the record, as ``failure_id``.
+    """
+    failure_id = os.urandom(_ID_BYTES).hex()
+    extra = {"failure_id": failure_id}
+    log.error(f"{text} (id %s)", *args, failure_id, exc_info=single(error), extra=extra, stacklevel=2)
+    return failure_id
+
+
+def single(error: BaseException) -> BaseException:
+    """Return the exception inside nested groups of one, or the exception itself."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+def headline(error: BaseException) -> str:
+    """Return type and message: ``ValueError: expected a date``."""
+    message = _message(error)
+    return f"{_type_name(error)}: {message}" if message else _type_name(error)
+
+
+def has_own_frames(error: BaseException) -> bool:
+    """Return whether the exception passed through code that is not folded, or names a line of it."""
+    error = single(error)
+    return isinstance(error, SyntaxError) or any(not _library(frame) for frame, _ in _frames(error))
+
+
+def render(error: BaseException, *, full: bool = False, said: str = "") -> str:
+    """Return the description of an exception, on several lines.
+
+    Args:
+        full: show every frame and every group.
+        said: the line above; a headline that it repeats is left out.
+    """
+    lines = list(_lines(error, full=full, said=said))
+    if (hint := hint_of(error)) is not None:
+        lines.append(f"hint: {hint}")
+    return "\n".join(lines)
+
+
+def details_of(error: BaseException) -> str:
+    """Return what an author needs besides the message of an error: its cause with the frames, or an empty text."""
+    cause = error.__cause__
+    return render(cause, said=str(error)) if cause is not None and has_own_frames(cause) else ""
+
+
+def to_fields(error: BaseException) -> dict[str, Any]:
+    """Return the description of an exception as JSON values.
+
+    The members are ``type``, ``message`` and ``frames``, and where they apply ``cause``, ``context``, ``exceptions``
+    and ``hint``.
+    """
+    fields: dict[str, Any] = {}
+    before = ""
+    for link, each in reversed(list(_chain(single(error), full=False))):
+        inner = {} if not before else {"cause" if before == _CAUSED else "context": fields}
+        fields = {"type": _type_name(each), "message": _message(each), "frames": _frame_fields(each), **inner}
+        if isinstance(each, BaseExceptionGroup):
+            fields["exceptions"] = [to_fields(member) for member in each.exceptions[:MAX_MEMBERS]]
+        before = link
+    if (hint := hint_of(error)) is not None:
+        fields["hint"] = hint
+    return fields
+
+
+def hint_of(error: BaseException) -> str | None:
+    """Return the likely mistake in one sentence, with the page to read; ``None`` for an exception without a hint."""
+    error = single(error)
+    text = _message(error)
+    if (isinstance(error, RuntimeError) and text == "no running event loop") or (
+        isinstance(error, TypeError) and text.startswith(_OTHER_LOOP)
+    ):
+        return f"mcptrio runs on Trio, where asyncio does not work: call trio.sleep, not asyncio.sleep; see {_PAGE}"
+    if isinstance(error, RuntimeError) and text == "must be called from async context":
+        return f"Trio cannot be called from here: declare the function with async def; see {_PAGE}"
+    if isinstance(error, TypeError | AttributeError) and _UNAWAITED.search(text):
+        return f"a coroutine is used where its result is expected, so an await is missing; see {_PAGE}"
+    return None
+
+
+def explain_warning(message: Warning | str, category: type[Warning]) -> str:
+    """Return a warning of Python's with its type, or what to do about a coroutine that was never awaited."""
+    if issubclass(category, RuntimeWarning) and (found := _NEVER_AWAITED.search(str(message))):
+        name = found["name"].rpartition(".")[2]
+        return f"coroutine {found['name']!r} was never awaited: write `await {name}(…)`; see {_PAGE}"
+    return f"{category.__name__}: {message}"
+
+
+# Private
+
+
+def _lines(error: BaseException, *, full: bool, said: str) -> Iterator[str]:
+    for link, each in _chain(error if full else single(error), full=full):
+        head = headline(each)
+        if link or head not in said:
+            yield f"{link} {head}".lstrip()
+        yield from _indented(str(note) for note in getattr(each, "__notes__", ()))
+        yield from _indented(_frame_lines(each, full=full))
+        if isinstance(each, SyntaxError):
+            yield from _indented(_place(each))
+        if isinstance(each, BaseExceptionGroup):
+            for number, member in enumerate(each.exceptions[:MAX_MEMBERS], 1):
+                first, *rest = _indented(_indented(_lines(member, full=full, said="")))
+                yield f"  {number}. {first.lstrip()}"
+                yield from rest
+            if (more := len(each.exceptions) - MAX_MEMBERS) > 0:
+                yield f"  … {more} more"
+
+
+def _chain(error: BaseException, *, full: bool) -> Iterator[tuple[str, BaseException]]:
+    """The exception and its causes, each with its link to the one before."""
+    link, seen = "", set[int]()
+    while len(seen) < MAX_CAUSES and id(error) not in seen:
+        seen.add(id(error))
+        yield link, error
+        if error.__cause__ is not None:
+            link, error = _CAUSED, error.__cause__
+        elif error.__context__ is not None and not error.__suppress_context__:
+            link, error = _WHILE, error.__context__
+        else:
+            return
+        error = error if full else single(error)
+
+
+def _type_name(error: BaseException) -> str:
+    kind = type(error)
+    is_plain = kind.__module__ in ("builtins", "__main__") or kind.__module__.startswith(_OWN_FILE)
+    return kind.__qualname__ if is_plain else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, SyntaxError):
+        text = str(error)
+    else:
+        # Python's own wording: with its suggestions, and also where the exception's __str__ fails.
+        told = traceback.TracebackException(type(error), error, None, compact=True)
+        told.__notes__ = None
+        text = "".join(told.format_exception_only()).rstrip("\n").partition(": ")[2]
+    return text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}…"
+
+
+def _frames(error: BaseException) -> list[_Frame]:
+    found = list(traceback.walk_tb(error.__traceback__))
+    told = traceback.TracebackException(type(error), error, error.__traceback__, compact=True)
+    return [(frame, summary) for (frame, _), summary in zip(found, told.stack, strict=False)]
+
+
+def _frame_lines(error: BaseException, *, full: bool) -> Iterator[str]:
+    frames = _frames(error)
+    shown = {number for number, (frame, _) in enumerate(frames) if full or not _library(frame)}
+    if not shown:
+        # What mcptrio raises on purpose needs no more than its message; any other exception is its fault.
+        if not frames or isinstance(error, SyntaxError) or (frames[-1][1].line or "").startswith("raise "):
+            return
+        shown = {len(frames) - 1}
+    if len(shown) > MAX_FRAMES:
+        ordered = sorted(shown)
+        shown = {*ordered[: MAX_FRAMES // 4], *ordered[-(MAX_FRAMES - MAX_FRAMES // 4) :]}
+    for is_shown, run in groupby(enumerate(frames), key=lambda each: each[0] in shown):
+        part = [frame for _, frame in run]
+        if is_shown:
+            for _, summary in part:
+                [text] = traceback.StackSummary.from_list([summary]).format()
+                yield from (line.removeprefix("  ") for line in text.rstrip("\n").split("\n"))
+        else:
+            yield _folded([frame for frame, _ in part])
+
+
+def _folded(frames: list[FrameType]) -> str:
+    names = list(dict.fromkeys(_library(frame) or "repeated calls" for frame in frames))
+    noun = "frame" if len(frames) == 1 else "frames"
+    return f"… {len(frames)} {noun} of {', '.join(names)}"
+
+
+def _library(frame: FrameType) -> str | None:
+    """The package of a frame that is folded; ``None`` for code of an author."""
+    name = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    return name if name in _LIBRARIES else None
+
+
+def _place(error: SyntaxError) -> Iterator[str]:
+    told = traceback.TracebackException(type(error), error, None)
+    for line in "".join(told.format_exception_only()).split("\n"):
+        if not line.startswith(" "):
+            return
+        yield line.removeprefix("  ")
+
+
+def _frame_fields(error: BaseException) -> list[dict[str, Any]]:
+    own = [(summary.filename, summary.lineno, summary.name) for frame, summary in _frames(error) if not _library(frame)]
+    return [{"file": file, "line": line, "function": name} for file, line, name in own[-MAX_FRAMES:]]
+
+
+def _indented(lines: Iterable[str]) -> Iterator[str]:
+    return (f"  {part}" for line in lines for part in line.split("\n"))

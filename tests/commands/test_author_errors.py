@@ -1,0 +1,349 @@
+"""Failures of a plugin as its author sees them, in a pipe and at a terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.commands.processes import at_terminal, run
+from tests.processes import line
+
+__all__: list[str] = []
+
+SOURCE = """\
+import asyncio
+import sys
+from datetime import timezone
+
+import trio
+
+from mcptrio import Context, ToolError, resource, tool
+
+
+def divide(by: int) -> float:
+    return 100 / by
+
+
+@tool
+async def raises() -> float:
+    try:
+        return divide(0)
+    except ZeroDivisionError as error:
+        raise ValueError("no beds: \\x1b[2J") from error
+
+
+@tool
+async def in_a_nursery(ctx: Context) -> str:
+    async def fail() -> None:
+        divide(0)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(fail)
+    return ""
+
+
+@tool
+async def several(ctx: Context) -> str:
+    async def fail() -> None:
+        divide(0)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(fail)
+        nursery.start_soon(fail)
+    return ""
+
+
+@tool
+async def deep(n: int = 0) -> int:
+    def again(n: int) -> int:
+        return again(n + 1)
+
+    return again(n)
+
+
+@tool
+async def sleeps() -> None:
+    await asyncio.sleep(1)
+
+
+@tool
+async def yields() -> None:
+    await asyncio.sleep(0)
+
+
+@tool
+def in_thread() -> None:
+    trio.current_time()
+
+
+async def helper() -> int:
+    return 3
+
+
+@tool
+async def forgets() -> str:
+    helper()
+    return "watered"
+
+
+@tool
+async def returns_coroutine():
+    return {"count": helper()}
+
+
+@tool
+async def adds_coroutine() -> int:
+    return 1 + helper()
+
+
+@tool
+async def unsendable():
+    return {"items": [1, 2, 3, {"when": timezone.utc}]}
+
+
+@tool
+async def odd_keys():
+    return {"beds": {(1, 2): "beans"}}
+
+
+@tool
+async def promises() -> int:
+    return "three"
+
+
+@tool
+async def refuses() -> str:
+    raise ToolError("the well is dry")
+
+
+@resource("bed://{n}")
+async def bed(n: str) -> str:
+    return str(divide(int(n)))
+"""
+ID = r"[0-9a-f]{8}"
+PAGE = "docs/plugins.md#when-a-tool-fails"
+
+
+@pytest.fixture
+def garden(tmp_path: Path) -> Path:
+    path = tmp_path / "garden.py"
+    path.write_text(SOURCE)
+    return path
+
+
+def call(garden: Path, tool: str, *options: str) -> subprocess.CompletedProcess[str]:
+    done = run("call", "--plugin", "garden.py", *options, tool, cwd=garden.parent)
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def number(text: str) -> int:
+    """The number of the line of the source that has this text."""
+    return next(number for number, each in enumerate(SOURCE.splitlines(), 1) if text in each)
+
+
+def test_raising_tool_shows_the_own_frames_and_the_cause_once(garden: Path) -> None:
+    done = call(garden, "raises")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    expected = [
+        rf"\[error\] tool raises failed \(id {ID}\)",
+        r"  ValueError: no beds: \\x1b\[2J",
+        r"    … \d+ frames of mcptrio",
+        rf'    File "{garden}", line {number("raise ValueError")}, in raises',
+        r'      raise ValueError\("no beds: \\x1b\[2J"\) from error',
+        r"  caused by ZeroDivisionError: division by zero",
+        rf'    File "{garden}", line {number("return divide(0)")}, in raises',
+        r"      return divide\(0\)",
+        r"             \^+",
+        rf'    File "{garden}", line {number("return 100 / by")}, in divide',
+        r"      return 100 / by",
+        r"             ~+\^~+",
+    ]
+    assert re.fullmatch("\n".join(expected) + "\n", done.stderr.replace("\\\\", "\\")), done.stderr
+
+
+def test_verbose_shows_all_frames(garden: Path) -> None:
+    shown = call(garden, "raises", "--verbose").stderr
+
+    assert "frames of mcptrio" not in shown
+    assert re.search(r'File "[^"]*mcptrio[^"]*", line', shown)
+
+
+def test_raising_tool_at_a_terminal(garden: Path) -> None:
+    with at_terminal("call", "--plugin", "garden.py", "raises", cwd=garden.parent) as person:
+        assert person.end() == 1
+
+    assert person.shown.count("ValueError: no beds") == 1
+    assert f'File "{garden}", line {number("raise ValueError")}, in raises' in person.shown
+    assert "reported an error" not in person.shown
+    assert b"\x1b[2J" not in person.raw
+
+
+def test_answer_as_json_has_the_id_and_no_reason(garden: Path) -> None:
+    done = call(garden, "raises", "--json")
+
+    [block] = json.loads(done.stdout)["content"]
+    found = re.fullmatch(rf"error executing tool raises: see id ({ID}) in the server's log", block["text"])
+    assert found is not None, block
+    assert f"tool raises failed (id {found[1]})" in done.stderr
+
+
+def test_group_around_a_single_exception_is_not_shown(garden: Path) -> None:
+    shown = call(garden, "in_a_nursery").stderr
+
+    assert "\n  ZeroDivisionError: division by zero\n" in shown
+    assert "Group" not in shown
+
+
+def test_group_of_several_shows_each(garden: Path) -> None:
+    shown = call(garden, "several").stderr
+
+    assert "ExceptionGroup: Exceptions from Trio nursery (2 sub-exceptions)" in shown
+    for position in (1, 2):
+        assert f"\n    {position}. ZeroDivisionError: division by zero\n" in shown
+
+
+def test_endless_recursion_is_cut(garden: Path) -> None:
+    shown = call(garden, "deep").stderr
+
+    assert "RecursionError: maximum recursion depth exceeded" in shown
+    assert re.search(r"… \d+ frames of repeated calls", shown)
+    assert len(shown.splitlines()) < 50
+
+
+def test_error_for_the_model_has_no_frames(garden: Path) -> None:
+    done = call(garden, "refuses")
+
+    assert done.stderr == "mcptrio: refuses reported an error:\nthe well is dry\n"
+
+
+def test_raising_resource_shows_the_own_frames_once(garden: Path) -> None:
+    done = run("read", "--plugin", "garden.py", "bed://0", cwd=garden.parent)
+    shown = done.stderr.decode()
+
+    assert done.returncode == 3
+    assert shown.count("ZeroDivisionError") == 1
+    assert re.match(rf"\[error\] bed://\{{n\}} failed \(id {ID}\)\n", shown), shown
+
+
+@pytest.mark.parametrize(
+    ("tool", "said"),
+    [
+        ("unsendable", "TypeError: $.items[3].when: a datetime.timezone cannot be sent as JSON; return a string,"),
+        ("odd_keys", "TypeError: $.beds: expected keys that are strings, got a tuple"),
+        ("promises", 'TypeError: the return value does not fit its annotation: expected an integer @ $, got "three"'),
+        ("returns_coroutine", "TypeError: $.count: a coroutine cannot be sent as JSON; write `await helper(…)`"),
+    ],
+)
+def test_result_that_cannot_be_sent_is_named(garden: Path, tool: str, said: str) -> None:
+    done = call(garden, tool)
+
+    assert done.returncode == 1
+    assert f"\n  {said}" in done.stderr
+    assert "mcptrio/" not in done.stderr
+    assert "RuntimeWarning" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("tool", "said"),
+    [
+        ("sleeps", "hint: mcptrio runs on Trio, where asyncio does not work: call trio.sleep, not asyncio.sleep"),
+        ("yields", "hint: mcptrio runs on Trio, where asyncio does not work: call trio.sleep, not asyncio.sleep"),
+        ("in_thread", "hint: Trio cannot be called from here: declare the function with async def"),
+        ("adds_coroutine", "hint: a coroutine is used where its result is expected, so an await is missing"),
+        ("forgets", "coroutine 'helper' was never awaited: write `await helper(…)`"),
+    ],
+)
+def test_wrong_loop_and_missing_await_are_explained_in_one_line(garden: Path, tool: str, said: str) -> None:
+    done = call(garden, tool)
+
+    [explained] = [each for each in done.stderr.splitlines() if said in each]
+    assert explained.endswith(f"; see {PAGE}")
+
+
+def test_warning_names_the_line_of_the_author(garden: Path) -> None:
+    done = call(garden, "forgets")
+
+    assert (done.returncode, done.stdout) == (0, "watered\n")
+    assert f"{garden}:{number('    helper()')}: coroutine 'helper' was never awaited" in done.stderr
+    assert "tracemalloc" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (
+            "def water(:\n",
+            "import failed: SyntaxError: invalid syntax (garden.py, line 1)\n"
+            '    File "{path}", line 1\n      def water(:\n                ^\n',
+        ),
+        (
+            "import nosuch\n",
+            "import failed: ModuleNotFoundError: No module named 'nosuch'\n"
+            '    … 4 frames of mcptrio, importlib\n    File "{path}", line 1, in <module>\n      import nosuch\n',
+        ),
+        (
+            "async def water() -> str:\n    return ''\n",
+            "nothing to serve: no function is marked; write @tool, @resource or @prompt above one\n",
+        ),
+        (
+            "from mcptrio import tool\n\n\nclass Garden:\n    @tool\n"
+            "    async def water(self) -> str:\n        return ''\n",
+            "nothing to serve: class Garden has marked methods (water), but no instance is registered:"
+            " write a register_objects hook that calls register(Garden())\n",
+        ),
+    ],
+    ids=["syntax", "import", "no mark", "class"],
+)
+def test_file_that_serves_nothing_ends_with_2_and_one_reason(tmp_path: Path, source: str, said: str) -> None:
+    path = tmp_path / "garden.py"
+    path.write_text(source)
+    listed = run("list", "--plugin", str(path), cwd=tmp_path)
+    served = run("serve", "--stdio", "--plugin", str(path), cwd=tmp_path)
+    reason = said.replace("{path}", str(path))
+
+    assert (listed.returncode, listed.stdout) == (2, b"")
+    assert listed.stderr.decode() == f"mcptrio: plugin garden: {reason}"
+    assert (served.returncode, served.stdout) == (2, b"")
+    log = served.stderr.decode()
+    assert re.fullmatch(
+        rf"\S+ \S+ ERROR   mcptrio\.plugins: quarantined garden: {re.escape(reason)}"
+        r"mcptrio: nothing to serve: garden failed\n",
+        log,
+    ), log
+
+
+def test_class_that_is_forgotten_beside_a_marked_function_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "garden.py").write_text(
+        "from mcptrio import tool\n\n\n@tool\nasync def rest() -> str:\n    return ''\n\n\n"
+        "class Garden:\n    @tool\n    async def water(self) -> str:\n        return ''\n"
+    )
+    done = run("list", "--plugin", "garden.py", cwd=tmp_path)
+
+    assert done.returncode == 0
+    assert b"[warning] garden: class Garden has marked methods (water), but no instance is registered" in done.stderr
+
+
+def test_log_as_json_has_the_exception_as_fields(garden: Path) -> None:
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "raises", "_meta": META}}
+    done = run("serve", "--stdio", "--plugin", "garden.py", "--log-format=json", cwd=garden.parent, stdin=line(request))
+
+    [entry] = [each for each in map(json.loads, done.stderr.splitlines()) if each["level"] == "error"]
+    assert entry["failure_id"] in json.loads(done.stdout)["result"]["content"][0]["text"]
+    exception = entry["exception"]
+    assert (exception["type"], exception["message"]) == ("ValueError", "no beds: \x1b[2J")
+    assert exception["frames"] == [
+        {"file": str(garden), "line": number("raise ValueError"), "function": "raises"},
+    ]
+    assert exception["cause"]["type"] == "ZeroDivisionError"
+    assert [frame["function"] for frame in exception["cause"]["frames"]] == ["raises", "divide"]
+
+
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
