@@ -22,6 +22,7 @@ from mcptrio.client.agreeing import Agreeing
 from mcptrio.client.calls import Calls, OnProgress
 from mcptrio.client.consent import with_consent
 from mcptrio.client.handlers import Handlers
+from mcptrio.client.log_limit import LogLimit
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.errors import (
     ConnectionClosed,
@@ -93,6 +94,7 @@ class ClientSession:
         self._timeouts = timeouts
         self._log_level = log_level
         self._heard = heard
+        self._log_limit = LogLimit()
         self._connection = ClientConnection(info=info, capabilities=handlers.capabilities())
         self._calls = Calls(timeouts, self._take_back)
         self._at_work: dict[object, trio.CancelScope] = {}
@@ -358,7 +360,8 @@ class ClientSession:
         if isinstance(params, ProgressParams):
             self._calls.progressed(params)
         elif isinstance(params, LoggingMessageParams):
-            self._handlers.hear(params)
+            if self._log_limit.allows(self.link.name, is_connected=self.server is not None):
+                self._handlers.hear(params)
         elif isinstance(params, ElicitationCompleteParams):
             done = self._pages.get(params.elicitation_id)
             if done is not None:

@@ -169,7 +169,7 @@ def _common() -> list[click.Parameter]:
             ["--timeout"],
             type=click.FloatRange(min=0, min_open=True),
             callback=_seconds,
-            help="Seconds for connecting, and for an answer or its next progress.  [default: 30, 60]",
+            help="Seconds for connecting, and for an answer or its next progress, an hour at most.  [default: 30, 60]",
         ),
         click.Option(
             ["--log-level"],

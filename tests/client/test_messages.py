@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from mcptrio import ConfigError, Handlers, connect, memory_channel_pair
+from mcptrio.client.log_limit import MAX_LOGS_PER_SECOND, MAX_LOGS_WHILE_CONNECTING
 from tests.client.scripted import Script, lives, play, text
 from tests.interaction.applies import HANDSHAKE, MODERN, REVISIONS
 
@@ -33,6 +34,41 @@ async def test_log_messages_are_handed_on(revision: str, caplog: pytest.LogCaptu
         assert await lives(client, script)
     assert heard == [("info", "l", {"a": 1}), ("error", None, None), ("debug", None, "x")]
     assert "the handler of log messages failed" in caplog.text
+
+
+async def test_log_messages_without_end_are_dropped_past_the_limit(
+    autojump_clock: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Over the whole of connecting, and a second afterwards; the log says so once a minute."""
+    heard: list[Any] = []
+    ours, theirs = memory_channel_pair()
+    script = Script(theirs, OLD)
+
+    async def flood() -> None:
+        for number in range(3000):
+            await script.tell("notifications/message", {"level": "info", "data": number})
+
+    async def serve() -> None:
+        await flood()
+        await script.begin({"tools": {}})
+        begun.set()
+
+    begun = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve)
+        async with connect(ours, revision=OLD, handlers=Handlers(log=heard.append), ping_interval=0) as client:
+            await begun.wait()
+            assert len(heard) == MAX_LOGS_WHILE_CONNECTING
+            await flood()
+            assert await lives(client, script)
+            assert len(heard) == MAX_LOGS_WHILE_CONNECTING + MAX_LOGS_PER_SECOND
+            await trio.sleep(1)
+            await flood()
+            assert await lives(client, script)
+            assert len(heard) == MAX_LOGS_WHILE_CONNECTING + 2 * MAX_LOGS_PER_SECOND
+    await theirs.aclose()
+    notices = [record.message for record in caplog.records if "dropped" in record.message]
+    assert notices == ["memory: sends more than 100 log messages while connecting; dropped: 1"]
 
 
 async def test_level_is_asked_for_once_on_a_session() -> None:

@@ -1,0 +1,64 @@
+"""The limit on log messages that a server sends without end.
+
+Used by the session of a client. Servers may log while a client still connects, so a few messages are taken then. A
+handler is called for each message, which costs more than the message itself: the command line writes a line.
+
+Source: MCP 2025-11-25, basic/lifecycle, "Initialization"; server/utilities/logging, "Error Handling".
+"""
+
+from __future__ import annotations
+
+import logging
+
+import trio
+
+from mcptrio.runtime.rates import TokenBucket
+
+__all__ = ["MAX_LOGS_PER_SECOND", "MAX_LOGS_WHILE_CONNECTING", "LogLimit"]
+
+MAX_LOGS_WHILE_CONNECTING = 100
+"""Log messages until a revision is agreed on."""
+MAX_LOGS_PER_SECOND = 1000
+"""Log messages afterwards, and at once. Servers of this package send at most 200 a second by default."""
+_NOTICE_INTERVAL = 60.0
+"""Seconds between two lines about dropped messages."""
+
+_log = logging.getLogger("mcptrio.client")
+
+
+class LogLimit:
+    """Counts the log messages of one session."""
+
+    def __init__(self) -> None:
+        self._connecting = MAX_LOGS_WHILE_CONNECTING
+        self._bucket = TokenBucket(MAX_LOGS_PER_SECOND, MAX_LOGS_PER_SECOND)
+        self._dropped = 0
+        self._next_notice = 0.0
+
+    def allows(self, name: str, *, is_connected: bool) -> bool:
+        """Count one message, and log now and then how many were dropped. Does not block.
+
+        Args:
+            name: the name of the server, for the log.
+            is_connected: whether a revision is agreed on.
+
+        Returns:
+            False if the message exceeds the limit.
+        """
+        if is_connected:
+            is_allowed = self._bucket.take()
+        else:
+            is_allowed = self._connecting > 0
+            self._connecting -= is_allowed
+        if is_allowed:
+            return True
+        self._dropped += 1
+        now = trio.current_time()
+        if now >= self._next_notice:
+            most, when = MAX_LOGS_PER_SECOND, "a second"
+            if not is_connected:
+                most, when = MAX_LOGS_WHILE_CONNECTING, "while connecting"
+            _log.warning("%s: sends more than %d log messages %s; dropped: %d", name, most, when, self._dropped)
+            self._dropped = 0
+            self._next_notice = now + _NOTICE_INTERVAL
+        return False
