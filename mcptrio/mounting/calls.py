@@ -1,15 +1,18 @@
 """Calls of a mounted server that are in flight, and which of them a question or a log message belongs to.
 
-Entered by the relay for each request it carries on.
-The one rule: nobody is asked, or told, what may be somebody else's. Where it cannot be told whose a question is, it is
-refused.
+The relay enters each request that it carries on. A question or log message goes only to the client that it belongs to;
+in doubt a question is refused, and a log message is written to our own log.
 
-How it is told. Where a question comes in a result, there is nothing to find out. Where it comes as a request, over HTTP
-it arrives in the task that reads the answer to the call, so it is known. Over a pipe it is only known to belong to one
-of the calls in flight: so if there is one, or all are of one client, that is who is asked. Otherwise the question waits
-a little for the other calls to end: the one that asks cannot.
+- A question in a result belongs to the call of that result.
+- A question that arrives on the HTTP stream of a call arrives in the task of that call.
+- Any other question, over a pipe above all, does not name its call. It can belong to every call that the server may be
+  working on: those in flight, and those that were abandoned on this connection, since a server may ignore a
+  cancellation. It is asked if all of these are of one client.
 
-Source: MCP 2025-11-25, client/elicitation and client/sampling, which are requests of the session's.
+A question is never kept until other calls have ended: a server that has given up its question ends the call too.
+
+Source: MCP 2025-11-25, client/elicitation and client/sampling ("nested inside other MCP server features"),
+basic/utilities/cancellation.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
@@ -45,15 +48,15 @@ _SECRET = secrets.token_hex()
 _MOST_PAGES = 1000
 """Pages of which it is told that the user is done with them; of more, the oldest is forgotten."""
 
-PATIENCE = 2.0
-"""Seconds a question waits for it to become clear whose it is."""
-
 
 class Call:
     """One request that is carried on.
 
     Args:
         nursery: below the handler of the request, where its client can be asked; ``None``: it need not be.
+
+    Attributes:
+        is_pending: whether the server may be working on it and send a question that does not name it.
     """
 
     def __init__(self, context: Context, nursery: trio.Nursery | None) -> None:
@@ -61,14 +64,19 @@ class Call:
         self._nursery = nursery
         self._open = 0
         self._answered = trio.Event()
+        self.is_pending = False
+
+    @property
+    def can_ask(self) -> bool:
+        return self._nursery is not None
 
     @property
     def client(self) -> str:
-        """Whose it is: calls of one client have the same, as long as they are in flight.
+        """Whose it is: calls of one client have the same, and no other client ever has it.
 
         Where a conversation carries the calls of several clients, because the peer is a mount too, that says whose.
         """
-        said = f"{_SECRET}{id(self.context.inputs.scope.session)} {self.context.meta.get(CLIENT)}"
+        said = f"{_SECRET}{self.context.inputs.scope.session.id} {self.context.meta.get(CLIENT)}"
         return sha256(said.encode()).hexdigest()[:24]
 
     async def ask(self, question: RelayedQuestion) -> Result:
@@ -78,7 +86,7 @@ class Call:
             MCPError: it cannot be asked, refused, did not answer in time, or has left.
         """
         if self._nursery is None:
-            raise InvalidRequest("what this server asks stands in its results")
+            raise InvalidRequest("the request that is in flight cannot be answered with a question")
         outcomes: list[Done[Any] | Failure] = []
         answered = trio.Event()
         scope = trio.CancelScope()
@@ -123,13 +131,19 @@ class Calls:
     """
     Args:
         name: of the mount.
+        connection: gives a value that differs for each connection to the server.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, connection: Callable[[], object]) -> None:
         self._name = name
+        self._connection = connection
         self._calls: dict[Call, None] = {}
         """In flight, the oldest first."""
         self._changed = trio.Event()
+        self._abandoned: set[str] = set()
+        """Clients of calls without an answer, two at most: with two, every question is in doubt."""
+        self._abandoned_on: object = None
+        """The connection that these calls were made on."""
         self._pages: OrderedDict[str, Session] = OrderedDict()
         """Who was to open a page."""
 
@@ -138,12 +152,14 @@ class Calls:
 
     @contextmanager
     def entered(self, call: Call) -> Iterator[None]:
-        """While inside, the call is in flight."""
+        """While inside, the call is in flight. If it is pending at the end, it is abandoned."""
         self._calls[call] = None
         try:
             yield
         finally:
             del self._calls[call]
+            if call.is_pending:
+                self._abandon(call)
             self._changed.set()
             self._changed = trio.Event()
 
@@ -156,10 +172,10 @@ class Calls:
         """Ask the client that a question of the server's is for.
 
         Raises:
-            MCPError: it is nobody's, it cannot be told whose it is, or the client did not answer it.
+            MCPError: no client can be asked, several clients could be meant, or the client did not answer.
         """
         question = RelayedQuestion.of_request(method, params)
-        call = await self._whose()
+        call = self._whose()
         if isinstance(params, ElicitURLParams) and params.elicitation_id is not None:
             self.page_asked(params.elicitation_id, call.context)
         return await call.ask(question)
@@ -192,18 +208,30 @@ class Calls:
 
     # Private
 
-    async def _whose(self) -> Call:
+    def _abandon(self, call: Call) -> None:
+        connection = self._connection()
+        if self._abandoned_on != connection:
+            self._abandoned_on, self._abandoned = connection, set()
+        if len(self._abandoned) < 2:
+            self._abandoned.add(call.client)
+
+    def _whose(self) -> Call:
+        """
+        Raises:
+            InvalidRequest: no call is in flight, or several clients could be meant.
+        """
         call = self._found()
-        with trio.move_on_after(PATIENCE):
-            while call is None and self._calls:
-                await self._changed.wait()
-                call = self._found()
         if call is not None:
             return call
         if not self._calls:
             raise InvalidRequest("no call is in flight, so there is no client to ask")
-        several = f"{len(self._calls)} of several clients are in flight"
-        raise InvalidRequest(f"it cannot be told which call this question belongs to: {several}")
+        clients = {call.client for call in self._calls}
+        if len(clients) > 1:
+            why = f"{len(self._calls)} of several clients are in flight"
+        else:
+            why = "one of another client was cancelled, and the server may not have ended it; restart the server"
+        _log.warning("%s: a question of the server was refused: calls: %s", self._name, why)
+        raise InvalidRequest(f"it cannot be told which call this question belongs to: {why}")
 
     def _found(self) -> Call | None:
         working = CURRENT.get()
@@ -211,6 +239,10 @@ class Calls:
             for call in self._calls:
                 if call.context.inputs.scope is working.scope:
                     return call
-        if len({call.client for call in self._calls}) == 1:
-            return next(reversed(self._calls))
-        return None
+        clients = {call.client for call in self._calls}
+        if self._abandoned_on == self._connection():
+            clients |= self._abandoned
+        if len(clients) > 1:
+            return None
+        # Of one client any call will do, but a completion cannot ask.
+        return max(self._calls, key=lambda call: call.can_ask, default=None)

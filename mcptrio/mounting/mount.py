@@ -150,7 +150,7 @@ class Mount:
         Raises:
             ConnectionClosed: it cannot be reached, and has to be.
         """
-        calls = Calls(self.name)
+        calls = Calls(self.name, lambda: upstream.connection)
         offers: Offers
         judging: Judging
 

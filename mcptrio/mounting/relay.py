@@ -125,7 +125,14 @@ class Relay:
             params["context"] = {"arguments": dict(settled)}
         if self._tells_caller:
             params["_meta"] = {CALLER: stated(context.principal, context.caller)}
-        result: CompleteResult = await self._upstream.ask(lambda client: client.request("completion/complete", params))
+
+        async def send(client: Client) -> CompleteResult:
+            call = Call(context, None)
+            with self._calls.entered(call):
+                result: CompleteResult = await self._answer(call, client, "completion/complete", params)
+            return result
+
+        result = await self._upstream.ask(send)
         return result.completion
 
     # Private
@@ -200,9 +207,21 @@ class Relay:
             await context.report_progress(progress.progress, progress.total, progress.message)
 
         with self._calls.entered(call):
-            result = await client.request(method, request, timeout=inf, progress=report)
+            result = await self._answer(call, client, method, request, timeout=inf, progress=report)
             await call.until_answered()
         return _without_protocol(result)
+
+    @staticmethod
+    async def _answer(call: Call, client: Client, method: str, params: dict[str, Any], **options: Any) -> Any:
+        """The server's answer to a call. Without one, the call stays pending."""
+        call.is_pending = REVISIONS[client.revision].inputs is Inputs.BACK_CHANNEL
+        try:
+            result = await client.request(method, params, **options)
+        except MCPError:
+            call.is_pending = False
+            raise
+        call.is_pending = False
+        return result
 
     def _meta(self, context: Context, revision: Revision) -> dict[str, Any]:
         """What the caller said beside the request; where each request says so, what the caller can do."""

@@ -152,6 +152,11 @@ class Upstream:
         await self._until(lambda: self.listed.is_set() or self.has_failed)
 
     @property
+    def connection(self) -> tuple[int, int]:
+        """Another value for each connection."""
+        return self.starts, 0 if self.member is None else self.member.connections
+
+    @property
     def has_failed(self) -> bool:
         """Whether it could not be reached, and was never there."""
         member = self.member

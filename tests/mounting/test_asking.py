@@ -11,7 +11,6 @@ import trio
 from attrs import evolve
 
 from mcptrio import Client, MCPError, Mount, Server, connect
-from mcptrio.mounting import calls
 from tests.mounting.mounted import OFFERED, PATIENCE, WAITING, User, command, eventually, mounted, text
 from tests.processes import serving
 
@@ -135,8 +134,7 @@ async def test_in_results_it_is_never_in_doubt(revision: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("revision", [NEW, OLD])
-async def test_in_doubt_it_is_refused(revision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "PATIENCE", 0.2)
+async def test_in_doubt_it_is_refused(revision: str, tmp_path: Path) -> None:
     mount = Mount(command(), name="up", options=evolve(WAITING, revision=OLD))
     async with two_clients(mount, revision) as (first, one, second, other), trio.open_nursery() as nursery:
         await begun(first, nursery, tmp_path / "a")
@@ -152,22 +150,15 @@ async def test_in_doubt_it_is_refused(revision: str, tmp_path: Path, monkeypatch
         nursery.cancel_scope.cancel()
 
 
-async def test_doubt_ends_with_the_other_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "PATIENCE", PATIENCE)
+async def test_doubt_ends_with_the_other_call(tmp_path: Path) -> None:
     mount = Mount(command(), name="up", options=evolve(WAITING, revision=OLD))
-    async with two_clients(mount, OLD) as (first, one, second, _), trio.open_nursery() as nursery:
-        await begun(first, nursery, tmp_path / "a")
-        answers: list[str] = []
-
-        async def ask() -> None:
-            answers.append(await text(second, "up_order"))
-
-        nursery.start_soon(ask)
-        await trio.sleep(0.1)
-        (tmp_path / "a").touch()
-        await eventually(lambda: bool(answers))
-
-        assert (answers, one.asked) == (["red 3"], [])
+    async with two_clients(mount, OLD) as (first, one, second, _):
+        async with trio.open_nursery() as nursery:
+            await begun(first, nursery, tmp_path / "a")
+            with pytest.raises(MCPError, match="2 of several clients are in flight"):
+                await second.call_tool("up_order")
+            (tmp_path / "a").touch()
+        assert (await text(second, "up_order"), one.asked) == ("red 3", [])
 
 
 async def test_over_http_it_is_known(tmp_path: Path) -> None:
@@ -182,9 +173,8 @@ async def test_over_http_it_is_known(tmp_path: Path) -> None:
             nursery.cancel_scope.cancel()
 
 
-async def test_mounts_of_mounts_keep_clients_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_mounts_of_mounts_keep_clients_apart(tmp_path: Path) -> None:
     """The server in the middle has one conversation for both clients, and is told whose call is whose."""
-    monkeypatch.setattr(calls, "PATIENCE", 0.2)
     inner = Server("inner", plugins=[Mount(command(), name="up", options=evolve(WAITING, revision=OLD))])
     with trio.fail_after(PATIENCE):
         async with inner.open():
