@@ -7,8 +7,6 @@ from typing import Any
 
 import click
 
-from mcptrio.capabilities.problems import suggest
-from mcptrio.client.printable import quote_name
 from mcptrio.commands.arguments import check_arguments, read_arguments, read_file, read_json
 from mcptrio.commands.client_command import ClientCommand
 from mcptrio.commands.contents import Contents, says_the_same
@@ -58,7 +56,9 @@ async def _find(visit: Visit, name: str, *, required: bool) -> Tool | None:
             return tool
         names.append(tool.name)
     if required:
-        raise ConfigError(f"the server has no tool {quote_name(name)}{suggest(name, names)}")
+        raise await visit.unlisted(
+            "tool", name, names, more="; --no-check calls it all the same, and the server names the scope"
+        )
     return None
 
 

@@ -30,7 +30,7 @@ from mcptrio.stores.tokens_keyring import KeyringTokenStore
 from mcptrio.targets import Endpoint
 from mcptrio.transports.http.endpoint import Endpoint as URL
 
-__all__ = ["VARIABLE", "authorized", "http_url", "store_of", "store_path"]
+__all__ = ["VARIABLE", "authorized", "hint_at_login", "http_url", "store_of", "store_path"]
 
 VARIABLE: Final = "MCPTRIO_CREDENTIALS"
 """Names the store: ``keyring``, or the path of a file."""
@@ -88,7 +88,7 @@ async def authorized(endpoint: Endpoint, redirects: Redirects | None) -> Endpoin
         ConfigError, StoreFailed: the store cannot be used.
     """
     has_header = any(name.lower() == "authorization" for name in endpoint.headers)
-    if endpoint.auth is not None or has_header or "@" in endpoint.url.partition("://")[2].partition("/")[0]:
+    if endpoint.auth is not None or has_header or _has_user(endpoint):
         return endpoint
     url, store = http_url(endpoint), store_of()
     binding = await Credentials(store).binding(url)
@@ -97,6 +97,25 @@ async def authorized(endpoint: Endpoint, redirects: Redirects | None) -> Endpoin
     # Who was logged in to before was named by the person, who saw its address.
     named = () if binding is None else (binding.issuer,)
     return evolve(endpoint, auth=OAuth(redirects=redirects or _Nobody(url), store=store, private_servers=named))
+
+
+async def hint_at_login(endpoint: Endpoint) -> str:
+    """What to add to an error about a name that a server does not list.
+
+    A server may hide what needs another scope or another user. Returns an empty text if no credentials were sent.
+    """
+    hides = "; the server may hide what needs another scope or user, so pass a token that has more"
+    if isinstance(endpoint.auth, OAuth):
+        url = http_url(endpoint)
+        if await Credentials(store_of()).binding(url) is None:
+            return ""
+        return f"{hides}: {_advice(url)} --scope SCOPE"
+    has_header = any(name.lower() == "authorization" for name in endpoint.headers)
+    return hides if has_header or _has_user(endpoint) else ""
+
+
+def _has_user(endpoint: Endpoint) -> bool:
+    return "@" in endpoint.url.partition("://")[2].partition("/")[0]
 
 
 @frozen

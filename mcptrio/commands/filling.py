@@ -75,7 +75,7 @@ async def _find(visit: Visit, name: str) -> Prompt:
         if prompt.name == name:
             return prompt
         names.append(prompt.name)
-    raise ConfigError(f"the server has no prompt {quote_name(name)}{suggest(name, names)}")
+    raise await visit.unlisted("prompt", name, names)
 
 
 def _check(prompt: Prompt, arguments: dict[str, str]) -> None:

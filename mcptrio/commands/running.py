@@ -166,6 +166,7 @@ async def _connected(
             )
         visit = Visit(
             client=client,
+            hint_at_login=partial(_hint_at_login, target),
             console=console,
             interrupts=interrupts,
             terminal=terminal,
@@ -185,6 +186,14 @@ async def _authorized(found: Found, console: Console, interrupts: Interrupts, te
 
     redirects = None if terminal is None else sign_in(console, terminal, interrupts, server=found.name)
     return await authorized(found.target, redirects)
+
+
+async def _hint_at_login(target: Target) -> str:
+    if not isinstance(target, Endpoint):
+        return ""
+    from mcptrio.commands.credentials import hint_at_login
+
+    return await hint_at_login(target)
 
 
 def _timeouts(seconds: float | None) -> ClientTimeouts:

@@ -5,15 +5,18 @@ Made by :mod:`mcptrio.commands.running`, handed to each command's function.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from attrs import frozen
 
+from mcptrio.capabilities.problems import suggest
 from mcptrio.client.client import Client
+from mcptrio.client.printable import quote_name
 from mcptrio.commands.console import Console
 from mcptrio.commands.interrupts import Interrupts
 from mcptrio.commands.terminal import Terminal
-from mcptrio.errors import LocalProtocolError
+from mcptrio.errors import ConfigError, LocalProtocolError
 from mcptrio.protocol.model.fields import Absent
 from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
 
@@ -23,6 +26,9 @@ __all__ = ["Visit"]
 @frozen(kw_only=True)
 class Visit:
     client: Client
+    hint_at_login: Callable[[], Awaitable[str]]
+    """Returns what to add to an error about a name that the server does not list: how to get more scopes, if the
+    client sent credentials; otherwise an empty text."""
     console: Console
     interrupts: Interrupts
     terminal: Terminal | None
@@ -33,6 +39,17 @@ class Visit:
     """Whether standard input is free; the shell reads its lines there."""
     as_json: bool = False
     verbose: bool = False
+
+    async def unlisted(self, kind: str, name: str, names: Sequence[str], *, more: str = "") -> ConfigError:
+        """The error about a name that the server does not list.
+
+        Args:
+            names: those that it lists.
+            more: what else helps if the server may hide some.
+        """
+        hint = await self.hint_at_login()
+        verb, more = ("lists", more) if hint else ("has", "")
+        return ConfigError(f"the server {verb} no {kind} {quote_name(name)}{suggest(name, names)}{hint}{more}")
 
     def wire(self, model: Any) -> Any:
         """A model as the JSON value it came as."""

@@ -110,6 +110,12 @@ def test_from_login_to_logout(server: Server, env: dict[str, str], tmp_path: Pat
     listed = run("list", server.url, "--json", cwd=tmp_path, env=env)
     assert listed.returncode == 0, listed.stderr
     assert b"secret" in listed.stdout
+    unlisted = run("call", server.url, "publish", cwd=tmp_path, env=env)
+    assert unlisted.stderr.decode() == (
+        "mcptrio: the server lists no tool `publish`; known: `secret`; the server may hide what needs another scope or"
+        f" user, so pass a token that has more: mcptrio auth login {server.url} --scope SCOPE; --no-check calls it all"
+        " the same, and the server names the scope\n"
+    )
 
     told = run("auth", "status", cwd=tmp_path, env=env)
     [row] = json.loads(run("auth", "status", server.url, "--json", cwd=tmp_path, env=env).stdout)
