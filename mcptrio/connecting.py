@@ -22,7 +22,7 @@ from mcptrio.client.client import Client
 from mcptrio.client.handlers import Handlers
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.errors import AuthorizationError, ConfigError
-from mcptrio.nurseries import open_hidden_nursery
+from mcptrio.nurseries import open_hidden_nursery, require_trio
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.model.logging import LEVELS, LoggingLevel
 from mcptrio.protocol.revisions.registry import REVISIONS
@@ -78,6 +78,7 @@ async def connect(
         RemoteProtocolError: no revision in common.
         MCPError: the server refused.
     """
+    require_trio("mcptrio.connect")
     if revision is not None and revision not in REVISIONS:
         raise ConfigError(f"revision: expected one of {', '.join(REVISIONS)}, got {revision!r}")
     if prefer not in (None, "handshake"):

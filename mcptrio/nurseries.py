@@ -1,4 +1,4 @@
-"""Nurseries that a caller need not know of.
+"""Nurseries that a caller need not know of, and the check that Trio runs.
 
 Used by what opens a nursery of its own around somebody else's ``async with`` body.
 The one rule: what the body raises comes out as it was raised, as if there were no nursery.
@@ -6,14 +6,14 @@ The one rule: what the body raises comes out as it was raised, as if there were 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 import trio
 
-from mcptrio.tracebacks import single
+from mcptrio.tracebacks import raise_single
 
-__all__ = ["first_of", "open_hidden_nursery", "outlasting"]
+__all__ = ["first_of", "open_hidden_nursery", "outlasting", "raised_alone", "require_trio"]
 
 
 @asynccontextmanager
@@ -22,18 +22,33 @@ async def open_hidden_nursery() -> AsyncIterator[trio.Nursery]:
 
     For tasks that do not fail: when the body is done, or has raised, they are cancelled.
     """
-    try:
+    with raised_alone():
         async with trio.open_nursery() as nursery:
             try:
                 yield nursery
             finally:
                 nursery.cancel_scope.cancel()
+
+
+@contextmanager
+def raised_alone() -> Iterator[None]:
+    """Raise an exception that the body raises in groups of one as it is, without the groups."""
+    try:
+        yield
     except BaseExceptionGroup as group:
-        error = single(group)
-        if error is group:
-            raise
-        # Its own cause stays; the group it travelled in is no part of the story.
-        raise error from error.__cause__  # noqa: ASYNC123 - it keeps its own
+        raise_single(group)
+
+
+def require_trio(what: str) -> None:
+    """
+    Raises:
+        RuntimeError: Trio does not run this code: asyncio does, or a thread, or nothing.
+    """
+    if not trio.lowlevel.in_trio_task():
+        raise RuntimeError(
+            f"{what} must be called in a Trio task, started by trio.run; an asyncio program runs Trio in a thread:"
+            " see docs/client.md#in-an-asyncio-application"
+        )
 
 
 @asynccontextmanager

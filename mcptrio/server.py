@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from typing import Any
 
 import trio
@@ -30,6 +30,7 @@ from mcptrio.capabilities.resources import Resources
 from mcptrio.capabilities.routes import Routes
 from mcptrio.capabilities.subscriptions import Subscriptions
 from mcptrio.capabilities.tools import Tools
+from mcptrio.nurseries import raised_alone, require_trio
 from mcptrio.plugins.contributions import Contributions
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.plugins.plugin import Plugin, State
@@ -174,11 +175,13 @@ class Server:
         are left, the last one entered first. They have what is left of these seconds, and one second each at least.
         A server is opened once.
         """
+        require_trio("Server.open")
         if self.supervisor.draining:
             raise RuntimeError("a server is opened once: make another one")
         handler = ClientLogHandler(self.logging, self.supervisor)
-        logging.getLogger().addHandler(handler)
-        try:
+        with raised_alone(), ExitStack() as stack:
+            logging.getLogger().addHandler(handler)
+            stack.callback(logging.getLogger().removeHandler, handler)
             async with (
                 watch_loop(self.settings.timeouts.blocked, self.plugins.owner_of_file),
                 trio.open_nursery() as plugins,
@@ -203,8 +206,6 @@ class Server:
                         # Bounded by the deadline of each. Where opening failed, nothing has been drained yet.
                         await self.supervisor.drain()
                         await self._running.leave_all(self.supervisor.stop_by)
-        finally:
-            logging.getLogger().removeHandler(handler)
 
     async def serve(
         self, channel: MessageChannel, *, principal: Principal | None = None, believes: bool = False

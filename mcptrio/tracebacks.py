@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from types import FrameType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 __all__ = [
     "details_of",
@@ -23,6 +23,7 @@ __all__ = [
     "headline",
     "hint_of",
     "log_failure",
+    "raise_single",
     "render",
     "single",
     "to_fields",
@@ -72,6 +73,17 @@ def single(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
+
+
+def raise_single(group: BaseException) -> NoReturn:
+    """Raise the exception inside nested groups of one, with the cause and context that it has."""
+    error = single(group)
+    context = error.__context__
+    try:
+        raise error
+    finally:
+        # Raised while the group is handled, it has just got that as its context.
+        error.__context__ = context
 
 
 def headline(error: BaseException) -> str:

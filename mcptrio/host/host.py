@@ -40,7 +40,7 @@ from mcptrio.host.origins import origin_of
 from mcptrio.host.questions import guarded
 from mcptrio.mcp_json.files import load_mcp_json
 from mcptrio.mcp_json.inputs import Ask
-from mcptrio.nurseries import open_hidden_nursery
+from mcptrio.nurseries import open_hidden_nursery, require_trio
 from mcptrio.protocol.model.completion import Completion
 from mcptrio.protocol.model.prompts import GetPromptResult, Prompt
 from mcptrio.protocol.model.resources import ReadResourceResult, Resource, ResourceTemplate
@@ -135,6 +135,7 @@ class Host:
         return host
 
     async def __aenter__(self) -> Self:
+        require_trio("Host")
         if self._running is not None:
             raise ConfigError("a host can be opened once")
         self._running = self._run()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 from attrs import frozen
 
-from mcptrio.nurseries import first_of
+from mcptrio.nurseries import first_of, open_hidden_nursery, require_trio
 from mcptrio.serve.http_options import HTTPOptions, open_http_app
 from mcptrio.server import Server
 
@@ -67,12 +67,13 @@ async def serve_http(
         OSError: the address cannot be bound.
         StoreFailed: the store cannot be opened.
     """
+    require_trio("serve_http")
     options = options or HTTPOptions()
     sockets = sockets or HTTPSockets()
     shutdown = trio.Event() if shutdown is None else shutdown
     closing = trio.Event()
     delay = options.limits.shutdown_delay if options.limits is not None else 0.0
-    async with trio.open_nursery() as stopping:
+    async with open_hidden_nursery() as stopping:
         stopping.start_soon(_close_after, shutdown, server, closing, stopping.cancel_scope, delay, sockets.leaving)
         async with (
             open_http_app(server, options, host=host) as app,
@@ -90,7 +91,6 @@ async def serve_http(
                 await server.supervisor.drain()
                 connections.cancel_scope.deadline = trio.current_time() + HTTP_GRACE
             nursery.cancel_scope.cancel()
-        stopping.cancel_scope.cancel()
 
 
 async def _close_after(

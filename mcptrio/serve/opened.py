@@ -12,7 +12,7 @@ from typing import Protocol
 import trio
 
 from mcptrio.abc import Engine
-from mcptrio.nurseries import open_hidden_nursery
+from mcptrio.nurseries import open_hidden_nursery, require_trio
 from mcptrio.server import Server
 
 __all__ = ["GRACE", "Transport", "serve_transport"]
@@ -55,6 +55,7 @@ async def serve_transport(
     Raises:
         OSError: an address cannot be bound, say: what the transport raises comes out here.
     """
+    require_trio("serve_transport")
     shutdown = trio.Event() if shutdown is None else shutdown
     stopping = trio.Event()
     async with open_hidden_nursery() as nursery:

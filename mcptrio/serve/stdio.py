@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from mcptrio.abc import Principal
+from mcptrio.nurseries import open_hidden_nursery, require_trio
 from mcptrio.protocol.jsonrpc import DEFAULT, Limits
 from mcptrio.server import Server
 from mcptrio.transports.stdio import open_stdio
@@ -35,15 +36,15 @@ async def serve_stdio(
         identify: finds out who uses it, before anything is served; what it raises ends the call.
         believes: as that of :meth:`mcptrio.Server.serve`.
     """
+    require_trio("serve_stdio")
     async with open_stdio(limits=limits, restore=restore) as channel:
         made = server if isinstance(server, Server) else server()
         principal = await identify() if identify is not None else None
-        async with trio.open_nursery() as nursery:
+        async with open_hidden_nursery() as nursery:
             if shutdown is not None:
                 nursery.start_soon(_stop_after, shutdown, made, nursery.cancel_scope)
             async with made.open():
                 await made.serve(channel, principal=principal, believes=believes)
-            nursery.cancel_scope.cancel()
 
 
 async def _stop_after(shutdown: trio.Event, server: Server, scope: trio.CancelScope) -> None:

@@ -19,6 +19,7 @@ import pytest
 
 from mcptrio import testing
 from mcptrio.errors import ConfigError
+from mcptrio.tracebacks import raise_single
 
 if TYPE_CHECKING:
     from mcptrio.client.client import Client
@@ -249,7 +250,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
-    """Fail a test whose script was not gone by, and say only that."""
+    """Fail a test whose script was not followed, and show only that; show other failures without a nursery's group."""
     script: Any = pyfuncitem.funcargs.get("mcp_script")
     passed: Any = None
     failed: BaseExceptionGroup[BaseException] | None = None
@@ -258,7 +259,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
     except BaseExceptionGroup as group:
         failed = group
     if failed is not None and (script is None or not script.problems):
-        raise failed
+        if _ASYNC.isdisjoint(pyfuncitem.fixturenames):
+            raise failed
+        raise_single(failed)
     # A question that is not in the script has ended the test; all else comes of that.
     if script is not None:
         problem = ""

@@ -110,7 +110,7 @@ def test_a_project_that_does_not_use_it_loads_next_to_nothing(tmp_path: Path) ->
     )
     [loaded] = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("LOADED")]
 
-    assert loaded == ["mcptrio", "mcptrio.errors", "mcptrio.testing", "mcptrio.testing.plugin"]
+    assert loaded == ["mcptrio", "mcptrio.errors", "mcptrio.testing", "mcptrio.testing.plugin", "mcptrio.tracebacks"]
 
 
 def test_five_lines_are_a_test(project: pytest.Pytester) -> None:
@@ -287,7 +287,7 @@ def test_unused(mcp_script):
         assert f"FAILED test_it.py::test_unexpected[memory-{revision}] - Failed: {unexpected}" in output
     asked = "form 'What goes into north?' (value) -> accept {'value': 'peas'}"
     assert f"the script was not used up\nleft:\n  decline()\nasked:\n  {asked}\n" in output
-    assert "FAILED test_it.py::test_failed_anyway - AssertionError('assert 1 == 2')" in output
+    assert "FAILED test_it.py::test_failed_anyway - assert 1 == 2" in output
     assert output.count("was not used up\nleft") == 2
     assert "never" not in output.replace('print("never")', "")
 
@@ -359,6 +359,26 @@ def test_a_marker_that_makes_no_sense_is_an_error_of_the_collection(
 
     assert problem in output
     assert "Traceback" not in output
+
+
+def test_a_failing_assert_is_shown_without_a_group(project: pytest.Pytester) -> None:
+    output = run(
+        project,
+        """
+async def test_now(mcp_client):
+    result = await mcp_client.call_tool("now")
+    try:
+        raise KeyError("first")
+    except KeyError:
+        assert result.content[0].text == "midnight", "wrong time"
+""",
+        failed=1,
+    )
+
+    assert "E           AssertionError: wrong time" in output
+    assert output.count("During handling of the above exception") == 1
+    assert "Group" not in output
+    assert "site-packages" not in output
 
 
 def test_a_plain_test_is_told_to_be_async(project: pytest.Pytester) -> None:

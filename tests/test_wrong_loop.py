@@ -1,0 +1,62 @@
+"""Entry points called where Trio does not run: one sentence says so, before anything is opened."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+import mcptrio
+from mcptrio import Host, Server
+
+__all__: list[str] = []
+
+
+async def connect_to_url() -> None:
+    async with mcptrio.connect("http://127.0.0.1:9/mcp"):
+        pass
+
+
+async def connect_to_server() -> None:
+    async with mcptrio.connect(Server()):
+        pass
+
+
+async def open_server() -> None:
+    async with Server().open():
+        pass
+
+
+async def open_host() -> None:
+    approve: Any = None
+    async with Host({}, approve=approve):
+        pass
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        connect_to_url,
+        connect_to_server,
+        open_server,
+        open_host,
+        lambda: mcptrio.serve_stdio(Server()),
+        lambda: mcptrio.serve_http(Server()),
+        lambda: mcptrio.serve_stream(Server(), "127.0.0.1:0"),
+    ],
+)
+def test_entry_point_under_asyncio_names_the_page_to_read(call: Callable[[], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await call()
+
+    with pytest.raises(RuntimeError, match=r"must be called in a Trio task, started by trio\.run") as raised:
+        asyncio.run(main())
+    assert "docs/client.md#in-an-asyncio-application" in str(raised.value)
+
+
+async def test_failing_assert_in_a_server_that_is_open_comes_alone() -> None:
+    with pytest.raises(AssertionError, match="wrong"):
+        async with Server().open(), mcptrio.connect(Server()):
+            raise AssertionError("wrong")
