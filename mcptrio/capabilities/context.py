@@ -10,6 +10,7 @@ import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import orjson
@@ -33,6 +34,7 @@ from mcptrio.protocol.model.sampling import (
 from mcptrio.protocol.model.tools import Tool
 from mcptrio.protocol.revisions.revision import Lifecycle
 from mcptrio.runtime.callers import caller_of
+from mcptrio.runtime.event_loop import EventLoop
 from mcptrio.runtime.inputs import InputChannel, Question, declares, require
 from mcptrio.runtime.request_scope import RequestScope
 
@@ -238,7 +240,8 @@ class Context:
 
     def elicitation_complete(self, id: str) -> None:
         """Tell the client that the user is done with a page (2025-11-25; elsewhere nothing is sent)."""
-        self._scope.notify("notifications/elicitation/complete", ElicitationCompleteParams(elicitation_id=id))
+        params = ElicitationCompleteParams(elicitation_id=id)
+        self._loop.hand_over(partial(self._scope.notify, "notifications/elicitation/complete", params))
 
     async def sample(
         self,
@@ -358,7 +361,11 @@ class Context:
 
         Source: MCP 2025-11-25, basic/transports, "Sending Messages to the Server", 6.
         """
-        return self._scope.outlet.release(retry_ms)
+        return self._loop.call(partial(self._scope.outlet.release, retry_ms))
+
+    @property
+    def _loop(self) -> EventLoop:
+        return self._scope.session.supervisor.loop
 
 
 def _as_json(value: Any, what: str) -> Any:

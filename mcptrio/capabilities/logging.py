@@ -14,8 +14,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import trio
-
 from mcptrio.protocol.model.base import EmptyResult
 from mcptrio.protocol.model.logging import LEVELS, LoggingLevel, LoggingMessageParams, SetLevelParams
 from mcptrio.runtime.current import CURRENT
@@ -153,7 +151,6 @@ class ClientLogHandler(logging.Handler):
         scope = working.scope
         if scope.session.supervisor is not self._supervisor:
             return
-        token = self._supervisor.trio_token
         level: LoggingLevel = _LOWEST
         for number, name in _PYTHON:
             if record.levelno >= number:
@@ -162,14 +159,7 @@ class ClientLogHandler(logging.Handler):
         outcome = contain_sync(record.getMessage)
         if isinstance(outcome, Failure):
             return
-        send = partial(self._send, scope, level, outcome.value, record.name)
-        if _in_trio_thread(token):
-            send()
-        else:
-            try:
-                token.run_sync_soon(send)
-            except trio.RunFinishedError:
-                pass
+        self._supervisor.loop.hand_over(partial(self._send, scope, level, outcome.value, record.name))
 
     def _send(self, scope: RequestScope, level: LoggingLevel, text: str, logger: str) -> None:
         """Runs in Trio's thread. What a redaction or a sink logs itself goes to nobody: it would never end."""
@@ -177,14 +167,6 @@ class ClientLogHandler(logging.Handler):
             return
         self._sending = True
         try:
-            # From a thread's message, an exception would end all of Trio.
             contain_sync(partial(self._sink.emit, scope, level, text, logger))
         finally:
             self._sending = False
-
-
-def _in_trio_thread(token: trio.lowlevel.TrioToken) -> bool:
-    try:
-        return trio.lowlevel.current_trio_token() is token
-    except RuntimeError:
-        return False

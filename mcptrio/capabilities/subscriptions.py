@@ -84,21 +84,22 @@ class Subscriptions:
 
     def changed(self, what: str) -> None:
         """A list has changed: ``tools``, ``prompts`` or ``resources``."""
-        # A plugin may add hundreds of entries at once; each session is told of all of them once.
-        if not self._open:
-            return
-        supervisor = self._host.supervisor
-        if not trio.lowlevel.in_trio_run():
-            # The event loop looks again whether the server is still open: an error there would end the process.
-            supervisor.trio_token.run_sync_soon(self.changed, what)
-            return
-        if not self._changed:
-            supervisor.nursery.start_soon(self._tell_changed)
-        self._changed.add(what)
+        if self._open:
+            self._host.supervisor.loop.hand_over(partial(self._tell_soon, what))
 
     def updated(self, uri: str, caller: str | None = None) -> None:
         """A resource has changed; as one caller sees it, where one is named."""
-        self._publish({"uri": uri} if caller is None else {"uri": uri, "caller": caller})
+        if self._open:
+            news = {"uri": uri} if caller is None else {"uri": uri, "caller": caller}
+            self._host.supervisor.loop.hand_over(partial(self._publish, news))
+
+    def _tell_soon(self, what: str) -> None:
+        if not self._open:  # any more, where a thread has handed this over
+            return
+        # A plugin may add hundreds of entries at once; each session is told of all of them once.
+        if not self._changed:
+            self._host.supervisor.nursery.start_soon(self._tell_changed)
+        self._changed.add(what)
 
     async def _tell_changed(self) -> None:
         changed, self._changed = self._changed, set()

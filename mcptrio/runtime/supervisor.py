@@ -32,6 +32,7 @@ from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.runtime.deadlines import Deadlines
 from mcptrio.runtime.dispatch import Around, Done, Failure, Handler, Middlewares, contain
 from mcptrio.runtime.effects import Effects
+from mcptrio.runtime.event_loop import EventLoop
 from mcptrio.runtime.parking import ParkingLot
 from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.runtime.request_state import LIFETIME
@@ -109,7 +110,7 @@ class Supervisor:
         """Live until cancelled; then everything below is cancelled too."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
-            self.trio_token = trio.lowlevel.current_trio_token()
+            self.loop = EventLoop()
             nursery.start_soon(self.deadlines.run)
             task_status.started()
             await trio.sleep_forever()

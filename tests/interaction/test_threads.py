@@ -12,6 +12,7 @@ from mcptrio import Context, Limits, Timeouts, prompt, resource, tool
 from tests.interaction.applies import only, real_time
 from tests.interaction.serving import Serve
 
+UPDATED = "notifications/resources/updated"
 THREADS = "a clock that jumps does not wait for threads"
 
 
@@ -38,6 +39,21 @@ def progress(ctx: Context) -> str:
     """Report progress from a thread."""
     trio.from_thread.run(ctx.report_progress, 1, 2)
     return "done"
+
+
+@resource("watched://{name}")
+def watched(name: str) -> str:
+    """Something that changes."""
+    return name
+
+
+@tool
+def tell(ctx: Context, uri: str) -> str:
+    """Call from a thread what a handler may call without waiting."""
+    ctx.notify_resource_updated(uri)
+    ctx.elicitation_complete("a page")
+    ctx.release_stream()
+    return "told"
 
 
 @tool
@@ -77,6 +93,28 @@ async def test_a_thread_can_report_progress(serve: Serve) -> None:
     await peer.call("progress", meta={"progressToken": 1})
 
     assert [note["progress"] for note in peer.notes("notifications/progress")] == [1]
+
+
+@real_time(because=THREADS)
+@only(
+    revisions=["2025-06-18", "2026-07-28"],
+    transports=["memory", "http"],
+    because="the others tell in the same ways, but for 2025-11-25, whose stream ends when it is released",
+)
+async def test_a_thread_can_tell_of_changes(serve: Serve) -> None:
+    peer = await serve(tell, watched)
+    await peer.watch(uris=["watched://a", "watched://b"])
+
+    assert await peer.text("tell", {"uri": "watched://a"}) == "told"
+    await peer.eventually(lambda: bool(peer.notes(UPDATED)))
+    # Of a library that watches files, say.
+    outside = threading.Thread(target=serve.server.notify_resource_updated, args=["watched://b"])
+    outside.start()
+    await peer.eventually(lambda: len(peer.notes(UPDATED)) > 1)
+    outside.join()
+
+    assert [note["uri"] for note in peer.notes(UPDATED)] == ["watched://a", "watched://b"]
+    assert await peer.text("tell", {"uri": "watched://c"}) == "told"
 
 
 @real_time(because=THREADS)

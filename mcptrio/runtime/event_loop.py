@@ -1,0 +1,60 @@
+"""The event loop of a server, as any thread may use it.
+
+Functions of plugins that are not ``async`` run in threads, and may call what is not ``async`` either: add a tool, say
+that a resource has changed, write to the log. Trio's objects belong to the event loop, so the work behind these calls
+passes through here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+import trio
+
+from mcptrio.runtime.dispatch import Failure, contain_sync
+
+__all__ = ["EventLoop"]
+
+_log = logging.getLogger("mcptrio.runtime")
+
+T = TypeVar("T")
+
+
+class EventLoop:
+    """The event loop in which this is created."""
+
+    def __init__(self) -> None:
+        self._token = trio.lowlevel.current_trio_token()
+
+    def hand_over(self, work: Callable[[], object]) -> None:
+        """Run a function in the event loop: at once there, soon if another thread calls. Does not wait.
+
+        The caller gets the exception of the function only in the event loop; otherwise it is logged. Nothing is run
+        once the event loop has ended.
+        """
+        if self._is_here():
+            work()
+            return
+        try:
+            self._token.run_sync_soon(_contained, work)
+        except trio.RunFinishedError:
+            pass
+
+    def call(self, work: Callable[[], T]) -> T:
+        """Run a function in the event loop and return its result; another thread waits for it."""
+        return work() if self._is_here() else trio.from_thread.run_sync(work, trio_token=self._token)
+
+    def _is_here(self) -> bool:
+        try:
+            return trio.lowlevel.current_trio_token() is self._token
+        except RuntimeError:
+            return False
+
+
+def _contained(work: Callable[[], object]) -> None:
+    """An exception would end all of Trio."""
+    outcome = contain_sync(work)
+    if isinstance(outcome, Failure):
+        _log.error("what a thread handed over failed", exc_info=outcome.error)
