@@ -58,7 +58,7 @@ class Completions:
         self._prompts = prompts
         self._resources = resources
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
-        self.registry: Registry[CompletionEntry] = Registry("completion", lambda: None, host.entering)
+        self.registry: Registry[CompletionEntry] = Registry("completion", lambda: None, host)
         self.handlers: dict[str, Handler] = {"completion/complete": self._complete}
 
     def register(self, candidates: Callable[..., Any] | Sequence[str], mark: CompletionMark, owner: str | None) -> str:

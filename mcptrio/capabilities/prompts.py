@@ -61,9 +61,7 @@ class PromptEntry:
 class Prompts:
     def __init__(self, host: Host) -> None:
         self._host = host
-        self.registry: Registry[PromptEntry] = Registry(
-            "prompt", lambda: host.subscriptions.changed("prompts"), host.entering
-        )
+        self.registry: Registry[PromptEntry] = Registry("prompt", lambda: host.subscriptions.changed("prompts"), host)
         self._pages = Pages(self.registry, "prompts", self._listed, size=host.page_size)
         self.handlers: dict[str, Handler] = {"prompts/list": self._list, "prompts/get": self._get}
 

@@ -3,18 +3,25 @@
 Filled at registration and at run time; listed and looked up by the capabilities. A name belongs to the plugin that
 offered it first. The order is that in which names were first registered, and a name keeps its place in it: a plugin
 that is restarted, on one replica alone too, neither moves its entries nor makes cursors skip any.
+
+Sync functions of plugins change it in their threads while the event loop lists it, so a lock is held for each change
+and each look at all entries. Nothing else runs under the lock.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Container, Iterator
-from typing import Generic, Protocol, TypeVar
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import trio
 
 from mcptrio.errors import InvalidParams
+
+if TYPE_CHECKING:
+    from mcptrio.capabilities.host import Host
 
 __all__ = ["Duplicate", "Entry", "Registry"]
 
@@ -58,13 +65,15 @@ class Registry(Generic[E]):
     Args:
         kind: for messages: ``tool``.
         changed: called after every change that can be seen.
-        entering: the plugins whose lifespan has not yielded yet. Their entries are kept back until :meth:`publish`.
+        host: knows the plugins whose lifespan has not yielded yet. Their entries are kept back until :meth:`publish`.
     """
 
-    def __init__(self, kind: str, changed: Callable[[], None], entering: Container[str | None] = frozenset()) -> None:
+    def __init__(self, kind: str, changed: Callable[[], None], host: Host) -> None:
         self._kind = kind
         self._changed = changed
-        self._entering = entering
+        self._host = host
+        self._entering = host.entering
+        self._lock = threading.Lock()
         self._entries: dict[str, E] = {}
         """By name, in the order of their places unless something has come back."""
         self._is_in_order = True
@@ -83,10 +92,7 @@ class Registry(Generic[E]):
         return len(self._entries)
 
     def __iter__(self) -> Iterator[E]:
-        if not self._is_in_order:
-            self._entries = {name: self._entries[name] for name in sorted(self._entries, key=self._places.__getitem__)}
-            self._is_in_order = True
-        return (entry for entry in self._entries.values() if entry.owner not in self._entering)
+        return iter([entry for _, entry in self._placed()])
 
     def get(self, name: str) -> E | None:
         entry = self._entries.get(name)
@@ -109,37 +115,47 @@ class Registry(Generic[E]):
         Raises:
             Duplicate: the name is taken.
         """
-        if self.is_taken(entry.key, entry.owner):
-            taken = self._entries.get(entry.key)
-            raise Duplicate(self._kind, entry.key, self._reserved[entry.key] if taken is None else taken.owner)
-        self._entries[entry.key] = entry
-        if entry.key in self._places:
-            self._is_in_order = False
-        else:
-            self._forget_places()
-            self._places[entry.key] = self._next_place
-            self._next_place += 1
-        self.is_scoped |= bool(entry.scopes)
-        self._touch(entry.owner)
+        with self._lock:
+            if self.is_taken(entry.key, entry.owner):
+                taken = self._entries.get(entry.key)
+                raise Duplicate(self._kind, entry.key, self._reserved[entry.key] if taken is None else taken.owner)
+            self._entries[entry.key] = entry
+            if entry.key in self._places:
+                self._is_in_order = False
+            else:
+                self._forget_places()
+                self._places[entry.key] = self._next_place
+                self._next_place += 1
+            self.is_scoped |= bool(entry.scopes)
+            is_seen = self._count(entry.owner)
+        if is_seen:
+            self._changed()
 
     def remove(self, name: str) -> bool:
         """Whether there was one."""
-        entry = self._entries.pop(name, None)
-        if entry is None:
-            return False
-        self._touch(entry.owner)
+        with self._lock:
+            entry = self._entries.pop(name, None)
+            if entry is None:
+                return False
+            is_seen = self._count(entry.owner)
+        if is_seen:
+            self._changed()
         self._free()
         return True
 
     def announce(self) -> None:
         """Advertise the list although it is empty, since entries will come. No effect once it is advertised."""
-        if not self.version:
-            self._touch(None)
+        with self._lock:
+            is_new = not self.version and self._count(None)
+        if is_new:
+            self._changed()
 
     def publish(self, owner: str) -> None:
         """The plugin is no longer entering: what it offers can be seen."""
-        if any(entry.owner == owner for entry in self._entries.values()):
-            self._touch(owner)
+        with self._lock:
+            is_seen = any(entry.owner == owner for entry in self._entries.values()) and self._count(owner)
+        if is_seen:
+            self._changed()
 
     def withdraw(self, owner: str, *, reserve: bool = False) -> int:
         """Remove everything a plugin offered. Returns how many.
@@ -147,21 +163,25 @@ class Registry(Generic[E]):
         Args:
             reserve: keep its names for it until :meth:`release`.
         """
-        names = [name for name, entry in self._entries.items() if entry.owner == owner]
-        for name in names:
-            del self._entries[name]
-        if reserve:
-            self._reserved.update(dict.fromkeys(names, owner))
+        with self._lock:
+            names = [name for name, entry in self._entries.items() if entry.owner == owner]
+            for name in names:
+                del self._entries[name]
+            if reserve:
+                self._reserved.update(dict.fromkeys(names, owner))
+            is_seen = bool(names) and self._count(owner)
+        if is_seen:
+            self._changed()
         if names:
-            self._touch(owner)
             self._free()
         return len(names)
 
     def release(self, owner: str) -> None:
         """Let others have the names that are reserved for a plugin."""
-        names = [name for name, reserved in self._reserved.items() if reserved == owner]
-        for name in names:
-            del self._reserved[name]
+        with self._lock:
+            names = [name for name, reserved in self._reserved.items() if reserved == owner]
+            for name in names:
+                del self._reserved[name]
         if names:
             self._free()
 
@@ -186,11 +206,25 @@ class Registry(Generic[E]):
             place, name = _decode(self._kind, cursor)
             # Another replica may count differently, as far as it knows the name.
             shown = self._places.get(name, place)
-        entries = [entry for entry in self if self._places[entry.key] > shown and (visible is None or visible(entry))]
-        if len(entries) <= size:
+        following = [(place, entry) for place, entry in self._placed() if place > shown]
+        found = [(place, entry) for place, entry in following if visible is None or visible(entry)]
+        entries = [entry for _, entry in found[:size]]
+        if len(found) <= size:
             return entries, None
-        last = entries[size - 1].key
-        return entries[:size], _encode(self._kind, self._places[last], last)
+        return entries, _encode(self._kind, found[size - 1][0], entries[-1].key)
+
+    def _placed(self) -> list[tuple[int, E]]:
+        """All entries that can be seen, each with its place, in order."""
+        with self._lock:
+            if not self._is_in_order:
+                in_order = sorted(self._entries, key=self._places.__getitem__)
+                self._entries = {name: self._entries[name] for name in in_order}
+                self._is_in_order = True
+            return [
+                (self._places[name], entry)
+                for name, entry in self._entries.items()
+                if entry.owner not in self._entering
+            ]
 
     def _forget_places(self) -> None:
         """Of names that are gone, once there are too many: a plugin may make up new names for ever."""
@@ -198,13 +232,17 @@ class Registry(Generic[E]):
             self._places = {name: place for name, place in self._places.items() if name in self._entries}
 
     def _free(self) -> None:
+        self._host.supervisor.loop.hand_over(self._tell_freed)
+
+    def _tell_freed(self) -> None:
         self._freed.set()
         self._freed = trio.Event()
 
-    def _touch(self, owner: str | None) -> None:
-        if owner not in self._entering:
-            self.version += 1
-            self._changed()
+    def _count(self, owner: str | None) -> bool:
+        """Count a change, under the lock. Returns whether it can be seen."""
+        is_seen = owner not in self._entering
+        self.version += is_seen
+        return is_seen
 
 
 def _encode(kind: str, position: int, name: str) -> str:

@@ -73,8 +73,8 @@ class Resources:
         def changed() -> None:
             host.subscriptions.changed("resources")
 
-        self.registry: Registry[ResourceEntry] = Registry("resource", changed, host.entering)
-        self.templates: Registry[ResourceEntry] = Registry("resource template", changed, host.entering)
+        self.registry: Registry[ResourceEntry] = Registry("resource", changed, host)
+        self.templates: Registry[ResourceEntry] = Registry("resource template", changed, host)
         size = host.page_size
         self._pages = Pages(self.registry, "resources", self._listed, size=size)
         self._template_pages = Pages(self.templates, "resourceTemplates", self._listed_templates, size=size)

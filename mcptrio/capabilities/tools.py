@@ -99,9 +99,7 @@ class ToolEntry:
 class Tools:
     def __init__(self, host: Host) -> None:
         self._host = host
-        self.registry: Registry[ToolEntry] = Registry(
-            "tool", lambda: host.subscriptions.changed("tools"), host.entering
-        )
+        self.registry: Registry[ToolEntry] = Registry("tool", lambda: host.subscriptions.changed("tools"), host)
         self._pages = Pages(self.registry, "tools", self._listed, size=host.page_size)
         self.handlers: dict[str, Handler] = {"tools/list": self._list, "tools/call": self._call}
 

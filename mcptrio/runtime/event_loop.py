@@ -23,9 +23,12 @@ T = TypeVar("T")
 
 
 class EventLoop:
-    """The event loop in which this is created."""
+    """The event loop in which :meth:`enter` is called. Before that there is only the caller's thread."""
 
     def __init__(self) -> None:
+        self._token: trio.lowlevel.TrioToken | None = None
+
+    def enter(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
 
     def hand_over(self, work: Callable[[], object]) -> None:
@@ -34,23 +37,26 @@ class EventLoop:
         The caller gets the exception of the function only in the event loop; otherwise it is logged. Nothing is run
         once the event loop has ended.
         """
-        if self._is_here():
+        token = self._elsewhere()
+        if token is None:
             work()
             return
         try:
-            self._token.run_sync_soon(_contained, work)
+            token.run_sync_soon(_contained, work)
         except trio.RunFinishedError:
             pass
 
     def call(self, work: Callable[[], T]) -> T:
         """Run a function in the event loop and return its result; another thread waits for it."""
-        return work() if self._is_here() else trio.from_thread.run_sync(work, trio_token=self._token)
+        token = self._elsewhere()
+        return work() if token is None else trio.from_thread.run_sync(work, trio_token=token)
 
-    def _is_here(self) -> bool:
+    def _elsewhere(self) -> trio.lowlevel.TrioToken | None:
+        """The event loop, if the caller is not in it."""
         try:
-            return trio.lowlevel.current_trio_token() is self._token
+            return None if trio.lowlevel.current_trio_token() is self._token else self._token
         except RuntimeError:
-            return False
+            return self._token
 
 
 def _contained(work: Callable[[], object]) -> None:

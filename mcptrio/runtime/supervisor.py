@@ -84,6 +84,7 @@ class Supervisor:
         self.sealer = sealer
         self.sessions: set[Session] = set()
         self.in_flight = 0
+        self.loop = EventLoop()
         self.deadlines = Deadlines()
         self.parking = ParkingLot(settings.limits.parked)
         self.works = Works()
@@ -110,7 +111,7 @@ class Supervisor:
         """Live until cancelled; then everything below is cancelled too."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
-            self.loop = EventLoop()
+            self.loop.enter()
             nursery.start_soon(self.deadlines.run)
             task_status.started()
             await trio.sleep_forever()
