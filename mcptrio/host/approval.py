@@ -21,8 +21,8 @@ from attrs import field, frozen
 
 from mcptrio.client.forms import Form, Page
 from mcptrio.client.printable import printable
-from mcptrio.errors import MCPError
-from mcptrio.protocol.model.sampling import CreateMessageParams
+from mcptrio.errors import InvalidParams, MCPError
+from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult
 from mcptrio.protocol.model.tools import Tool
 from mcptrio.protocol.revisions.registry import LATEST
 from mcptrio.runtime.dispatch import Failure, contain
@@ -42,6 +42,10 @@ _VERBS: dict[Kind, str] = {
 }
 
 
+_EDITABLE: dict[Kind, Any] = {"tool": None, "sampling": CreateMessageParams, "reply": CreateMessageResult}
+"""What the edited arguments have to be; those of a tool are checked by its server."""
+
+
 class NotApproved(MCPError):
     """The user did not agree, so nothing was sent."""
 
@@ -55,10 +59,13 @@ class Decision:
     Args:
         allowed: whether to go on.
         reason: why not; it reaches the caller of a tool, and no server.
+        arguments: JSON to go on with instead of the request's ``arguments``, as the user has edited them: those of a
+            ``tool``, the messages of a ``sampling`` or the message of a ``reply``. A form or a page cannot be edited.
     """
 
     allowed: bool
     reason: str = ""
+    arguments: Mapping[str, Any] | None = None
 
 
 @frozen(kw_only=True)
@@ -73,7 +80,7 @@ class ApprovalRequest:
             given what the model said.
         name: of the tool, as its server knows it; otherwise empty.
         arguments: exactly what is sent: to the tool, to the user, to the model or to the server. A copy; changing it
-            changes nothing.
+            changes nothing, ``Decision.arguments`` does.
         tool: what the server says of the tool: its description, its schema, its annotations. Hints, not to be trusted.
         question: the form, the page, or what the model is to continue.
     """
@@ -122,14 +129,17 @@ class Approval:
         """Whether there is a user to ask."""
         return self._approve is not None
 
-    async def obtain(self, request: ApprovalRequest) -> None:
+    async def obtain(self, request: ApprovalRequest) -> dict[str, Any] | None:
         """Return if the user agrees.
+
+        Returns:
+            A copy of the arguments that the user has edited; ``None`` if there are none.
 
         Raises:
             NotApproved: otherwise.
         """
         if self._approve is None:
-            return
+            return None
         said = f"{request.server}: not approved: {request.name or request.kind}"
         with trio.move_on_after(self._timeout):
             outcome = await contain(partial(self._approve, request))
@@ -137,8 +147,30 @@ class Approval:
                 _log.error("the callback for approval failed", exc_info=outcome.error)
                 raise NotApproved(said) from outcome.error
             answer = outcome.value
-            if answer is True or (isinstance(answer, Decision) and answer.allowed is True):
-                return
+            if answer is True:
+                return None
+            if isinstance(answer, Decision) and answer.allowed is True:
+                try:
+                    return _edited(request, answer)
+                except (TypeError, ValueError, InvalidParams) as error:
+                    _log.exception("the edited arguments cannot be used")
+                    raise NotApproved(f"{said}: {error}") from error
             reason = answer.reason if isinstance(answer, Decision) else ""
             raise NotApproved(f"{said}: {reason}" if reason else said)
         raise NotApproved(f"{said}: no answer within {self._timeout:g} s")
+
+
+def _edited(request: ApprovalRequest, decision: Decision) -> dict[str, Any] | None:
+    """
+    Raises:
+        TypeError, ValueError, InvalidParams: the arguments are no JSON object, do not fit, or belong to a question that
+            has none.
+    """
+    if decision.arguments is None:
+        return None
+    if request.kind not in _EDITABLE:
+        raise ValueError(f"arguments: expected none for a {request.kind}, got some")
+    arguments: dict[str, Any] = orjson.loads(orjson.dumps(dict(decision.arguments)))
+    if (model := _EDITABLE[request.kind]) is not None:
+        LATEST.structure(arguments, model)
+    return arguments

@@ -26,12 +26,12 @@ _FRESH = 1.0
 
 async def approved_tool(
     member: Member, name: str, arguments: bytes, entry: Entry, *, approval: Approval, options: HostOptions
-) -> Tool:
-    """Return the tool once the user has agreed to the call.
+) -> tuple[Tool, bytes]:
+    """Return the tool once the user has agreed to the call, and the arguments that it is called with.
 
     Args:
         name: in the host.
-        arguments: JSON, as they are sent.
+        arguments: JSON, as they are sent unless the user edits them.
         entry: the record of the call.
 
     Raises:
@@ -43,11 +43,11 @@ async def approved_tool(
         known: Tool = (await find(member, "tools", name, options)).item
         entry.name = known.name
         entry.approved()
-        return known
+        return known, arguments
     tool: Tool = (await find_fresh(member, name, options)).item
     entry.name = tool.name
     asked = trio.current_time()
-    await approval.obtain(
+    edited = await approval.obtain(
         ApprovalRequest(
             server=member.name,
             where=member.where,
@@ -61,5 +61,5 @@ async def approved_tool(
         now = (await find_fresh(member, name, options)).item
         if now != tool:
             raise NotApproved(f"{member.name}: not approved: {tool.name}: the server changed it meanwhile")
-    entry.approved()
-    return tool
+    entry.approved(edited)
+    return tool, arguments if edited is None else orjson.dumps(edited)

@@ -69,17 +69,24 @@ Redact: TypeAlias = Callable[[Any], Any]
 class Entry:
     """A record that is being made."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, arguments: Mapping[str, Any] | None) -> None:
         self.name = name
         """Better known later, perhaps."""
+        self.arguments = arguments
         self.started = trio.current_time()
         self.outcome: Outcome = "failed"
         self.detail: str | None = None
         self._has_ended = False
 
-    def approved(self) -> None:
-        """The user agrees; from now on it is the others who take time."""
+    def approved(self, edited: Mapping[str, Any] | None = None) -> None:
+        """The user agrees; from now on it is the others who take time.
+
+        Args:
+            edited: the arguments that are used instead.
+        """
         self.started = trio.current_time()
+        if edited is not None:
+            self.arguments = edited
 
     def end(self, outcome: Outcome, detail: str | None = None) -> None:
         self.outcome = outcome
@@ -109,7 +116,7 @@ class Auditor:
         self, server: str, kind: AuditKind, name: str, arguments: Mapping[str, Any] | None = None
     ) -> Iterator[Entry]:
         """Make a record of what is done inside; how it ends is told by :meth:`Entry.end`, or by what is raised."""
-        at, entry = datetime.now(UTC), Entry(name)
+        at, entry = datetime.now(UTC), Entry(name, arguments)
         try:
             yield entry
         except NotApproved as error:
@@ -133,23 +140,15 @@ class Auditor:
             raise
         finally:
             if self._audit is not None:
-                self._write(self._audit, at, server, kind, arguments, entry)
+                self._write(self._audit, at, server, kind, entry)
 
-    def _write(
-        self,
-        audit: Audit,
-        at: datetime,
-        server: str,
-        kind: AuditKind,
-        arguments: Mapping[str, Any] | None,
-        entry: Entry,
-    ) -> None:
+    def _write(self, audit: Audit, at: datetime, server: str, kind: AuditKind, entry: Entry) -> None:
         record = AuditRecord(
             at=at,
             server=server,
             kind=kind,
             name=str(self._redacted(entry.name)),
-            arguments=self._redacted(arguments) if arguments is not None else None,
+            arguments=self._redacted(entry.arguments) if entry.arguments is not None else None,
             outcome=entry.outcome,
             detail=str(self._redacted(entry.detail)) if entry.detail is not None else None,
             seconds=trio.current_time() - entry.started,

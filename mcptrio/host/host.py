@@ -244,7 +244,7 @@ class Host:
 
         Args:
             name: in the host: ``fs_read_file``.
-            arguments: JSON; what is approved is a copy of them, and so is what is sent.
+            arguments: JSON; what is approved is a copy of them, and so is what is sent, unless the user edits it.
             timeout, progress: as for ``Client.call_tool``.
 
         Raises:
@@ -256,10 +256,10 @@ class Host:
         exact = orjson.dumps(dict(arguments or {}))
         member = self._whose("tools", name)
         with self._auditor.record(member.name, "tool", name, orjson.loads(exact)) as entry:
-            tool = await approved_tool(member, name, exact, entry, approval=self._approval, options=self._options)
+            tool, sent = await approved_tool(member, name, exact, entry, approval=self._approval, options=self._options)
             result = await self._ask(
                 member,
-                lambda client: client.call_tool(tool.name, orjson.loads(exact), timeout=timeout, progress=progress),
+                lambda client: client.call_tool(tool.name, orjson.loads(sent), timeout=timeout, progress=progress),
             )
             if result.is_error:
                 entry.end("error", "the tool failed")

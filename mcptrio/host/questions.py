@@ -103,12 +103,16 @@ class _Guard:
                 entry.end("not_approved", _TOO_MANY)
                 raise Overloaded(_TOO_MANY)
             try:
-                await self._approval.obtain(self._request("sampling", arguments, params))
-                entry.approved()
+                edited = await self._approval.obtain(self._request("sampling", arguments, params))
+                entry.approved(edited)
+                if edited is not None:
+                    params = LATEST.structure(edited, CreateMessageParams)
                 said = await self._own.sample(params)
                 if isinstance(said, str):
                     said = CreateMessageResult(role="assistant", content=(TextContent(text=said),), model="unknown")
-                await self._approval.obtain(self._request("reply", LATEST.unstructure(said), params))
+                edited = await self._approval.obtain(self._request("reply", LATEST.unstructure(said), params))
+                if edited is not None:
+                    said = LATEST.structure(edited, CreateMessageResult)
             except NotApproved as error:
                 entry.end("not_approved", error.message)
                 raise NotApproved(_NO_SAMPLING) from error

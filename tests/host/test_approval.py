@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from mcptrio import ClientTimeouts, Server
-from mcptrio.host import ApprovalRequest, Decision, Host, HostOptions, NotApproved
+from mcptrio.host import ApprovalRequest, AuditRecord, Decision, Host, HostOptions, NotApproved
 from tests.host.scripted import Scripted, plain, text_of
 
 __all__: list[str] = []
@@ -57,6 +57,26 @@ async def test_decision_says_why() -> None:
         with pytest.raises(NotApproved, match="use the other one"):
             await host.call_tool("one_echo")
         await host.call_tool("one_echo")
+
+
+async def test_user_edits_the_arguments() -> None:
+    records: list[AuditRecord] = []
+    edited = {"text": "hello"}
+    async with Host(
+        {"one": plain()}, approve=Asked(Decision(allowed=True, arguments=edited)), audit=records.append
+    ) as host:
+        assert text_of(await host.call_tool("one_echo", {"text": "hi"})) == "hello"
+
+    assert records[-1].arguments == edited
+
+
+async def test_edited_arguments_that_are_no_json_are_a_no() -> None:
+    ask = Asked(Decision(allowed=True, arguments={"text": object()}), Decision(allowed=False, arguments={"text": "x"}))
+    async with Host({"one": plain()}, approve=ask) as host:
+        with pytest.raises(NotApproved, match="not JSON serializable"):
+            await host.call_tool("one_echo", {"text": "hi"})
+        with pytest.raises(NotApproved):
+            await host.call_tool("one_echo", {"text": "hi"})
 
 
 async def test_callback_that_fails_has_said_no(caplog: pytest.LogCaptureFixture) -> None:

@@ -9,8 +9,8 @@ import pytest
 import trio
 import trio.testing
 
-from mcptrio import Context, ElicitURL, Form, Handlers, Page, ToolError
-from mcptrio.host import ApprovalRequest, AuditRecord, Host, HostOptions, NotApproved
+from mcptrio import Context, CreateMessageParams, ElicitURL, Form, Handlers, Page, ToolError
+from mcptrio.host import ApprovalRequest, AuditRecord, Decision, Host, HostOptions, NotApproved
 from mcptrio.protocol.messages import ErrorResponse, Request, Response
 from tests.host.scripted import Scripted, note, plain, text_of
 
@@ -101,6 +101,50 @@ async def test_what_the_model_said_is_approved_before_it_is_sent() -> None:
     assert [request.kind for request in seen] == ["tool", "sampling", "reply"]
     assert seen[1].arguments["messages"][0]["content"]["text"] == "Hello?"
     assert seen[2].arguments["content"] == {"type": "text", "text": "Hello!"}
+
+
+async def test_user_edits_what_the_model_is_given_and_what_it_said() -> None:
+    heard: list[str] = []
+
+    async def approve(request: ApprovalRequest) -> Decision:
+        arguments = dict(request.arguments)
+        if request.kind == "sampling":
+            arguments["messages"] = [{"role": "user", "content": {"type": "text", "text": "Good day?"}}]
+        if request.kind == "reply":
+            arguments["content"] = {"type": "text", "text": "Good day!"}
+        return Decision(allowed=True, arguments=arguments)
+
+    async def sample(params: CreateMessageParams) -> str:
+        heard.append(str(params.messages[0].content))
+        return "Hello!"
+
+    server = asking("sampling/createMessage", SAMPLING)
+    async with Host({"notes": server}, approve=approve, handlers=Handlers(sample=sample)) as host:
+        told = text_of(await host.call_tool("notes_echo"))
+
+    assert "Good day?" in heard[0]
+    assert "Good day!" in told
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "kind", "arguments"),
+    [
+        ("elicitation/create", FORM, "form", {"message": "x"}),
+        ("sampling/createMessage", SAMPLING, "sampling", {"messages": "x"}),
+        ("sampling/createMessage", SAMPLING, "reply", {}),
+    ],
+)
+async def test_edits_that_cannot_be_used_are_a_no(
+    method: str, params: dict[str, Any], kind: str, arguments: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def approve(request: ApprovalRequest) -> bool | Decision:
+        return Decision(allowed=True, arguments=arguments) if request.kind == kind else True
+
+    async with Host({"notes": asking(method, params)}, approve=approve, handlers=ALL) as host:
+        told = text_of(await host.call_tool("notes_echo"))
+
+    assert "decline" in told or "rejected" in told
+    assert "the edited arguments cannot be used" in caplog.text
 
 
 async def test_everything_approved_reaches_the_handlers() -> None:
