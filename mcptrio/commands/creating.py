@@ -37,8 +37,7 @@ def command(name: str, folder: Path, author: str | None, description: str | None
     written = write_plugin(new, folder)
     place = written[0].parent
     click.echo(f"wrote {place}: {len(written)} files")
-    # The pip that comes with Python 3.11 knows no --group.
-    click.echo(f'next: cd {place} && pip install -e . "mcptrio[testing]" && pytest')
+    click.echo(f'next: cd {place} && pip install -e ".[test]" && pytest')
 
 
 def _check_free(name: str) -> None:
