@@ -2,7 +2,8 @@
 
 Filled at registration and at run time; listed and looked up by the capabilities. A name belongs to the plugin that
 offered it first. The order is that in which names were first registered, and a name keeps its place in it: a plugin
-that is restarted, on one replica alone too, neither moves its entries nor makes cursors skip any.
+that is restarted, on one replica alone too, neither moves its entries nor makes cursors skip any. Only a mount
+rearranges its own, to follow the list of the server that it mounts.
 
 Sync functions of plugins change it in their threads while the event loop lists it, so a lock is held for each change
 and each look at all entries. Nothing else runs under the lock.
@@ -13,7 +14,7 @@ from __future__ import annotations
 import base64
 import binascii
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import trio
@@ -148,6 +149,20 @@ class Registry(Generic[E]):
         with self._lock:
             is_new = not self.version and self._count(None)
         if is_new:
+            self._changed()
+
+    def arrange(self, names: Iterable[str]) -> None:
+        """Put entries in the order of these names, on the places that they hold together."""
+        wanted = list(names)
+        with self._lock:
+            present = [name for name in wanted if name in self._entries]
+            places = sorted(self._places[name] for name in present)
+            is_moved = places != [self._places[name] for name in present]
+            if is_moved:
+                self._places.update(zip(present, places, strict=True))
+                self._is_in_order = False
+            is_seen = is_moved and self._count(self._entries[present[0]].owner)
+        if is_seen:
             self._changed()
 
     def publish(self, owner: str) -> None:

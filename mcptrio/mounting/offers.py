@@ -151,6 +151,13 @@ class Offers:
                 if key in refused:
                     refused.discard(key)
                     _log.info("%s: %s %r is offered now", self._name, kind.rstrip("s"), key)
+        self._arrange(kind)
+
+    def _arrange(self, kind: ListKind) -> None:
+        """Keep the order of the mounted server's list, also for what has come later."""
+        noun = kind.rstrip("s")
+        names = {own: name for (what, name), own in self._own_names.items() if what == noun}
+        self._server.registries[kind].arrange(names.get(key, key) for key in self._listed[kind].items)
 
     def _add_tool(self, tool: Tool, listed: _Listed) -> Callable[[], object]:
         relay = self._relay

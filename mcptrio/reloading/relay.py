@@ -143,11 +143,13 @@ class Relay:
         else:
             fault = worker.fault if worker.ended.is_set() else f"it was not ready within {_READY:g} seconds"
             worker.leave()
+            # Once is enough: the worker writes to the same standard error.
+            why = "" if worker.has_said_why else f": {fault}"
             if self._current is None:
                 self._fault = fault
-                _log.error("nothing is served until a file changes: %s", fault)
+                _log.error("start failed, nothing is served until a file changes%s", why)
             else:
-                _log.error("not reloaded, what was served before still is: %s", fault)
+                _log.error("reload failed, the previous version keeps running%s", why)
         self._settled.set()
         return []
 

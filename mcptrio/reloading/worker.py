@@ -77,6 +77,8 @@ class Worker:
         self._awaited = {_PROBE, _ASKED}
         self.fault = ""
         """Why it has ended, in a few lines."""
+        self.has_said_why = False
+        """Whether it has written that to standard error, which is ours."""
         self._leaving = trio.Event()
 
     async def run(self) -> None:
@@ -96,7 +98,9 @@ class Worker:
                     nursery.start_soon(self._read, channel)
                     await self._leaving.wait()
                     nursery.cancel_scope.cancel()
-            self.fault = _fault(channel)
+            said = [line for line in channel.last_words if line.startswith(_SAYS)]
+            self.has_said_why = bool(said)
+            self.fault = _fault(channel, said)
         except ConnectionClosed as error:
             self.fault = str(error)
         finally:
@@ -151,9 +155,7 @@ def _own(id: str, method: str) -> Request:
     return Request(id, method, {"_meta": meta})
 
 
-def _fault(channel: ChildChannel) -> str:
-    words = channel.last_words
-    said = [line for line in words if line.startswith(_SAYS)]
-    # The lines that follow have the frames, which are in the log.
-    text = "\n".join(said[-1:] or words[-_LINES:]).removeprefix(_SAYS)[:_LONGEST]
+def _fault(channel: ChildChannel, said: Sequence[str]) -> str:
+    # The lines that follow what it says have the frames.
+    text = "\n".join(said[-1:] or channel.last_words[-_LINES:]).removeprefix(_SAYS)[:_LONGEST]
     return text or f"the server ended with {channel.returncode} and said nothing"
