@@ -263,7 +263,10 @@ class ClientSupervisor:
                 await with_consent(lambda: self._negotiate(session, self._known))
                 return
             except MCPTrioError as error:
+                is_known = self._known is not None
                 self._doubt(error)
+                if is_known and getattr(error, "status", None) == 400:
+                    continue  # at once: it was asked for a version that it may no longer speak
                 pause = _pause_after(error, pause)
                 _log.warning("%s: no new session: %s; trying again in %.2g s", session.link.name, error, pause)
                 self._end_turn(error)

@@ -31,6 +31,7 @@ __all__: list[str] = []
 
 OLD = "2025-11-25"
 TOOLS = Change("tools")
+SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
 
 def early() -> str:
@@ -48,6 +49,7 @@ class Forgetful:
 
     def __init__(self) -> None:
         self.session = 1
+        self.has_sessions = True
         self.subscribed: list[tuple[str, str]] = []
         self.refuses = False
         """Whether it begins no session."""
@@ -70,8 +72,9 @@ class Forgetful:
             if self.refuses:
                 await wire.reply("no sessions today", 503)
             else:
-                await wire.reply(answer(seen, **result), mcp_session_id=str(self.session))
-        elif id != str(self.session) or method == self.lost_at:
+                headers = {"mcp_session_id": str(self.session)} if self.has_sessions else {}
+                await wire.reply(answer(seen, **result), **headers)
+        elif (self.has_sessions and id != str(self.session)) or method == self.lost_at:
             await wire.reply("who are you?", 404)
         elif seen.method == "GET":
             await wire.reply(status=405)
@@ -276,3 +279,43 @@ async def test_server_that_moves_to_another_transport_is_found_again() -> None:
             streams[-1].socket.socket.shutdown(1)
             await eventually(lambda: client.revision == OLD)
             await client.call_tool("work")
+
+
+@pytest.mark.parametrize("has_sessions", [True, False])
+async def test_http_server_that_speaks_a_newer_revision_alone_is_agreed_with_again(has_sessions: bool) -> None:
+    site = Forgetful()
+    site.has_sessions = has_sessions
+    modern = False
+
+    async def serve(seen: Seen, wire: Wire) -> None:
+        if not modern:
+            await site(seen, wire)
+            return
+        if seen.method != "POST":
+            await wire.reply(status=405)
+            return
+        message = seen.message
+        if seen.headers.get("mcp-protocol-version") != "2026-07-28":
+            said = {"supported": ["2026-07-28"], "requested": OLD}
+            error = {"code": -32022, "message": "unsupported protocol version", "data": said}
+            await wire.reply({"jsonrpc": "2.0", "id": message.get("id"), "error": error}, status=400)
+        elif message["method"] == "server/discover":
+            can = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {"listChanged": True}}}
+            await wire.reply(answer(seen, resultType="complete", ttlMs=0, cacheScope="private", **can))
+        elif message["method"] == "subscriptions/listen":
+            told = {"_meta": {SUBSCRIPTION: message["id"]}, "notifications": {"toolsListChanged": True}}
+            acknowledged = {"method": "notifications/subscriptions/acknowledged", "params": told}
+            await wire.stream()
+            await wire.event({"jsonrpc": "2.0", **acknowledged})
+            await wire.wait_closed()
+        else:
+            await wire.reply(answer(seen, resultType="complete", content=[]))
+
+    with trio.fail_after(60):
+        async with serving(serve) as web, connect(web.url, ping_interval=0) as client:
+            assert client.revision == OLD
+            async with client.subscribe(tools=True) as changes:
+                modern = True
+                assert (await client.call_tool("work")).content == ()
+                assert client.revision == "2026-07-28"
+                assert await take(changes) == TOOLS

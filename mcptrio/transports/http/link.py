@@ -81,7 +81,7 @@ class HTTPLink:
         self._nursery = nursery
         self._session: _Session | None = None
         self._revision: Revision | None = None
-        """Of the handshake, once that is done."""
+        """Agreed on with the server; ``None`` before that, and after that has been lost."""
         self._listening = trio.CancelScope()
         self._heard = trio.Event()
         """The server has answered the GET of the stream of unasked messages, or has had its time for that."""
@@ -130,7 +130,7 @@ class HTTPLink:
         session = self._session_for(revision)
         response = await self._post(message, revision, session, _NOTHING)
         if not 200 <= response.status < 300:
-            raise await self._refusal(response, session)
+            raise await self._refusal(response, session, revision)
         self._let_end(response)
 
     def cancels_by_leaving(self, revision: Revision) -> bool:
@@ -163,7 +163,7 @@ class HTTPLink:
         """See :class:`mcptrio.abc.Link`. No single connection belongs to the link, so only :meth:`aclose` ends it.
 
         Raises:
-            SessionLost: the server has forgotten the session. Raised once per session.
+            SessionLost: the server has forgotten the session, or no longer speaks its revision. Raised once for each.
         """
         await self._ended.wait()
         if self._closed.is_set():
@@ -192,7 +192,7 @@ class HTTPLink:
         session = None if initial else self._session_for(revision)
         response = await self._post(request, revision, session, mirrored)
         if response.status != 200:
-            raise await self._refusal(response, session)
+            raise await self._refusal(response, session, revision)
         reader = AnswerReader(request=request, receive=self._receive, batches=revision.batches, limits=self._limits)
         if initial:
             session = _granted(response)
@@ -235,13 +235,17 @@ class HTTPLink:
         headers = self._headers.of_get(revision, session=id, last_event_id=bookmark.last_event_id)
         return await self._requests.ask("GET", headers)
 
-    async def _refusal(self, response: HTTPResponse, session: _Session | None) -> RequestFailed:
+    async def _refusal(self, response: HTTPResponse, session: _Session | None, revision: Revision) -> RequestFailed:
         refusal = await read_refusal(response)
         # Some servers answer an unknown method with 404, as the newest revision wants it; they know the session.
         unknown_method = refusal.reply is not None and refusal.reply.code == Code.METHOD_NOT_FOUND
         if session is not None and ((response.status == 404 and not unknown_method) or _means_forgotten(refusal)):
             self._lose(session)
             return SessionLost(_FORGOTTEN)
+        if revision is self._revision and _refuses(refusal, revision):
+            # It was agreed on, so there is another version of the server now.
+            self._outgrow()
+            return SessionLost(f"the server no longer speaks {revision.version}")
         return refusal
 
     def _let_end(self, response: HTTPResponse) -> None:
@@ -265,8 +269,17 @@ class HTTPLink:
         # Several requests may find out. The last may do so when the loss is reported and the next handshake under way;
         # reported again, it would end the new session.
         if session is self._session and not session.lost:
+            self._revision = None
             self._ended.set()
         session.lost = True
+
+    def _outgrow(self) -> None:
+        """What was agreed on holds no longer, with a session or without."""
+        self._revision = None
+        self._listening.cancel()
+        if self._session is not None:
+            self._session.lost = True
+        self._ended.set()
 
     def _begin(self, session: _Session | None) -> None:
         """A handshake has been answered; what there was of an earlier one ends."""
@@ -344,6 +357,15 @@ def _means_forgotten(refusal: RequestFailed) -> bool:
     """Whether a 400 says what should have been a 404, as servers do that are made after an example of the first SDK."""
     reply = refusal.reply
     return refusal.status == 400 and reply is not None and reply.code == -32000 and "session" in reply.message.lower()
+
+
+def _refuses(refusal: RequestFailed, revision: Revision) -> bool:
+    """Whether the server says that it does not speak a revision."""
+    reply = refusal.reply
+    if reply is None or reply.code != Code.UNSUPPORTED_PROTOCOL_VERSION:
+        return False
+    supported = reply.data.get("supported") if isinstance(reply.data, dict) else None
+    return not isinstance(supported, list) or revision.version not in supported
 
 
 def _granted(response: HTTPResponse) -> _Session | None:
