@@ -55,6 +55,7 @@ from mcptrio.runtime.settings import Settings
 from mcptrio.runtime.supervisor import Supervisor
 from mcptrio.runtime.timeouts import Timeouts
 from mcptrio.runtime.watchdog import watch_loop
+from mcptrio.runtime.work import Works
 
 __all__ = ["Server"]
 
@@ -149,12 +150,13 @@ class Server:
             "completions": self.completions.registry,
         }
         self.methods = Methods(self)
-        self.routes = Routes(self.entering)
-        self.middleware = MiddlewareChain(self.tools.owner_of, self.entering)
+        surrounding = Works()
+        self.routes = Routes(self.entering, surrounding)
+        self.middleware = MiddlewareChain(self.tools.owner_of, self.entering, surrounding)
         self.is_open = False
         """Whether it welcomes sessions: every lifespan is entered, and none is being left."""
         self._capabilities: tuple[tuple[int, ...], ServerCapabilities] | None = None
-        self.supervisor = self._make_supervisor(keys)
+        self.supervisor = self._make_supervisor(keys, surrounding)
         self.plugins = plugins if isinstance(plugins, PluginManager) else _registered(plugins, strict=strict)
         tables = config if isinstance(config, PluginTables) else PluginTables(tables=config or {})
         self.contributions = Contributions(self, self.plugins, tables, tool_policy or ToolPolicy())
@@ -478,7 +480,7 @@ class Server:
 
     # Private
 
-    def _make_supervisor(self, keys: Sequence[bytes]) -> Supervisor:
+    def _make_supervisor(self, keys: Sequence[bytes], surrounding: Works) -> Supervisor:
         handlers: dict[str, Handler] = {}
         for capability in (
             Lifecycle(self),
@@ -502,6 +504,7 @@ class Server:
             route=self.routes.at,
             health=self.health,
             middleware=self.middleware,
+            surrounding=surrounding,
         )
 
 

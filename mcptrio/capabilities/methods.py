@@ -21,6 +21,7 @@ from mcptrio.protocol.model.methods import METHODS, Method, Side
 from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.runtime.session import Session
 from mcptrio.runtime.supervisor import Listener
+from mcptrio.runtime.work import Cancelling
 
 __all__ = ["Methods"]
 
@@ -86,7 +87,8 @@ class Methods:
         async def hear(session: Session, params: Any) -> None:
             if owner in self._host.entering:
                 return
-            with self._host.supervisor.works.new(mark.name, owner) as work:
+            ending = Cancelling()
+            with self._host.supervisor.works.new(mark.name, owner, ending) as work, ending.cancel_scope:
                 if function.in_thread:
                     await work.hold(self._host.seen_by(owner).threads)
                 await function(dict.fromkeys(free, params), None, work)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Container, Mapping
+from contextlib import ExitStack
 from typing import Any, TypeAlias
 
 from attrs import define, frozen
@@ -22,6 +23,7 @@ from mcptrio.protocol.revisions.revision import Lifecycle
 from mcptrio.runtime.callers import caller_of
 from mcptrio.runtime.dispatch import Failure, Handler, contain
 from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.runtime.work import Works
 from mcptrio.tracebacks import log_failure
 
 __all__ = ["Middleware", "MiddlewareChain", "RequestView"]
@@ -74,10 +76,12 @@ class MiddlewareChain:
     Args:
         owner_of: the plugin a tool belongs to.
         entering: the plugins whose lifespan has not yielded yet. Their middleware is not called.
+        works: counts the requests inside of middleware, for each plugin that has some.
     """
 
-    def __init__(self, owner_of: Callable[[str], str | None], entering: Container[str | None]) -> None:
+    def __init__(self, owner_of: Callable[[str], str | None], entering: Container[str | None], works: Works) -> None:
         self._owner_of = owner_of
+        self._works = works
         self._entering = entering
         self._links: list[_Link] = []
 
@@ -109,9 +113,14 @@ class MiddlewareChain:
             return await handler(scope, params)
 
         proceed: Callable[[], Awaitable[Any]] = handle
-        for link in reversed([link for link in self._links if link.owner not in self._entering]):
+        links = [link for link in self._links if link.owner not in self._entering]
+        for link in reversed(links):
             proceed = _Step(link, view, proceed)
-        return await proceed()
+        with ExitStack() as works:
+            # All of them from the start: the inner ones begin later, and may have been withdrawn by then.
+            for owner in {link.owner for link in links}:
+                works.enter_context(self._works.new(view.method, owner, scope))
+            return await proceed()
 
     def _view(self, scope: RequestScope, params: Any) -> RequestView:
         request = scope.request

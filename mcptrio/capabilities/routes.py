@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container
+from functools import partial
+from typing import Any
 
 from attrs import frozen
 
 from mcptrio.abc import ASGIApp
 from mcptrio.capabilities.registry import Duplicate
+from mcptrio.nesting import well_nested
+from mcptrio.runtime.work import Cancelling, Works
 
 __all__ = ["Routes"]
 
@@ -31,10 +35,12 @@ class Routes:
     """
     Args:
         entering: the plugins whose lifespan has not yielded yet. Their paths are not served.
+        works: counts the requests to the applications.
     """
 
-    def __init__(self, entering: Container[str | None]) -> None:
+    def __init__(self, entering: Container[str | None], works: Works) -> None:
         self._entering = entering
+        self._works = works
         self._routes: dict[str, _Route] = {}
 
     def add(self, path: str, app: ASGIApp, owner: str | None) -> str:
@@ -66,6 +72,12 @@ class Routes:
         while self._routes and path:
             route = self._routes.get(path)
             if route is not None and route.owner not in self._entering:
-                return route.app
+                return partial(self._serve, route, path)
             path = path.rpartition("/")[0]
         return None
+
+    async def _serve(self, route: _Route, path: str, scope: Any, receive: Any, send: Any) -> None:
+        ending = Cancelling()
+        # An HTTP server answers a cancelled exchange with an error, or closes the connection if the response has begun.
+        with self._works.new(path, route.owner, ending), ending.cancel_scope:
+            await well_nested(route.app, scope, receive, send)

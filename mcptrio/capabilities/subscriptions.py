@@ -237,7 +237,7 @@ class Subscriptions:
             scope.stand(listen)
         else:
             try:
-                await scope.session.closing.wait()
+                await scope.until_concluded()
             finally:
                 listen.over()
         return listen.result()

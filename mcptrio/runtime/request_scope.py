@@ -57,6 +57,7 @@ class RequestScope:
 
     __slots__ = (
         "_begun",
+        "_concluding",
         "_latest",
         "_lent",
         "_timeouts",
@@ -110,6 +111,7 @@ class RequestScope:
         self.may_stand = False
         self.standing: Standing | None = None
         self._lent: trio.CancelScope | None = None
+        self._concluding: trio.CancelScope | None = None
         self.stated: Stated | None = None
         if session.believes:
             self.stated = read_stated(request.method.name, meta)
@@ -181,6 +183,18 @@ class RequestScope:
             self._lent = None
         else:
             standing.over()
+
+    async def until_concluded(self) -> None:
+        """Stay open, where ``may_stand`` does not say so. Returns when it is time for the answer."""
+        self.unbounded()
+        with trio.CancelScope() as self._concluding:
+            await self.session.closing.wait()
+        self._concluding = None
+
+    def conclude(self) -> None:
+        """See :class:`mcptrio.runtime.work.Ending`."""
+        if self._concluding is not None:
+            self._concluding.cancel()
 
     def settle(self) -> None:
         """The handler is done: nothing is cancelled through this request any more, and nothing but the answer sent."""

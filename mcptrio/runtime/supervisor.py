@@ -20,7 +20,7 @@ from typing import Any
 import trio
 
 from mcptrio.abc import ASGIApp, MessageChannel, Outlet, Principal, PromptChannel, SessionRecord, StateSealer
-from mcptrio.errors import ConnectionClosed, InternalError, MCPError, Overloaded
+from mcptrio.errors import ConnectionClosed, MCPError, Overloaded
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.connection import Connection
 from mcptrio.protocol.events import NotificationReceived, Peer, Refused, RequestReceived
@@ -29,6 +29,7 @@ from mcptrio.protocol.messages import Incoming, Notification, Request
 from mcptrio.protocol.model.lifecycle import ClientCapabilities, Implementation, PingParams
 from mcptrio.protocol.model.methods import Method, Side
 from mcptrio.protocol.revisions.registry import REVISIONS
+from mcptrio.runtime.current import CURRENT
 from mcptrio.runtime.deadlines import Deadlines
 from mcptrio.runtime.dispatch import Around, Done, Failure, Handler, Middlewares, contain
 from mcptrio.runtime.effects import Effects
@@ -60,6 +61,7 @@ class Supervisor:
         mirrored: a tool's mirrored parameters, header to path.
         health: what ``/readyz`` shows.
         middleware: what plugins put around every request.
+        surrounding: the requests inside of middleware, and those to ASGI applications of plugins.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Supervisor:
         route: Callable[[str], ASGIApp | None],
         health: Callable[[], Mapping[str, Any]],
         middleware: Middlewares,
+        surrounding: Works,
     ) -> None:
         self.settings = settings
         self.handlers = handlers
@@ -88,6 +91,8 @@ class Supervisor:
         self.deadlines = Deadlines()
         self.parking = ParkingLot(settings.limits.parked)
         self.works = Works()
+        """Handlers. Those of requests that have ended count against ``limits.requests``."""
+        self._surrounding = surrounding
         self.effects = Effects(LIFETIME)
         self.threads = ThreadShares(settings.limits.threads)
         self.workers = Workers(self._start)
@@ -189,16 +194,16 @@ class Supervisor:
 
     async def drain_owner(self, owner: str, reason: str, deadline: float) -> None:
         """Wait until no code of a plugin is at work for a request. Handlers that it has parked are cancelled at once;
-        calls that have not ended by ``deadline`` are cancelled and answered with an error."""
+        calls that have not ended by ``deadline`` are cancelled and answered with an error.
+
+        A request that asks for this inside of the plugin's middleware is not waited for, since it waits itself.
+        """
         self.parking.clear(reason, owner=owner)
-        with trio.move_on_at(deadline) as patience:
-            await self.works.wait_ended(owner)
-        if patience.cancelled_caught:
-            for work in list(self.works):
-                if work.owner == owner:
-                    work.give_up(InternalError(f"{work.label} was ended: {reason}"))
-            with trio.move_on_after(GOODBYE):
-                await self.works.wait_ended(owner)
+        current = CURRENT.get()
+        asking = current.scope if current is not None else None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.works.drain, owner, reason, deadline)
+            nursery.start_soon(self._surrounding.drain, owner, reason, deadline, asking)
 
     # The engine: what transports call
 

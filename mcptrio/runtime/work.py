@@ -1,6 +1,7 @@
 """The code of plugins that is at work for a request, counted until it has really ended.
 
-Each call of an author's function is one :class:`Work`. The answer may be sent long before its end: a thread cannot be
+Each call of an author's function is one :class:`Work`, and so is each request inside of a plugin's middleware, and each
+request to a plugin's ASGI application. The answer may be sent long before its end: a thread cannot be
 cancelled, and a handler of 2026-07-28 cleans up outside of its request. A work keeps its places in limiters and the
 lifespan of its plugin until its code has ended.
 """
@@ -9,16 +10,42 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Protocol, Self
 
 import trio
 
-from mcptrio.errors import MCPError
+from mcptrio.errors import InternalError, MCPError
 
-if TYPE_CHECKING:
-    from mcptrio.runtime.request_scope import RequestScope
+__all__ = ["Cancelling", "Ending", "ThreadShares", "Work", "Works"]
 
-__all__ = ["ThreadShares", "Work", "Works"]
+GOODBYE = 1.0
+"""Seconds for works to end once they are cancelled."""
+
+
+class Ending(Protocol):
+    """A request as its works see it: it can be ended before its code is done."""
+
+    def give_up(self, fault: MCPError, /) -> None:
+        """Cancel it and answer with an error."""
+        ...
+
+    def conclude(self) -> None:
+        """End it in the regular way if it stays open for as long as its client wants."""
+        ...
+
+
+class Cancelling:
+    """What is not a request of the protocol, and ends by its cancel scope: a notification, an HTTP exchange."""
+
+    def __init__(self) -> None:
+        self.cancel_scope = trio.CancelScope()
+
+    def give_up(self, fault: MCPError) -> None:
+        """See :class:`Ending`."""
+        self.cancel_scope.cancel()
+
+    def conclude(self) -> None:
+        """See :class:`Ending`. Does nothing."""
 
 
 class Work:
@@ -29,12 +56,12 @@ class Work:
     Attributes:
         label: the tool or the like, for messages.
         owner: the plugin whose code it is.
-        scope: the request that waits for it; ``None`` for a notification.
+        scope: the request that waits for it.
     """
 
     __slots__ = ("_ended", "_held", "_parts", "_works", "label", "owner", "scope")
 
-    def __init__(self, works: Works, label: str, owner: str | None, scope: RequestScope | None) -> None:
+    def __init__(self, works: Works, label: str, owner: str | None, scope: Ending) -> None:
         self.label = label
         self.owner = owner
         self.scope = scope
@@ -85,8 +112,7 @@ class Work:
 
     def give_up(self, fault: MCPError) -> None:
         """Answer its request with an error, and cancel what can be cancelled."""
-        if self.scope is not None:
-            self.scope.give_up(fault)
+        self.scope.give_up(fault)
 
     # As the limiter of a thread
 
@@ -109,7 +135,7 @@ class Works:
     def __iter__(self) -> Iterator[Work]:
         return iter(self._works)
 
-    def new(self, label: str, owner: str | None, scope: RequestScope | None = None) -> Work:
+    def new(self, label: str, owner: str | None, scope: Ending) -> Work:
         """A work, counted while something of it runs: ``with works.new(...) as work``."""
         return Work(self, label, owner, scope)
 
@@ -119,9 +145,35 @@ class Works:
     def discard(self, work: Work) -> None:
         self._works.discard(work)
 
-    async def wait_ended(self, owner: str | None = None) -> None:
-        """Wait until no work of a plugin is left; without ``owner``, no work at all."""
-        while works := [work for work in self._works if owner is None or work.owner == owner]:
+    async def wait_ended(self) -> None:
+        """Wait until no work is left."""
+        while self._works:
+            for work in list(self._works):
+                await work.wait_ended()
+
+    async def drain(self, owner: str, reason: str, deadline: float, but: Ending | None = None) -> None:
+        """Wait until no work of a plugin is left. Works that have not ended by ``deadline`` are cancelled.
+
+        Args:
+            but: a request that is left out.
+        """
+        for work in self._of(owner, but):
+            work.scope.conclude()
+        with trio.move_on_at(deadline) as patience:
+            await self._wait_ended(owner, but)
+        if patience.cancelled_caught:
+            for work in self._of(owner, but):
+                work.give_up(InternalError(f"{work.label} was ended: {reason}"))
+            with trio.move_on_after(GOODBYE):
+                await self._wait_ended(owner, but)
+
+    # Private
+
+    def _of(self, owner: str, but: Ending | None) -> list[Work]:
+        return [work for work in self._works if work.owner == owner and (but is None or work.scope is not but)]
+
+    async def _wait_ended(self, owner: str, but: Ending | None) -> None:
+        while works := self._of(owner, but):
             for work in works:
                 await work.wait_ended()
 

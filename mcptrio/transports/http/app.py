@@ -21,7 +21,6 @@ from attrs import frozen
 
 from mcptrio.abc import ASGIApp, Bus, Engine, EventStore, Guard, Principal, SessionStore
 from mcptrio.errors import AuthorizationError, ConnectionClosed, Overloaded, RateLimited
-from mcptrio.nesting import well_nested
 from mcptrio.protocol.jsonrpc import Limits, decode
 from mcptrio.protocol.messages import Incoming, Request
 from mcptrio.transports.http.addresses import Proxies
@@ -270,7 +269,7 @@ class HTTPApp:
             await self._refuse_one_more(exchange)
             return
         try:
-            await well_nested(app, scope, receive, send)
+            await app(scope, receive, send)
         finally:
             self._routed.give_back(place)
 
