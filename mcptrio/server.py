@@ -66,7 +66,7 @@ class Server:
     Args:
         name, version, title, description, website_url, icons: what clients are told of it.
         instructions: how its tools are meant to be used, for the model.
-        plugins: modules or objects; or a manager that has loaded some.
+        plugins: a list of modules or objects; or a manager that has loaded some.
         config: what is set for the plugins, by their names; or the same with where it was written.
         tool_policy: which tools of plugins are offered; by default all.
         timeouts, limits: see there.
@@ -157,7 +157,7 @@ class Server:
         """Whether it welcomes sessions: every lifespan is entered, and none is being left."""
         self._capabilities: tuple[tuple[int, ...], ServerCapabilities] | None = None
         self.supervisor = self._make_supervisor(keys, surrounding)
-        self.plugins = plugins if isinstance(plugins, PluginManager) else _registered(plugins, strict=strict)
+        self.plugins = plugins if isinstance(plugins, PluginManager) else PluginManager.of(plugins, strict=strict)
         tables = config if isinstance(config, PluginTables) else PluginTables(tables=config or {})
         self.contributions = Contributions(self, self.plugins, tables, tool_policy or ToolPolicy())
         self._running = RunningPlugins(self, self.plugins, self.contributions)
@@ -506,10 +506,3 @@ class Server:
             middleware=self.middleware,
             surrounding=surrounding,
         )
-
-
-def _registered(plugins: Iterable[object], *, strict: bool) -> PluginManager:
-    manager = PluginManager(strict=strict)
-    for plugin in plugins:
-        manager.register(plugin)
-    return manager

@@ -48,6 +48,19 @@ def test_index_leads_to_every_page() -> None:
     assert [name for name in pages if f"({name})" not in index] == []
 
 
+def test_pages_that_messages_name_exist() -> None:
+    named = {
+        place
+        for module in ROOT.glob("mcptrio/**/*.py")
+        for place in re.findall(r"\bdocs/(\w[\w-]*\.md)(?:#([\w-]+))?", module.read_text("utf-8"))
+    }
+
+    assert {("plugins.md", "when-a-tool-fails"), ("client.md", "in-an-asyncio-application")} <= named
+    for page, anchor in named:
+        assert (ROOT / "docs" / page).is_file()
+        assert not anchor or anchor in anchors(ROOT / "docs" / page)
+
+
 def test_a_broken_link_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# A `heading`\n[a](#a-heading) [b](#none) [c](gone.md) [d](https://example.com/x)\n")

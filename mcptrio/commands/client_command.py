@@ -180,5 +180,7 @@ def _common() -> list[click.Parameter]:
         ),
         _json(),
         click.Option(["--no-input"], is_flag=True, help="Do not let the server ask, even at a terminal."),
-        click.Option(["--verbose"], is_flag=True, help="Show our log, the server's standard error, and tracebacks."),
+        click.Option(
+            ["--verbose"], is_flag=True, help="Show our log, the server's standard error, and all frames of exceptions."
+        ),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from contextlib import suppress
 from textwrap import indent
 from typing import Any
@@ -25,6 +26,7 @@ _STYLES: dict[str, tuple[Style, ...]] = {
     "alert": ("red", "bold"),
     "emergency": ("red", "bold"),
 }
+_FAILURE = re.compile(r"\(id ([0-9a-f]{8})\)")
 _LONGEST = 4_000
 """Characters of a message that are shown."""
 
@@ -55,8 +57,8 @@ class ConsoleHandler(logging.Handler):
             if record.exc_info and record.exc_info[1] is not None:
                 told = render(record.exc_info[1], full=self._verbose, said=record.getMessage())
                 self._console.note(indent(told, "  "))
-        if (failure_id := getattr(record, "failure_id", None)) is not None:
-            self._console.failures.add(failure_id)
+        # Also of a plugin in a process of its own, whose log comes as text.
+        self._console.failures.update(_FAILURE.findall(record.getMessage()))
 
 
 def _show(console: Console, level: str, text: str) -> None:

@@ -6,7 +6,6 @@ The one rule: no secret is shown; see :mod:`mcptrio.plugins.shown_settings`.
 from __future__ import annotations
 
 import json
-import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +22,7 @@ from mcptrio.plugins.plugin import Plugin, State
 from mcptrio.plugins.shown_settings import shown_settings
 from mcptrio.plugins.tokens import estimated_tokens
 from mcptrio.server import Server
+from mcptrio.tracebacks import render
 
 __all__ = ["command"]
 
@@ -49,7 +49,7 @@ def command(chosen: Chosen, name: str, with_traceback: bool, as_json: bool) -> N
     plugin = server.plugins.plugins[name]
     told = _told(server, plugin, read)
     if with_traceback and plugin.error is not None:
-        told["traceback"] = "".join(traceback.format_exception(plugin.error))
+        told["traceback"] = render(plugin.error)
     if as_json:
         click.echo(json.dumps(told, indent=2))
         return

@@ -64,6 +64,21 @@ class PluginManager:
         """Asked whenever a plugin is taken in, so that another answer holds for what begins anew."""
         self.plugins: dict[str, Plugin] = {}
 
+    @classmethod
+    def of(cls, plugins: Iterable[object], *, strict: bool) -> PluginManager:
+        """Return a manager with these modules and objects.
+
+        Raises:
+            TypeError: no list, or something in it that cannot be a plugin.
+            PluginError: any fault, if strict.
+        """
+        if isinstance(plugins, str) or not isinstance(plugins, Iterable):
+            raise TypeError(f"plugins: expected a list of modules and objects, got {type(plugins).__name__}")
+        manager = cls(strict=strict)
+        for plugin in plugins:
+            manager.register(plugin)
+        return manager
+
     # Finding
 
     def load_installed(self, only: Sequence[str] | None = None, without: Iterable[str] = ()) -> None:

@@ -192,6 +192,16 @@ def test_answer_as_json_has_the_id_and_no_reason(garden: Path) -> None:
     assert f"tool raises failed (id {found[1]})" in done.stderr
 
 
+def test_plugin_in_a_process_of_its_own_shows_its_frames_once(garden: Path) -> None:
+    (garden.parent / "mcptrio.toml").write_text("[plugins.garden]\nisolate = true\n")
+    done = call(garden, "raises")
+
+    assert done.returncode == 1
+    assert done.stderr.count("ValueError: no beds") == 1
+    assert f'File "{garden}", line {number("raise ValueError")}, in raises' in done.stderr
+    assert "reported an error" not in done.stderr
+
+
 def test_group_around_a_single_exception_is_not_shown(garden: Path) -> None:
     shown = call(garden, "in_a_nursery").stderr
 
@@ -326,6 +336,17 @@ def test_class_that_is_forgotten_beside_a_marked_function_is_a_warning(tmp_path:
 
     assert done.returncode == 0
     assert b"[warning] garden: class Garden has marked methods (water), but no instance is registered" in done.stderr
+
+
+@pytest.mark.parametrize("command", [("serve", "--stdio"), ("list",)], ids=["serve", "list"])
+def test_broken_file_at_a_terminal(tmp_path: Path, command: tuple[str, ...]) -> None:
+    (tmp_path / "garden.py").write_text("import nosuch\n")
+    with at_terminal(*command, "--plugin", "garden.py", cwd=tmp_path) as person:
+        assert person.end() == 2
+
+    assert person.shown.count("No module named 'nosuch'") == 1
+    assert 'garden.py", line 1, in <module>' in person.shown
+    assert "Traceback" not in person.shown
 
 
 def test_log_as_json_has_the_exception_as_fields(garden: Path) -> None:
