@@ -425,14 +425,19 @@ class Server:
         return {"ready": ready, "plugins": plugins}
 
     def snapshot(self) -> dict[str, Any]:
-        """The tree of what is running: the server, its plugins, its sessions and their requests, as plain values."""
-        return {
-            "server": {"name": self.info.name, "version": self.info.version},
-            "plugins": [plugin.snapshot() for plugin in self.plugins.plugins.values()],
-            # Of sync functions; also those that go on after their request has ended.
-            "threads": self.supervisor.threads.snapshot(),
-            **self.supervisor.snapshot(),
-        }
+        """The tree of what is running: the server, its plugins, its sessions and their requests, as plain values.
+
+        Works in any thread.
+        """
+        return self.supervisor.loop.call(
+            lambda: {
+                "server": {"name": self.info.name, "version": self.info.version},
+                "plugins": [plugin.snapshot() for plugin in self.plugins.plugins.values()],
+                # Of sync functions; also those that go on after their request has ended.
+                "threads": self.supervisor.threads.snapshot(),
+                **self.supervisor.snapshot(),
+            }
+        )
 
     async def enable_plugin(self, name: str) -> Plugin:
         """Take in a plugin that is disabled, or try one in quarantine once more; clients are told of what is new.

@@ -49,7 +49,12 @@ class EventLoop:
     def call(self, work: Callable[[], T]) -> T:
         """Run a function in the event loop and return its result; another thread waits for it."""
         token = self._elsewhere()
-        return work() if token is None else trio.from_thread.run_sync(work, trio_token=token)
+        if token is not None:
+            try:
+                return trio.from_thread.run_sync(work, trio_token=token)
+            except trio.RunFinishedError:
+                pass  # so nothing runs at the same time
+        return work()
 
     def _elsewhere(self) -> trio.lowlevel.TrioToken | None:
         """The event loop, if the caller is not in it."""

@@ -53,6 +53,7 @@ def tell(ctx: Context, uri: str) -> str:
     ctx.notify_resource_updated(uri)
     ctx.elicitation_complete("a page")
     ctx.release_stream()
+    assert ctx.server.snapshot()["in_flight"]
     return "told"
 
 
