@@ -24,6 +24,10 @@ __all__ = ["COMMANDS", "cli", "main"]
 
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
+        "run": (
+            "quick_start",
+            "Run plugins, files or installed ones, as a server over stdio or HTTP.",
+        ),
         "serve": (
             "serving",
             "Serve the installed plugins, or those named, over stdio, HTTP, sockets, or a transport of a plugin.",

@@ -23,7 +23,7 @@ from attrs import fields_dict
 from mcptrio.commands.asked import given
 from mcptrio.commands.log_output import log_to_stderr
 from mcptrio.commands.plugin_server import CONFIG, Chosen
-from mcptrio.commands.serving import RELOADED
+from mcptrio.commands.serving import RELOADED, ServeCommand
 from mcptrio.commands.serving import command as serve
 from mcptrio.config import Config
 from mcptrio.errors import ConfigError
@@ -153,7 +153,7 @@ def _environment(read: Config) -> Iterator[tuple[str, str]]:
         yield "MCPTRIO_KEYS", secrets.token_urlsafe(32)
 
 
-command = click.Command(
+command = ServeCommand(
     "dev",
     params=serve.params,
     callback=_dev,

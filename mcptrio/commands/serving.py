@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import gc
 import os
+import shlex
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from mcptrio.serve.worker import Worker
     from mcptrio.server import Server
 
-__all__ = ["RELOADED", "command"]
+__all__ = ["RELOADED", "ServeCommand", "command", "serve"]
 
 RELOADED = "MCPTRIO_RELOADED"
 """In the environment of a worker of ``mcptrio dev``."""
@@ -43,7 +45,21 @@ _OF_HTTP = (
 """Options that mean nothing elsewhere, and would be missed."""
 
 
-@click.command("serve")
+class ServeCommand(click.Command):
+    """Reports a plugin that is given without ``--plugin`` together with the commands that accept it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.allow_extra_args = True
+        super().parse_args(ctx, args)
+        if ctx.args:
+            word = shlex.quote(ctx.args[0])
+            raise click.UsageError(
+                f"unexpected argument {word}: run `mcptrio run {word}`, or pass --plugin {word}", ctx
+            )
+        return ctx.args
+
+
+@click.command("serve", cls=ServeCommand)
 @click.option("--stdio", "transport", flag_value="stdio", help="Serve standard input and output.")
 @click.option("--http", "transport", flag_value="http", help="Serve HTTP.")
 @click.option("--stream", "transport", flag_value="stream", help="Serve connections, one message a line.")
@@ -126,7 +142,27 @@ def command(
     **options: Any,
 ) -> None:
     """Serve the installed plugins, or those named, over stdio, HTTP, sockets, or a transport of a plugin."""
-    addresses = [*tcp, *unix, *fd]
+    serve(transport, chosen, addresses=[*tcp, *unix, *fd], log_level=log_level, log_format=log_format, options=options)
+
+
+def serve(
+    transport: str | None,
+    chosen: Chosen,
+    *,
+    addresses: list[str],
+    log_level: str,
+    log_format: str,
+    options: dict[str, Any],
+) -> None:
+    """Serve until a signal or the end of the input ends it.
+
+    Args:
+        options: the other options of ``serve``, by name; ``None`` for one that is not given.
+
+    Raises:
+        click.UsageError: the options contradict each other.
+        ConfigError, PluginError: the configuration is wrong, or a plugin is and that counts.
+    """
     transport = transport or ("stream" if addresses else None)
     if transport is None:
         raise click.UsageError("expected --stdio, --http, --tcp, --unix, --fd or --transport")
@@ -219,6 +255,10 @@ def _over_stdio(asked: Asked) -> None:
     limits = Limits(**asked.bounds("message_bytes"))
     believes = asked.options["isolated"]
     identify = None if believes else identify_by(asked.read)
+    if sys.stdin is not None and sys.stdin.isatty():
+        from mcptrio.commands.introducing import introduce_stdio
+
+        introduce_stdio(asked.read.name)
     run(
         lambda stop: serve_stdio(
             asked.make, limits=limits, shutdown=stop, restore=False, identify=identify, believes=believes

@@ -26,6 +26,7 @@ from mcptrio.protocol.messages import Incoming, Request
 from mcptrio.transports.http.addresses import Proxies
 from mcptrio.transports.http.cors import answer_preflight, every_origin, is_preflight, one_origin
 from mcptrio.transports.http.exchange import Exchange, HTTPLimits, Receive, Scope, Send
+from mcptrio.transports.http.front_page import show_front_page, wants_front_page
 from mcptrio.transports.http.guarding import refusal_of, request_head
 from mcptrio.transports.http.headers import Headers
 from mcptrio.transports.http.legacy_sse import LegacyPaths, LegacySSE
@@ -124,6 +125,7 @@ class HTTPApp:
         self._json_limits = Limits(
             message_bytes=self._limits.body_bytes, depth=self._limits.depth, batch=self._limits.batch
         )
+        self._front = _Page(partial(show_front_page, path))
         self._open = Places(self._limits.streams)
         self._routed = Places(self._limits.streams)
         """Exchanges of plugins' own routes, apart, so that they cannot take those of the endpoint."""
@@ -183,6 +185,8 @@ class HTTPApp:
         if routed is not None:
             await self._pass_on(routed, exchange, scope, receive, send)
             return
+        if place is None and path == "" and wants_front_page(scope["method"], exchange.headers):
+            place = self._front
         if place is None:
             await exchange.respond(404)
         elif isinstance(place, _Place):

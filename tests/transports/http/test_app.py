@@ -82,6 +82,19 @@ async def test_statuses_of_bad_requests(start: Starter) -> None:
         assert (await status(server, method + b" " + path + b" HTTP/1.1" + head))[0] == expected
 
 
+async def test_a_browser_gets_a_page_that_names_the_endpoint_and_nothing_of_the_request(start: Starter) -> None:
+    server = await start()
+    browser = b" HTTP/1.1\r\nhost: localhost\r\naccept: text/html,*/*;q=0.8\r\nx-secret: hidden-word\r\n\r\n"
+
+    code, page = await status(server, b"GET /?hidden-word" + browser)
+    assert code == 200
+    assert b"<code>/mcp</code>" in page
+    assert b"content-security-policy: default-src 'none'" in page
+    assert b"hidden-word" not in page
+    assert (await status(server, b"POST /" + browser))[0] == 404
+    assert (await status(server, b"GET / HTTP/1.1\r\nhost: evil\r\naccept: text/html\r\n\r\n"))[0] == 421
+
+
 async def test_slow_body_is_given_up(start: Starter) -> None:
     server = await start(limits=HTTPLimits(body_timeout=0.1))
 

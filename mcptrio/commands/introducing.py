@@ -1,0 +1,62 @@
+"""The text that a server on standard input and output shows at a terminal.
+
+Called by ``serve --stdio`` and ``run``. The text goes to standard error, and only if standard input is a terminal: a
+client that starts the command sees none of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+__all__ = ["introduce_stdio"]
+
+
+def introduce_stdio(name: str | None) -> None:
+    """Explain the command, how to connect a client, and how to serve HTTP.
+
+    Args:
+        name: of the server; ``None`` if the configuration has none.
+    """
+    words = sys.argv[1:]
+    entry = {
+        "command": sys.executable,
+        "args": ["-m", "mcptrio", *map(_absolute, words)],
+        "cwd": os.getcwd(),
+    }
+    lines = [
+        f"{_strong(name or 'mcptrio')}: an MCP server on standard input and output.",
+        "A client starts this command and talks to it; at a terminal it waits for JSON-RPC. Ctrl-C ends it.",
+        "",
+        _strong("Connect a client"),
+        f'  entry in its configuration, under "mcpServers":  "{name or "mcptrio"}": {json.dumps(entry)}',
+        "  or let mcptrio write it:  mcptrio host install --help",
+        _strong("Try its tools"),
+        f"  mcptrio list -- mcptrio {shlex.join(words)}",
+        _strong("Serve HTTP instead"),
+        f"  mcptrio {shlex.join(_over_http(words))}",
+    ]
+    for line in lines:
+        click.echo(line, err=True)
+
+
+def _over_http(words: Sequence[str]) -> list[str]:
+    if "--stdio" in words:
+        return ["--http" if word == "--stdio" else word for word in words]
+    return [*words, "--http"]
+
+
+def _absolute(word: str) -> str:
+    """A file with its whole path: a client starts its servers in a folder of its own."""
+    path = Path(word)
+    return str(path.absolute()) if word.endswith(".py") and path.is_file() else word
+
+
+def _strong(text: str) -> str:
+    return text if os.environ.get("NO_COLOR") else click.style(text, bold=True)

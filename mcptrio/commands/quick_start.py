@@ -1,0 +1,58 @@
+"""``mcptrio run``: plugins as a server, with few options.
+
+It serves as ``mcptrio serve`` does; everything else is set in mcptrio.toml and the environment.
+Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mcptrio.commands.log_output import LEVELS
+from mcptrio.commands.plugin_server import Chosen, plugin_names
+from mcptrio.commands.serving import command as serve_command
+from mcptrio.commands.serving import serve
+
+__all__ = ["command"]
+
+
+@click.command("run")
+@click.argument("plugins", metavar="[FILE.py|NAME]...", nargs=-1, shell_complete=plugin_names)
+@click.option("--http", is_flag=True, help="Serve HTTP. Without this option: standard input and output.")
+@click.option("--host", help="Bind this address.  [default: 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), help="Bind this port; 0 takes a free one.  [default: 8000]")
+@click.option("--config", type=click.Path(path_type=Path), help="Read this file; by default ./mcptrio.toml.")
+@click.option("--profile", metavar="NAME", help="[profiles.NAME] of the file wins over the rest of it.")
+@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
+def command(
+    plugins: tuple[str, ...],
+    http: bool,
+    host: str | None,
+    port: int | None,
+    config: Path | None,
+    profile: str | None,
+    log_level: str,
+) -> None:
+    """Run plugins, files or installed ones, as a server over stdio or HTTP.
+
+    Without a name it runs all that are installed.
+    A client starts this command and talks to it over standard input and output. With --http it serves HTTP.
+    """
+    if not http and (host is not None or port is not None):
+        raise click.UsageError("--host and --port go with --http")
+    options: dict[str, Any] = {param.name: None for param in serve_command.params if param.name is not None} | {
+        "host": host,
+        "port": port,
+        "isolated": False,
+    }
+    serve(
+        "http" if http else "stdio",
+        Chosen(plugins=plugins, config=config, profile=profile),
+        addresses=[],
+        log_level=log_level,
+        log_format="text",
+        options=options,
+    )

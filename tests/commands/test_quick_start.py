@@ -1,0 +1,60 @@
+"""``mcptrio run``, and the text that a server on standard input shows at a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.commands.processes import PLUGIN, at_terminal, run
+from tests.distributions import one_tool
+from tests.processes import HELLO, line, serving
+
+__all__: list[str] = []
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "garden.py").write_text(one_tool("water"))
+    return tmp_path
+
+
+def test_on_pipes_it_speaks_the_protocol_and_says_nothing_else(folder: Path) -> None:
+    done = run("run", "garden.py", "--log-level=warning", cwd=folder, stdin=line(HELLO))
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(done.stdout)["result"]["serverInfo"]["name"] == "mcptrio"
+
+
+def test_over_http(folder: Path) -> None:
+    command = [sys.executable, "-m", "mcptrio", "run", "garden.py", "--http", "--port=0"]
+    with serving(cwd=folder, command=command) as served:
+        assert served.port > 0
+
+
+@pytest.mark.parametrize("args", [("run", str(PLUGIN)), ("serve", "--stdio", "--plugin", str(PLUGIN))])
+def test_at_a_terminal_it_says_how_to_connect_and_how_to_serve_http(folder: Path, args: tuple[str, ...]) -> None:
+    with at_terminal(*args, cwd=folder) as terminal:
+        terminal.until("Serve HTTP instead\n.*--http")
+        text = terminal.shown
+
+    assert "MCP server on standard input and output" in text
+    assert str(PLUGIN) in text
+    assert "mcptrio list -- mcptrio" in text
+
+
+@pytest.mark.parametrize("command", ["serve", "dev"])
+def test_a_plugin_without_its_option_is_told_what_to_type(folder: Path, command: str) -> None:
+    done = run(command, "--stdio", "garden.py", cwd=folder)
+
+    assert done.returncode == 2
+    assert b"run `mcptrio run garden.py`, or pass --plugin garden.py" in done.stderr
+
+
+def test_an_address_goes_with_http(folder: Path) -> None:
+    done = run("run", "garden.py", "--port=1", cwd=folder)
+
+    assert done.returncode == 2
+    assert b"--host and --port go with --http" in done.stderr
