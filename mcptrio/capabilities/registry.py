@@ -83,6 +83,8 @@ class Registry(Generic[E]):
         self._next_place = 0
         self._reserved: dict[str, str] = {}
         """Names of plugins that are starting again: name to plugin."""
+        self._left: set[str | None] = set()
+        """Plugins that were withdrawn: a thread of one may still be adding entries."""
         self._freed = trio.Event()
         self.version = 0
         """Rises with every change."""
@@ -115,8 +117,11 @@ class Registry(Generic[E]):
         """
         Raises:
             Duplicate: the name is taken.
+            ValueError: its plugin was withdrawn.
         """
         with self._lock:
+            if entry.owner in self._left:
+                raise ValueError(f"{self._kind} {entry.key!r}: {entry.owner} offers nothing any more")
             if self.is_taken(entry.key, entry.owner):
                 taken = self._entries.get(entry.key)
                 raise Duplicate(self._kind, entry.key, self._reserved[entry.key] if taken is None else taken.owner)
@@ -172,8 +177,13 @@ class Registry(Generic[E]):
         if is_seen:
             self._changed()
 
+    def admit(self, owner: str) -> None:
+        """Take entries of a plugin again."""
+        with self._lock:
+            self._left.discard(owner)
+
     def withdraw(self, owner: str, *, reserve: bool = False) -> int:
-        """Remove everything a plugin offered. Returns how many.
+        """Remove everything a plugin offered, and take nothing more of it until :meth:`admit`. Returns how many.
 
         Args:
             reserve: keep its names for it until :meth:`release`.
@@ -184,6 +194,7 @@ class Registry(Generic[E]):
                 del self._entries[name]
             if reserve:
                 self._reserved.update(dict.fromkeys(names, owner))
+            self._left.add(owner)
             is_seen = bool(names) and self._count(owner)
         if is_seen:
             self._changed()

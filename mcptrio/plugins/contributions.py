@@ -103,6 +103,8 @@ class Contributions:
             self._plugins.configure(plugin, self._tables)
             self._taken[plugin.name] = self._tables.resolved(plugin.name)
             self._seen[plugin.name] = _SeenBy(self._server, self, plugin)
+            for registry in self._server.registries.values():
+                registry.admit(plugin.name)
             said = plugin.policy
             if (said.timeout, said.concurrency, said.rate) != (None, None, None):
                 self._limits[plugin.name] = CallLimits(

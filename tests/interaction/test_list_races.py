@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 import trio
 
-from mcptrio import Client, Server, connect
+from mcptrio import Client, Context, Server, connect, tool
 
 __all__: list[str] = []
 
@@ -127,3 +128,32 @@ async def test_name_that_a_thread_frees_wakes_who_waits_for_it() -> None:
             await trio.testing.wait_all_tasks_blocked()
             assert await trio.to_thread.run_sync(server.remove_tool, "taken")
             await woken.wait()
+
+
+class Restless:
+    """A plugin whose tool adds others until it may not."""
+
+    @tool
+    def restless(self, ctx: Context) -> str:
+        for number in itertools.count():
+            try:
+                ctx.server.add_tool(nothing, name=f"new-{number}")
+            except ValueError:
+                return "refused"
+        raise AssertionError
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_thread_of_a_disabled_plugin_leaves_no_tool_behind() -> None:
+    server = Server(plugins=[Restless()])
+    with trio.fail_after(60):
+        async with server.open(), connect(server) as client:
+            for _ in range(15):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(client.call_tool, "restless")
+                    while not server.snapshot()["threads"]["busy"]:
+                        await trio.lowlevel.checkpoint()
+                    await trio.sleep(0.005)
+                    await server.disable_plugin("Restless")
+                assert not await client.tools().all()
+                await server.enable_plugin("Restless")
