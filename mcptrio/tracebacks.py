@@ -50,7 +50,8 @@ _WHILE: Final = "while handling"
 _PAGE: Final = "docs/plugins.md#when-a-tool-fails"
 
 _OTHER_LOOP: Final = ("trio.run received unrecognized yield message", "trio got unexpected")
-_UNAWAITED: Final = re.compile(r"'(coroutine|async_generator)'|\bof type coroutine\b|\ba coroutine\b")
+_NO_LOOP: Final = ("no running event loop", "There is no current event loop", "Timeout should be used inside a task")
+_UNAWAITED: Final = re.compile(r"'coroutine'|\bof type coroutine\b|\ba coroutine\b")
 _NEVER_AWAITED: Final = re.compile(r"coroutine '(?P<name>[^']+)' was never awaited")
 
 _Frame: TypeAlias = tuple[FrameType, traceback.FrameSummary]
@@ -140,7 +141,7 @@ def hint_of(error: BaseException) -> str | None:
     """Return the likely mistake in one sentence, with the page to read; ``None`` for an exception without a hint."""
     error = single(error)
     text = _message(error)
-    if (isinstance(error, RuntimeError) and text == "no running event loop") or (
+    if (isinstance(error, RuntimeError) and text.startswith(_NO_LOOP)) or (
         isinstance(error, TypeError) and text.startswith(_OTHER_LOOP)
     ):
         return f"mcptrio runs on Trio, where asyncio does not work: call trio.sleep, not asyncio.sleep; see {_PAGE}"

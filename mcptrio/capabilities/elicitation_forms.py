@@ -227,7 +227,7 @@ def _flatten(name: str, schema: Mapping[str, Any], document: Mapping[str, Any]) 
         elif "anyOf" in flat:
             options = [option for option in flat.pop("anyOf") if option != {"type": "null"}]
             if len(options) != 1:
-                raise TypeError(f"field `{name}`: a form cannot show a choice between several types")
+                raise TypeError(f"field `{name}`: expected one type, got a union; a form field has exactly one type")
             is_optional = True
             flat = {**options[0], **flat}
         elif isinstance(choices := flat.get("enum"), list) and None in choices:

@@ -150,7 +150,7 @@ class BackChannel:
         try:
             return await handler()
         finally:
-            self._lifetime.end(f"{self.scope.label} is over")
+            self._lifetime.end(f"request {self.scope.label} has ended")
 
     async def ask(self, questions: Sequence[Question]) -> list[Any]:
         return await self._lifetime.within(partial(self._ask_client, questions))

@@ -274,7 +274,7 @@ class RequestScope:
             ConnectionClosed: the request is over; on a channel shared by all, its outlet would still take messages.
         """
         if self.ended:
-            raise ConnectionClosed(f"the message cannot be sent: {self.label} is over")
+            raise ConnectionClosed(f"cannot send: request {self.label} has ended")
 
     def snapshot(self) -> dict[str, Any]:
         """One node of the tree of what is running; seconds."""

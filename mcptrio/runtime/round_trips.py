@@ -73,7 +73,7 @@ class RoundTrips:
             if isinstance(run.outcome.error, URLElicitationRequired):
                 return self._visit_first(run, run.outcome.error, digest)
             raise run.outcome.error
-        raise InvalidParams("the handler that asked is gone: send the request anew")
+        raise InvalidParams("the handler was cancelled; repeat the original request")
 
     async def ask(self, questions: Sequence[Question]) -> list[Any]:
         run = self._run
@@ -125,7 +125,7 @@ class RoundTrips:
     def over(self) -> None:
         """The handler has ended. Each of the two held the other."""
         self._run = None
-        self._lifetime.end(f"{self.scope.label} is over")
+        self._lifetime.end(f"request {self.scope.label} has ended")
 
     # Private
 

@@ -252,7 +252,7 @@ class Run:
         # Clean-up in a shield may have side effects, and this run waits for it.
         if self.is_over or (self._is_ending and not self.is_shielded()):
             await self._ended.wait()
-            raise ConnectionClosed(f"{self.label} is over")
+            raise ConnectionClosed(f"request {self.label} has ended")
 
     @property
     def _is_working(self) -> bool:

@@ -49,7 +49,8 @@ class ServerParts:
         """
         Raises:
             PluginError: a plugin fails, where the server is strict.
-            ConfigError: a plugin is not installed, a file is not there, or the configuration is for none of them.
+            ConfigError: a plugin is not installed or cannot be one, a file is not there, or the configuration is for
+                none of them.
         """
         options = dict(self.options)
         manager = PluginManager(strict=options.pop("strict", True))
@@ -61,7 +62,10 @@ class ServerParts:
                     raise ConfigError(f"mcp_plugins: no such file: {each}")
                 manager.load_file(each)
             elif not isinstance(each, str):
-                manager.register(each)
+                try:
+                    manager.register(each)
+                except TypeError as error:
+                    raise ConfigError(f"mcp_plugins: {error}") from error
         there = [name for name, plugin in manager.plugins.items() if plugin.state is not State.DISABLED]
         for name in self.config:
             if name not in there:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcptrio import testing
-from mcptrio.errors import ConfigError
-from mcptrio.tracebacks import raise_single
+from mcptrio.errors import ConfigError, PluginError
+from mcptrio.tracebacks import details_of, raise_single
 
 if TYPE_CHECKING:
     from mcptrio.client.client import Client
@@ -124,8 +124,15 @@ async def _mcp_served(
     _mcp_wire: Recording | None,
 ) -> AsyncIterator[Served]:
     parts = testing.ServerParts(plugins=mcp_plugins, config=mcp_config, options=mcp_server_options)
-    async with testing.open_served(parts, mcp_case, recording=_mcp_wire) as served:
-        yield served
+    try:
+        async with testing.open_served(parts, mcp_case, recording=_mcp_wire) as served:
+            yield served
+    except (ConfigError, PluginError) as error:
+        fault = error
+    else:
+        return
+    # The author's own frames, if there are any: those of mcptrio say nothing to them.
+    pytest.fail("\n".join(filter(None, (str(fault), details_of(fault)))), pytrace=False)
 
 
 @pytest.fixture

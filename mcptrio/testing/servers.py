@@ -113,7 +113,7 @@ async def open_served(
         return
     server = parts.make()
     if case.transport == "memory":
-        async with open_hidden_nursery(), server.open():
+        async with server.open():
             with waiting_for_threads(server.supervisor.threads):
                 yield Served(case, server, server, recording)
     else:

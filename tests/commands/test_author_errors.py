@@ -158,12 +158,12 @@ def test_raising_tool_shows_the_own_frames_and_the_cause_once(garden: Path) -> N
         r"  caused by ZeroDivisionError: division by zero",
         rf'    File "{garden}", line {number("return divide(0)")}, in raises',
         r"      return divide\(0\)",
-        r"             \^+",
         rf'    File "{garden}", line {number("return 100 / by")}, in divide',
         r"      return 100 / by",
-        r"             ~+\^~+",
     ]
-    assert re.fullmatch("\n".join(expected) + "\n", done.stderr.replace("\\\\", "\\")), done.stderr
+    # Which lines get marks below them depends on the version of Python.
+    shown = re.sub(r"^ +[~^]+\n", "", done.stderr, flags=re.MULTILINE)
+    assert re.fullmatch("\n".join(expected) + "\n", shown), done.stderr
 
 
 def test_verbose_shows_all_frames(garden: Path) -> None:

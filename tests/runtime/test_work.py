@@ -386,7 +386,7 @@ async def test_a_context_that_is_used_later_asks_no_more(revision: str | None, a
     server.add_tool(keep)
     async with connected(server, revision=revision) as client:
         await client.result(tool(1, "keep", modern=revision is None))
-        with pytest.raises(mcptrio.ConnectionClosed, match="keep is over"):
+        with pytest.raises(mcptrio.ConnectionClosed, match="request keep has ended"):
             await kept[0].elicit("sure?", str)
-        with pytest.raises(mcptrio.ConnectionClosed, match="keep is over"):
+        with pytest.raises(mcptrio.ConnectionClosed, match="request keep has ended"):
             await kept[0].once(nothing)

@@ -361,6 +361,47 @@ def test_a_marker_that_makes_no_sense_is_an_error_of_the_collection(
     assert "Traceback" not in output
 
 
+def test_a_broken_plugin_is_shown_with_its_own_frames_only(project: pytest.Pytester) -> None:
+    output = run(
+        project,
+        """
+from mcptrio import hookimpl, tool
+
+class Bed:
+    def __init__(self, size):
+        pass
+
+class Unsendable:
+    @tool
+    async def dig(self, bed: Bed) -> str: ...
+
+class Raising:
+    @hookimpl
+    def register_objects(self, register):
+        register(1 / 0)
+
+class TestUnsendable:
+    mcp_plugins = [Unsendable()]
+    async def test(self, mcp_client): ...
+
+class TestRaising:
+    mcp_plugins = [Raising()]
+    async def test(self, mcp_client): ...
+
+class TestClass:
+    mcp_plugins = [Unsendable]
+    async def test(self, mcp_client): ...
+""",
+        failed=3,
+    )
+
+    assert "\nplugin Unsendable: register_tools failed: Unsendable.dig: parameter `bed`:" in output
+    assert "\nplugin Raising: register_objects failed: division by zero\n" in output
+    assert ", in register_objects\n    register(1 / 0)\n" in output
+    assert "\nmcp_plugins: expected a module or an object as a plugin, got the class Unsendable: pass an" in output
+    assert "mcptrio/plugins" not in output
+
+
 def test_a_failing_assert_is_shown_without_a_group(project: pytest.Pytester) -> None:
     output = run(
         project,
