@@ -6,10 +6,22 @@ program writes to standard error is for the operator, and may repeat its argumen
 
 from __future__ import annotations
 
-__all__ = ["LAST_WORDS", "without_last_words"]
+from collections.abc import Sequence
+
+__all__ = ["LAST_WORDS", "last_reason", "without_last_words"]
 
 LAST_WORDS = "; it said: "
 """Stands between the reason and the last lines of standard error."""
+
+
+_REASON = "mcptrio: "
+"""Begins the line in which a command of mcptrio says why it ends."""
+
+
+def last_reason(lines: Sequence[str]) -> str | None:
+    """Return why a command of mcptrio ended, from its standard error; ``None`` if it did not say."""
+    reasons = [line for line in lines if line.startswith(_REASON)]
+    return reasons[-1].removeprefix(_REASON) if reasons else None
 
 
 def without_last_words(reason: str) -> str:

@@ -154,7 +154,7 @@ def test_transport_of_a_plugin(folder: Path) -> None:
     ("args", "code", "said"),
     [
         (["--transport=pidgin"], 2, "expected one of stdio, http, stream, pigeon, owl, got 'pidgin'"),
-        (["--transport=raven", "--plugin=broken.py", "--strict"], 1, "plugin broken: register_transports failed"),
+        (["--transport=raven", "--plugin=broken.py", "--strict"], 2, "plugin broken: register_transports failed"),
         (["--stream"], 2, "expected an address: --tcp, --unix, --fd or stream.listen"),
         (["--stdio", "--unix=x"], 2, "--tcp, --unix and --fd do not go with stdio"),
         (["--transport=pigeon", "--tcp=0"], 2, "--tcp, --unix and --fd do not go with pigeon"),

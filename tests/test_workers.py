@@ -388,8 +388,8 @@ def test_start_that_fails_is_reported_and_ends_the_parent(folder: Path) -> None:
     (folder / "broken.py").write_text("raise RuntimeError('a slip of the pen')")
     ended = run("serve", "--http", "--port=0", "--workers=2", "--plugin=broken.py", "--strict", cwd=folder)
 
-    assert ended.returncode == 1
-    assert re.search(r"(?m)^mcptrio: no worker serves: worker \d+ ended with 1 .*a slip of the pen", ended.stderr)
+    assert ended.returncode == 2
+    assert re.search(r"(?m)^mcptrio: no worker serves: worker \d+ ended with 2 .*a slip of the pen", ended.stderr)
 
 
 def test_wrong_configuration_is_tried_once(folder: Path) -> None:

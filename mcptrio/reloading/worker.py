@@ -17,6 +17,7 @@ import trio
 from attrs import frozen
 
 from mcptrio.errors import ConnectionClosed
+from mcptrio.last_words import last_reason
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcptrio.protocol.messages import ErrorResponse, Incoming, Request, Response
@@ -39,8 +40,6 @@ _LINES: Final = 5
 """Of a fault that are told."""
 _LONGEST: Final = 600
 """Characters of it."""
-_SAYS: Final = "mcptrio: "
-"""How the line begins with which a command says why it ends."""
 
 
 @frozen(kw_only=True)
@@ -98,9 +97,9 @@ class Worker:
                     nursery.start_soon(self._read, channel)
                     await self._leaving.wait()
                     nursery.cancel_scope.cancel()
-            said = [line for line in channel.last_words if line.startswith(_SAYS)]
-            self.has_said_why = bool(said)
-            self.fault = _fault(channel, said)
+            reason = last_reason(channel.last_words)
+            self.has_said_why = reason is not None
+            self.fault = reason[:_LONGEST] if reason is not None else _fault(channel)
         except ConnectionClosed as error:
             self.fault = str(error)
         finally:
@@ -155,7 +154,6 @@ def _own(id: str, method: str) -> Request:
     return Request(id, method, {"_meta": meta})
 
 
-def _fault(channel: ChildChannel, said: Sequence[str]) -> str:
-    # The lines that follow what it says have the frames.
-    text = "\n".join(said[-1:] or channel.last_words[-_LINES:]).removeprefix(_SAYS)[:_LONGEST]
+def _fault(channel: ChildChannel) -> str:
+    text = "\n".join(channel.last_words[-_LINES:])[:_LONGEST]
     return text or f"the server ended with {channel.returncode} and said nothing"

@@ -28,6 +28,7 @@ import trio
 from attrs import define, field, frozen
 
 from mcptrio.errors import ConfigError
+from mcptrio.last_words import last_reason
 from mcptrio.serve.process import Hangups
 from mcptrio.serve.worker import VARIABLE, Beginning
 from mcptrio.serve.worker_balance import Board
@@ -116,7 +117,7 @@ class _Worker:
     ended: trio.Event = field(factory=trio.Event)
 
     def why(self) -> str:
-        """How it ended, and, where it never served, its last line."""
+        """How it ended, and, where it never served, its reason or its last line."""
         code = self.child.returncode
         if code is not None and code < 0:
             told = f"was killed by {signal_name(-code)}"
@@ -128,8 +129,8 @@ class _Worker:
             told = "was ended, for its event loop was blocked"
         if self.is_ready:
             return f"worker {self.number} {told}"
-        last = self.stderr.last[-1].decode("utf-8", "replace") if self.stderr.last else "it said nothing"
-        return f"worker {self.number} {told} before it served: {last}"
+        lines = [line.decode("utf-8", "replace") for line in self.stderr.last] or ["it said nothing"]
+        return f"worker {self.number} {told} before it served: {last_reason(lines) or lines[-1]}"
 
 
 @define(eq=False)

@@ -74,7 +74,7 @@ def test_only_is_an_error_where_one_fails(folder: Path) -> None:
     of_file = run("serve", "--stdio", cwd=folder)
 
     for ended in (option, of_file):
-        assert (ended.returncode, ended.stdout) == (1, "")
+        assert (ended.returncode, ended.stdout) == (2, "")
         assert "plugin broken: import failed: RuntimeError: no such luck" in ended.stderr
     assert list(listed(folder, "--plugin=own.py")) == ["own"]
     assert listed(folder, "--plugin=broken.py")["broken"]["state"] == "quarantined"
