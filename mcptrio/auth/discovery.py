@@ -21,6 +21,7 @@ from mcptrio.abc import FetchRequest, FetchResponse
 from mcptrio.auth.flows import Flow
 from mcptrio.auth.metadata import ResourceMetadata, ServerMetadata
 from mcptrio.auth.urls import (
+    at_host_of,
     check_url,
     covers,
     is_loopback,
@@ -110,9 +111,11 @@ def _discover_resource(url: str, metadata_url: str | None) -> Flow[ResourceMetad
         if response.status == 200:
             metadata = ResourceMetadata.read(response.body, where)
             if not covers(metadata.resource, url):
+                there = at_host_of(url, metadata.resource)
+                advice = f": connect to {shown(there)}" if there and covers(metadata.resource, there) else ""
                 raise AuthorizationError(
                     f"resource: expected the server's own URL {shown(url)} or a parent of it, "
-                    f"got {shown(metadata.resource)} @ {shown(where)}"
+                    f"got {shown(metadata.resource)} @ {shown(where)}{advice}"
                 )
             return metadata
         # That there is none only one says who says so: a server that is out of order has not become one of 2025.
@@ -151,9 +154,11 @@ def _of_issuer(response: FetchResponse, where: str, issuer: str, *spelled: str) 
     """
     metadata = ServerMetadata.read(response.body, where)
     if metadata.issuer not in (issuer, *spelled):
+        is_same_machine = at_host_of(issuer, metadata.issuer) is not None
+        advice = ": both are this machine, so the two servers have to be configured with one spelling"
         raise AuthorizationError(
             f"issuer: expected {issuer[:200]!r}, by which it was looked for, "
-            f"got {metadata.issuer[:200]!r} @ {shown(where)}"
+            f"got {metadata.issuer[:200]!r} @ {shown(where)}{advice if is_same_machine else ''}"
         )
     if not _is_here(issuer):
         for name, url in metadata.endpoints().items():

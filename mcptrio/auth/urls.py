@@ -18,6 +18,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 from mcptrio.errors import AuthorizationError
 
 __all__ = [
+    "at_host_of",
     "canonical",
     "check_url",
     "covers",
@@ -132,6 +133,22 @@ def is_loopback(host: str) -> bool:
         return ip_address(name).is_loopback
     except ValueError:
         return False
+
+
+def at_host_of(url: str, other: str) -> str | None:
+    """The URL with the host of another one, if both hosts name this machine: ``localhost`` and ``127.0.0.1``.
+
+    Servers compare URLs letter by letter. Returns ``None`` if scheme or port differ too, or if there is no other host.
+    """
+    try:
+        ours, theirs = _split(url), _split(other)
+    except ValueError:
+        return None
+    same = (ours.scheme, ours.port or _PORTS[ours.scheme]) == (theirs.scheme, theirs.port or _PORTS[theirs.scheme])
+    hosts = {ours.hostname or "", theirs.hostname or ""}
+    if not same or len(hosts) != 2 or not all(map(is_loopback, hosts)):
+        return None
+    return urlunsplit((ours.scheme, _authority(theirs), ours.path, ours.query, ""))
 
 
 def shown(url: str) -> str:

@@ -57,6 +57,20 @@ def test_documents_are_looked_for_in_order(metadata_url: str | None, rows: list[
     assert (place.resource, place.server.issuer, place.dpop_required) == (URL, ISSUER, False)
 
 
+def test_localhost_and_its_address_are_two_spellings_of_one_machine() -> None:
+    """Both are compared letter by letter, so the error says which one to write."""
+    known = "http://localhost:8861/.well-known"
+    path = f"GET {known}/oauth-protected-resource/mcp"
+    login = f"GET {known}/oauth-authorization-server"
+    named = resource(resource="http://127.0.0.1:8861/mcp")
+    with pytest.raises(AuthorizationError, match=r": connect to 'http://127\.0\.0\.1:8861/mcp'$"):
+        play(discover("http://localhost:8861/mcp"), (path, named))
+    with pytest.raises(AuthorizationError, match=r"got 'http://127\.0\.0\.1:9999/mcp' @ [^:]*:[^:]*:[^:]*$"):
+        play(discover("http://localhost:8861/mcp"), (path, resource(resource="http://127.0.0.1:9999/mcp")))
+    with pytest.raises(AuthorizationError, match=r"the two servers have to be configured with one spelling$"):
+        play(discover_server("http://localhost:8861"), (login, answer({"issuer": "http://127.0.0.1:8861"})))
+
+
 def test_issuer_with_a_path() -> None:
     tenant = f"{ISSUER}/tenant1"
     found = answer({"issuer": tenant})
