@@ -18,7 +18,7 @@ __all__ = ["Effects"]
 
 MAX_RESULTS = 10_000
 MAX_BYTES = 16 * 1024 * 1024
-"""Of all results together; past either bound the oldest is forgotten."""
+"""Of all results together; past either bound the oldest is forgotten, but never the newest."""
 
 
 class Effects:
@@ -65,7 +65,8 @@ class Effects:
         now = trio.current_time()
         self._results[name] = now + self._lifetime, result
         self._bytes += len(result)
-        while self._results and self._is_too_much(now):
+        # The newest stays, whatever its size: other deliveries may be waiting for it.
+        while len(self._results) > 1 and self._is_too_much(now):
             _, (_, forgotten) = self._results.popitem(last=False)
             self._bytes -= len(forgotten)
 

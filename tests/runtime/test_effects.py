@@ -13,6 +13,7 @@ from attrs import define
 
 from mcptrio import Context, Limits
 from mcptrio.protocol.messages import Notification
+from mcptrio.runtime.effects import MAX_BYTES
 from tests.runtime.peers import connected, tool
 from tests.runtime.test_round_trips import accept, first_round, keys, retry, serving, text
 
@@ -70,6 +71,29 @@ async def test_a_retry_that_is_delivered_twice_has_one_effect(parked: int, autoj
 
         assert [text(answer.result) for answer in answers] == ["receipt 1"] * 3  # type: ignore[union-attr]
         assert till.charges == ["ann"]
+
+
+async def test_a_result_larger_than_all_that_is_kept_is_not_made_twice(autojump_clock: Any) -> None:
+    till = Till()
+
+    async def fetch() -> str:
+        await till.charge("a page")
+        return "x" * (MAX_BYTES + 1)
+
+    async def buy(ctx: Context) -> int:
+        await ctx.elicit("sure?", str, key="sure")
+        return len(await ctx.once(fetch))
+
+    async with connected(serving(buy, limits=Limits(parked=0)), revision=None) as client:
+        one = await first_round(client)
+        for id in (10, 11):
+            await client.send(retry(id, "it", one, {"sure": accept("y")}))
+            await trio.testing.wait_all_tasks_blocked()
+        till.go_on.set()
+        answers = [await client.next() for _ in range(2)]
+
+        assert [text(answer.result) for answer in answers] == [str(MAX_BYTES + 1)] * 2  # type: ignore[union-attr]
+        assert till.charges == ["a page"]
 
 
 async def test_two_calls_have_an_effect_each(autojump_clock: Any) -> None:
