@@ -7,12 +7,12 @@ Run it: mcptrio serve --stdio --plugin examples/custom_method.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from mcptrio import Context, InvalidParams, hookimpl, method, notification
+from mcptrio import Context, InvalidParams, PluginSetup, hookimpl, method, notification
 
-__all__ = ["Index", "register_extensions", "register_objects"]
+__all__ = ["Index", "setup"]
 
 EXTENSION = "com.example/index"
 
@@ -41,10 +41,6 @@ class Index:
 
 
 @hookimpl
-def register_objects(register: Callable[[object], None]) -> None:
-    register(Index())
-
-
-@hookimpl
-def register_extensions(register: Callable[..., None]) -> None:
-    register(EXTENSION, {"notifies": True})
+def setup(server: PluginSetup) -> None:
+    server.add(Index())
+    server.add_extension(EXTENSION, {"notifies": True})

@@ -8,16 +8,15 @@ cannot be asked; there the tool says what it needs as an argument, and the model
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from typing import Annotated, Literal
 
 import msgspec
 
-from mcptrio import Context, ToolError, hookimpl, tool
+from mcptrio import Context, ToolError, tool
 
-__all__ = ["Restaurant", "Table", "register_objects"]
+__all__ = ["Restaurant", "Table"]
 
 
 @dataclass
@@ -59,8 +58,3 @@ class Restaurant:
             card = await ctx.elicit(f"Table {number}: under which name?", str)
             return f"Table {number} for {table.guests}, {table.area}, in the name of {card.content or 'nobody'}."
         return f"Table {number} for {table.guests}, {table.area}."
-
-
-@hookimpl
-def register_objects(register: Callable[[object], None]) -> None:
-    register(Restaurant())

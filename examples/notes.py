@@ -10,28 +10,42 @@ In mcptrio.toml, if the notes are to be kept:
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Any
 
 import trio
+from attrs import frozen
 
-from mcptrio import Context, ResourceNotFound, ToolError, completion, hookimpl, prompt, resource, tool
+from mcptrio import (
+    Context,
+    ResourceNotFound,
+    ToolError,
+    completion,
+    lifespan,
+    prompt,
+    resource,
+    tool,
+)
 
-__all__ = ["Notes", "register_objects"]
+__all__ = ["Config", "Notes"]
 
 MOST_NOTES = 1000
 
 
-class Notes:
-    """
+@frozen(kw_only=True)
+class Config:
+    """What ``[plugins.notes]`` may say.
+
     Args:
         file: read when the server starts, written when it ends; ``None`` keeps the notes in memory.
     """
 
-    def __init__(self, file: Path | None = None) -> None:
-        self._file = file
+    file: Path | None = None
+
+
+class Notes:
+    def __init__(self, config: Config) -> None:
+        self._file = config.file
         self._texts: dict[str, str] = {}
 
     @tool(read_only=False, destructive=False)
@@ -73,12 +87,8 @@ class Notes:
         """Have a note summarized."""
         return f"Summarize in one sentence:\n\n{await self.read(name)}"
 
-    @hookimpl
-    def lifespan(self) -> AbstractAsyncContextManager[None]:
-        return self._kept()
-
-    @asynccontextmanager
-    async def _kept(self) -> AsyncIterator[None]:
+    @lifespan
+    async def kept(self) -> AsyncGenerator[None]:
         file = None if self._file is None else trio.Path(self._file)
         if file is not None and await file.exists():
             self._texts.update(json.loads(await file.read_text("utf-8")))
@@ -88,9 +98,3 @@ class Notes:
             if file is not None:
                 with trio.move_on_after(5, shield=True):
                     await file.write_text(json.dumps(self._texts), "utf-8")
-
-
-@hookimpl
-def register_objects(register: Callable[[object], None], config: Mapping[str, Any]) -> None:
-    file = config.get("file")
-    register(Notes(Path(file) if file is not None else None))

@@ -8,16 +8,16 @@ Here are its three parts: a Trio channel of bytes, the serving side as a hook, a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
 
 import trio
+from attrs import frozen
 
 from mcptrio import TextContent, adapt_channel, connect, hookimpl, tool
 from mcptrio.abc import Engine
 
-__all__ = ["LSPChannel", "ask", "register_transports", "serve", "shout"]
+__all__ = ["LSPChannel", "ask", "serve", "shout", "transports"]
 
 LONGEST_HEAD = 1024
 LONGEST = 4 * 1024 * 1024
@@ -61,6 +61,13 @@ class LSPChannel(trio.abc.Channel[bytes]):
         self._buffer += chunk
 
 
+@frozen(kw_only=True)
+class Config:
+    """What ``[plugins.own_transport]`` may say."""
+
+    port: int = 0
+
+
 async def serve(
     engine: Engine, *, port: int = 0, stopping: trio.Event, task_status: trio.TaskStatus[list[str]]
 ) -> None:
@@ -82,9 +89,8 @@ async def serve(
 
 
 @hookimpl
-def register_transports(register: Callable[..., None], config: dict[str, Any]) -> None:
-    # [plugins.own_transport] port = 9000
-    register("lsp", partial(serve, port=config.get("port", 0)))
+def transports(config: Config) -> dict[str, Callable[..., Awaitable[None]]]:
+    return {"lsp": partial(serve, port=config.port)}
 
 
 @tool(read_only=True)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mcptrio.capabilities.questions import ElicitURL as ElicitURL
     from mcptrio.capabilities.questions import ListRoots as ListRoots
     from mcptrio.capabilities.questions import Sample as Sample
+    from mcptrio.capabilities.registrar import Registrar as Registrar
     from mcptrio.client.calls import Progress as Progress
     from mcptrio.client.client import Client as Client
     from mcptrio.client.form_fields import FormField as FormField
@@ -66,7 +67,6 @@ if TYPE_CHECKING:
     from mcptrio.errors import ToolError as ToolError
     from mcptrio.errors import UnsupportedProtocolVersion as UnsupportedProtocolVersion
     from mcptrio.errors import URLElicitationRequired as URLElicitationRequired
-    from mcptrio.hookspecs import hookimpl as hookimpl
     from mcptrio.host.approval import ApprovalRequest as ApprovalRequest
     from mcptrio.host.approval import Decision as Decision
     from mcptrio.host.approval import NotApproved as NotApproved
@@ -84,9 +84,12 @@ if TYPE_CHECKING:
     from mcptrio.mounting.mount import Mount as Mount
     from mcptrio.mounting.mount import MountStatus as MountStatus
     from mcptrio.mounting.options import MountOptions as MountOptions
+    from mcptrio.plugins.hooks import hookimpl as hookimpl
+    from mcptrio.plugins.hooks import lifespan as lifespan
     from mcptrio.plugins.manager import PluginManager as PluginManager
     from mcptrio.plugins.plugin import Plugin as Plugin
     from mcptrio.plugins.policy import ToolPolicy as ToolPolicy
+    from mcptrio.plugins.setup import PluginSetup as PluginSetup
     from mcptrio.protocol.model import Annotations as Annotations
     from mcptrio.protocol.model import AudioContent as AudioContent
     from mcptrio.protocol.model import BlobResourceContents as BlobResourceContents
@@ -146,7 +149,10 @@ _HOMES = {
     "Context": "mcptrio.capabilities.context",
     "Header": "mcptrio.capabilities.marks",
     "completion": "mcptrio.capabilities.marks",
-    "hookimpl": "mcptrio.hookspecs",
+    "PluginSetup": "mcptrio.plugins.setup",
+    "Registrar": "mcptrio.capabilities.registrar",
+    "hookimpl": "mcptrio.plugins.hooks",
+    "lifespan": "mcptrio.plugins.hooks",
     "method": "mcptrio.capabilities.marks",
     "notification": "mcptrio.capabilities.marks",
     "prompt": "mcptrio.capabilities.marks",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
+from functools import partial
 from typing import Any
 
 import trio
@@ -21,10 +22,11 @@ from mcptrio.capabilities.completion import Completions
 from mcptrio.capabilities.host import Host
 from mcptrio.capabilities.lifecycle import Lifecycle
 from mcptrio.capabilities.logging import ClientLogHandler, Logging
-from mcptrio.capabilities.marks import CompletionMark, MethodMark, PromptMark, ResourceMark, ToolMark, mark_of
+from mcptrio.capabilities.marks import Mark
 from mcptrio.capabilities.methods import Methods
 from mcptrio.capabilities.middleware import MiddlewareChain
 from mcptrio.capabilities.prompts import Prompts
+from mcptrio.capabilities.registrar import Registrar, register, registries
 from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.resources import Resources
 from mcptrio.capabilities.routes import Routes
@@ -37,7 +39,6 @@ from mcptrio.plugins.plugin import Plugin, State
 from mcptrio.plugins.policy import ToolPolicy
 from mcptrio.plugins.running import RunningPlugins
 from mcptrio.plugins.settings import PluginTables
-from mcptrio.protocol.jsonrpc import require_json
 from mcptrio.protocol.model.icons import Icon
 from mcptrio.protocol.model.lifecycle import (
     Implementation,
@@ -60,7 +61,7 @@ from mcptrio.runtime.work import Works
 __all__ = ["Server"]
 
 
-class Server:
+class Server(Registrar):
     """An MCP server.
 
     Args:
@@ -257,92 +258,6 @@ class Server:
                 return False
         return True
 
-    def add_tool(
-        self, function: Callable[..., Any], *, mark: ToolMark | None = None, owner: str | None = None, **options: Any
-    ) -> str:
-        """Add a tool at run time; clients are told. Takes the arguments of ``@tool``. Returns its name.
-
-        Arguments replace those of a decorator that the function has.
-
-        Raises:
-            TypeError, ValueError: something about it is wrong, or its name is taken.
-        """
-        return self.tools.register(function, mark or mark_of(function, ToolMark, options), owner)
-
-    def remove_tool(self, name: str) -> bool:
-        """Whether there was one; clients are told."""
-        return self.tools.registry.remove(name)
-
-    def add_resource(
-        self,
-        function: Callable[..., Any],
-        uri: str = "",
-        *,
-        mark: ResourceMark | None = None,
-        owner: str | None = None,
-        **options: Any,
-    ) -> str:
-        """Add a resource, or a family of them where ``uri`` is a template. Takes the arguments of ``@resource``.
-
-        A function that is decorated with ``@resource`` needs no ``uri``; arguments replace those of the decorator.
-        """
-        named = {"uri": uri, **options} if uri else options
-        return self.resources.register(function, mark or mark_of(function, ResourceMark, named), owner)
-
-    def remove_resource(self, uri: str) -> bool:
-        """Whether there was one; clients are told."""
-        return self.resources.remove(uri)
-
-    def add_prompt(
-        self, function: Callable[..., Any], *, mark: PromptMark | None = None, owner: str | None = None, **options: Any
-    ) -> str:
-        """Add a prompt. Takes the arguments of ``@prompt``, which replace those of a decorator. Returns its name."""
-        return self.prompts.register(function, mark or mark_of(function, PromptMark, options), owner)
-
-    def tool_name(self, name: str) -> str:
-        """The name under which clients see a tool of whoever asks: of a plugin with its prefix, of the server itself as
-        it is."""
-        return name
-
-    def remove_prompt(self, name: str) -> bool:
-        """Whether there was one; clients are told."""
-        return self.prompts.registry.remove(name)
-
-    def add_completion(
-        self,
-        candidates: Callable[..., Any] | Sequence[str],
-        ref: str = "",
-        argument: str = "",
-        *,
-        mark: CompletionMark | None = None,
-        owner: str | None = None,
-    ) -> str:
-        """Add the completion of an argument: a function, or the list of all values."""
-        return self.completions.register(candidates, mark or CompletionMark(ref=ref, argument=argument), owner)
-
-    def remove_completion(self, ref: str, argument: str) -> bool:
-        """Whether there was one."""
-        return self.completions.remove(ref, argument)
-
-    def announce_lists(self) -> None:
-        """Advertise tools, resources and prompts, though there may be none yet: some will come while it is open."""
-        for registry in (self.tools.registry, self.resources.registry, self.prompts.registry):
-            registry.announce()
-
-    def add_method(
-        self,
-        function: Callable[..., Any],
-        name: str = "",
-        *,
-        notification: bool = False,
-        capability: str | None = None,
-        mark: MethodMark | None = None,
-        owner: str | None = None,
-    ) -> str:
-        """Handle a request or a notification outside the specification."""
-        mark = mark or MethodMark(name=name, notification=notification, capability=capability)
-        return self.methods.register(function, mark, owner)
-
     def add_extension(self, identifier: str, settings: Mapping[str, Any] | None = None) -> None:
         """Advertise an extension.
 
@@ -360,33 +275,6 @@ class Server:
         self.extensions.pop(identifier, None)
         self._capabilities = None
 
-    def notify_resource_updated(self, uri: str, *, caller: str | None = None) -> None:
-        """Tell the subscribers of a resource, in every revision, that it has changed.
-
-        Args:
-            caller: whose view of it alone has changed, as ``ctx.caller`` has it; nobody else is told.
-        """
-        self.subscriptions.updated(uri, caller)
-
-    async def broadcast(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Send a notification of one's own, in wire form, to every handshake session that has a stream for it.
-
-        A checkpoint. Does not wait for any peer: one that does not read loses notifications once its outlet is full.
-
-        Raises:
-            LocalProtocolError: a parameter has no JSON form, or only one that says something else.
-        """
-        wire = dict(params) if params else None
-        require_json(wire or {}, method)
-        for session in list(self.supervisor.sessions):
-            session.tell(method, wire)
-        await trio.lowlevel.checkpoint()
-
-    @property
-    def threads(self) -> trio.CapacityLimiter:
-        """For sync code in threads: the server's own share; each plugin has one of the same size."""
-        return self.supervisor.threads.of(None)
-
     # What plugins bring
 
     def limits_of(self, owner: str | None) -> CallLimits | None:
@@ -400,19 +288,11 @@ class Server:
         """How the server is meant to be used, for the model: the operator's words, then those of plugins."""
         return "\n\n".join(filter(None, (said() for said in self._instructions))) or None
 
-    def add_instructions(self, said: Callable[[], str | None]) -> Callable[[], None]:
-        """Add to the instructions that clients get when they connect.
+    def add_instructions(self, text: Callable[[], str | None]) -> Callable[[], None]:
+        self._instructions.append(text)
+        return partial(self._instructions.remove, text)
 
-        Args:
-            said: gives the text, each time a client asks; ``None`` for nothing.
-
-        Returns:
-            A function that takes it away again. Plugins call it when their lifespan ends.
-        """
-        self._instructions.append(said)
-        return lambda: self._instructions.remove(said)
-
-    def seen_by(self, owner: str | None) -> Host:
+    def seen_by(self, owner: str | None) -> Registrar:
         return self.contributions.seen_by(owner)
 
     def state_of(self, owner: str | None) -> Any:
@@ -484,6 +364,16 @@ class Server:
             raise problem
 
     # Private
+
+    @property
+    def _server(self) -> Host:
+        return self
+
+    def _offer(self, function: Any, mark: Mark) -> str:
+        return register(self, function, mark, None)
+
+    def _remove(self, kind: type[Mark], key: str) -> bool:
+        return any(registry.remove(key) for registry in registries(self, kind))
 
     def _make_supervisor(self, keys: Sequence[bytes], surrounding: Works) -> Supervisor:
         handlers: dict[str, Handler] = {}

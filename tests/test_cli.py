@@ -27,10 +27,11 @@ __all__: list[str] = []
 SETTINGS = """
 import json
 from mcptrio import Context, tool
+from mcptrio.capabilities.registrar import server_of
 
 @tool
 async def settings(ctx: Context) -> str:
-    server = ctx.server
+    server = server_of(ctx.server)
     limits, timeouts = server.settings.limits, server.settings.timeouts
     return json.dumps({
         "name": server.info.name,

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
-from mcptrio import Context, PluginError, PluginManager, Server, hookimpl, memory_channel_pair, tool
+from mcptrio import (
+    Context,
+    PluginError,
+    PluginManager,
+    PluginSetup,
+    Server,
+    hookimpl,
+    lifespan,
+    memory_channel_pair,
+    tool,
+)
 from tests.interaction.client import Peer
 from tests.interaction.wires import MemoryWire
 
@@ -45,60 +55,30 @@ class Plugin:
         self.ticking = trio.Event()
 
     @hookimpl
-    def register_objects(self, register: Callable[[object], None], config: Mapping[str, Any]) -> None:
-        register(Greeter(config["greeting"]))
-
-    @hookimpl
-    def register_tools(self, register: Callable[..., str]) -> None:
+    def setup(self, server: PluginSetup, config: Mapping[str, Any]) -> None:
+        server.add(Greeter(config["greeting"]))
         for unit in ("celsius", "kelvin"):
-            register(_temperature(unit), name=f"in_{unit}", read_only=True)
+            server.add_tool(_temperature(unit), name=f"in_{unit}", read_only=True)
+        server.add_resource(lambda: "12 degrees", "weather://now", name="now", mime_type="text/plain")
 
-    @hookimpl
-    def register_resources(self, register: Callable[..., str]) -> None:
-        register(lambda: "12 degrees", "weather://now", name="now", mime_type="text/plain")
-
-    @hookimpl
-    def register_prompts(self, register: Callable[..., str]) -> None:
         async def plan(city: str) -> str:
             """Plan a day."""
             return f"Plan a day in {city}."
 
-        register(plan, title="A day out")
+        server.add_prompt(plan, title="A day out")
+        server.add_completion(["Paris", "Prague", "Rome"], "plan", "city")
+        server.add_method(lambda params: {"seen": params["number"]}, "com.example/number")
+        server.add_method(lambda params: self.happened.append("heard"), "com.example/told", notification=True)
+        server.add_extension("com.example/weather", {"level": 2})
+        server.add_redaction(lambda text: text.replace("4711", "[number]"))
+        server.add_log_sink(lambda level, data, logger: self.heard.append((level, data, logger)))
+        server.add_background(self._tick)
 
-    @hookimpl
-    def register_completions(self, register: Callable[..., str]) -> None:
-        register(["Paris", "Prague", "Rome"], "plan", "city")
-
-    @hookimpl
-    def register_methods(self, register: Callable[..., None]) -> None:
-        register(lambda params: {"seen": params["number"]}, "com.example/number")
-        register(lambda params: self.happened.append("heard"), "com.example/told", notification=True)
-
-    @hookimpl
-    def register_extensions(self, register: Callable[..., None]) -> None:
-        register("com.example/weather", {"level": 2})
-
-    @hookimpl
-    def register_redactions(self, register: Callable[[Callable[[str], str]], None]) -> None:
-        register(lambda text: text.replace("4711", "[number]"))
-
-    @hookimpl
-    def register_log_sinks(self, register: Callable[[Callable[[str, Any, str | None], None]], None]) -> None:
-        register(lambda level, data, logger: self.heard.append((level, data, logger)))
-
-    @hookimpl
-    def lifespan(self) -> AbstractAsyncContextManager[str]:
-        return self._living()
-
-    @asynccontextmanager
-    async def _living(self) -> AsyncIterator[str]:
+    @lifespan
+    async def living(self) -> AsyncGenerator[str]:
         self.happened.append("opened")
         yield "the state"
         self.happened.append("closed")
-
-    @hookimpl
-    def background(self) -> Iterable[Callable[[], Any]]:
-        return [self._tick]
 
     async def _tick(self) -> None:
         self.ticking.set()
@@ -162,8 +142,8 @@ async def test_background_task_that_fails_is_started_again_later_each_time(
 
     class Failing:
         @hookimpl
-        def background(self) -> Iterable[Callable[[], Any]]:
-            return [self.work]
+        def setup(self, server: PluginSetup) -> None:
+            server.add_background(self.work)
 
         async def work(self) -> None:
             starts.append(trio.current_time())
@@ -177,7 +157,7 @@ async def test_background_task_that_fails_is_started_again_later_each_time(
     assert len(caplog.records) == 3
 
 
-@pytest.mark.parametrize("hook", ["register_tools", "lifespan"])
+@pytest.mark.parametrize("hook", ["setup", "lifespan"])
 async def test_fault_in_a_hook_quarantines_that_plugin_alone(hook: str, caplog: pytest.LogCaptureFixture) -> None:
     def fail() -> None:
         raise ValueError("no database")
@@ -197,7 +177,7 @@ async def test_fault_in_a_hook_quarantines_that_plugin_alone(hook: str, caplog: 
 def test_fault_is_an_error_where_the_server_is_strict() -> None:
     class Faulty:
         @hookimpl
-        def register_tools(self) -> None:
+        def setup(self, server: PluginSetup) -> None:
             raise ValueError("no database")
 
     with pytest.raises(PluginError, match=r"plugin Faulty: .*no database"):
@@ -207,8 +187,8 @@ def test_fault_is_an_error_where_the_server_is_strict() -> None:
 def test_misspelt_hook_is_a_fault() -> None:
     class Misspelt:
         @hookimpl
-        def register_tool(self) -> None: ...
+        def set_up(self) -> None: ...
 
     plugin = PluginManager().register(Misspelt())
 
-    assert plugin.fault == "there is no hook 'register_tool'; did you mean register_tools?"
+    assert plugin.fault == "there is no hook 'set_up'; did you mean setup?"

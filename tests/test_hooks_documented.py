@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mcptrio import hookspecs
-from mcptrio.hookspecs import HOOKS
+from mcptrio import PluginSetup
+from mcptrio.plugins.hooks import HOOKS, Hooks
 
 __all__: list[str] = []
 
@@ -24,9 +24,13 @@ def section(hook: str) -> str:
 
 
 def test_hooks_are_those_that_are_specified() -> None:
-    specified = [name for name, value in vars(hookspecs).items() if hasattr(value, "mcptrio_spec")]
+    specified = [name for name, value in vars(Hooks).items() if hasattr(value, "mcptrio_spec")]
 
     assert sorted(HOOKS) == sorted(specified)
+
+
+def test_the_page_is_short() -> None:
+    assert (ROOT / "docs" / "hooks.md").read_text("utf-8").count("\n") <= 150
 
 
 def test_the_page_has_no_heading_of_a_hook_that_is_gone() -> None:
@@ -38,10 +42,11 @@ def test_the_page_has_no_heading_of_a_hook_that_is_gone() -> None:
 @pytest.mark.parametrize("hook", HOOKS)
 def test_hook_is_documented(hook: str) -> None:
     text = section(hook)
-    parameters = ", ".join(inspect.signature(getattr(hookspecs, hook)).parameters)
+    _, *parameters = inspect.signature(getattr(Hooks, hook)).parameters
 
-    assert f"`{hook}({parameters})`" in text, "its signature is missing"
-    assert re.search(rf"```python\n.*@hookimpl\n *def {hook}\(.*?```", text, re.DOTALL), "its example is missing"
+    assert f"`{hook}({', '.join(parameters)})`" in text, "its signature is missing"
+    example = rf"```python\n.*(@hookimpl\n *def {hook}\(|@{hook}\n).*?```"
+    assert re.search(example, text, re.DOTALL), "its example is missing"
 
 
 @pytest.mark.parametrize("hook", HOOKS)
@@ -49,3 +54,10 @@ def test_hook_is_used_by_a_test(hook: str) -> None:
     files = [file for file in ROOT.glob("tests/**/*.py") if file != Path(__file__)]
 
     assert any(re.search(rf"^ +def {hook}\(", file.read_text("utf-8"), re.MULTILINE) for file in files)
+
+
+def test_the_page_names_all_that_a_plugin_can_add() -> None:
+    methods = [name for name in vars(PluginSetup) if not name.startswith("_") and name not in ("threads", "tool_name")]
+
+    missing = [name for name in methods if f"`{name}" not in section("setup")]
+    assert missing == []

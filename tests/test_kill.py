@@ -39,7 +39,7 @@ LIFE = os.getpid()
 
 
 @hookimpl
-def background(server):
+def setup(server):
     async def tick():
         number = 0
         while True:
@@ -47,7 +47,7 @@ def background(server):
             await server.broadcast("notifications/tick", {"life": LIFE, "number": number})
             number += 1
 
-    return [tick]
+    server.add_background(tick)
 
 
 @tool

@@ -40,7 +40,6 @@ LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
     (*(frozenset({each}) for each in ("abc", "outbox", "contexts", "nurseries", "nesting")),),
     (frozenset({"runtime"}), frozenset({"transports"}), frozenset({"auth"}), frozenset({"stores"})),
     (frozenset({"capabilities"}),),
-    (frozenset({"hookspecs"}),),
     (frozenset({"server", "plugins"}), frozenset({"client"}), frozenset({"extensions"})),
     (
         frozenset({"", "__main__", "serve", "cli", "config", "config_file", "auth_config", "commands"})

@@ -13,7 +13,18 @@ import trio
 import trio.testing
 
 import mcptrio
-from mcptrio import Context, MCPError, Server, TextContent, completion, hookimpl, resource, serve_http, tool
+from mcptrio import (
+    Context,
+    MCPError,
+    PluginSetup,
+    Server,
+    TextContent,
+    completion,
+    hookimpl,
+    resource,
+    serve_http,
+    tool,
+)
 from mcptrio.capabilities.middleware import RequestView
 from mcptrio.client.client import Client
 
@@ -143,8 +154,8 @@ async def test_middleware_that_leaves_something_open(revision: str, caplog: pyte
         careless = True
 
         @hookimpl
-        def register_middleware(self, register: Callable[..., None]) -> None:
-            register(self.around)
+        def setup(self, server: PluginSetup) -> None:
+            server.add_middleware(self.around)
 
         async def around(self, request: RequestView, proceed: Callable[[], Awaitable[object]]) -> object:
             if request.method == "tools/call" and self.careless:
@@ -170,8 +181,8 @@ async def test_route_that_leaves_something_open(caplog: pytest.LogCaptureFixture
 
     class Routes:
         @hookimpl
-        def register_routes(self, register: Callable[..., None]) -> None:
-            register("/careless", app)
+        def setup(self, server: PluginSetup) -> None:
+            server.add_route("/careless", app)
 
     with trio.fail_after(60):
         async with trio.open_nursery() as nursery, httpx2.AsyncClient() as http:

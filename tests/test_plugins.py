@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mcptrio import ConfigError, PluginError, PluginManager, Server, hookimpl, notification
+from mcptrio import ConfigError, PluginError, PluginManager, PluginSetup, Server, hookimpl, notification
 from mcptrio.plugins.plugin import State
 from mcptrio.protocol.messages import Request
 from tests.distributions import install, one_tool
@@ -65,8 +65,8 @@ PREFIX = """
 from mcptrio import hookimpl
 
 @hookimpl
-def prefix():
-    return {!r}
+def setup(server):
+    server.set_tool_prefix({!r})
 """
 
 # Plugins that fail
@@ -75,14 +75,14 @@ FAULTS = {
     "import": ("import nothing_like_it", "import failed: ModuleNotFoundError: No module named 'nothing_like_it'"),
     "syntax": ("def f(:", "import failed: SyntaxError: invalid syntax"),
     "exit": ("import sys\nprint('leaving')\nsys.exit(7)", "import failed: SystemExit: 7"),
-    "signature": ("from mcptrio import tool\n@tool\nasync def t(x: object()) -> str: ...", "register_tools failed: "),
+    "signature": ("from mcptrio import tool\n@tool\nasync def t(x: object()) -> str: ...", "setup failed: "),
     "registration": (
-        "from mcptrio import hookimpl\n@hookimpl\ndef register_tools(register):\n"
-        "    register(lambda: 'x', name='partly')\n    raise RuntimeError('half way')",
-        "register_tools failed: half way",
+        "from mcptrio import hookimpl\n@hookimpl\ndef setup(server):\n"
+        "    server.add_tool(lambda: 'x', name='partly')\n    raise RuntimeError('half way')",
+        "setup failed: half way",
     ),
     "silent": (
-        "from mcptrio import hookimpl\n@hookimpl\ndef register_tools(register):\n    raise ValueError",
+        "from mcptrio import hookimpl\n@hookimpl\ndef setup(server):\n    raise ValueError",
         "ValueErro",
     ),
     "bad_name": (
@@ -90,20 +90,20 @@ FAULTS = {
         "expected a tool name of 1 ",
     ),
     "misspelt": (
-        "from mcptrio import hookimpl\n@hookimpl\ndef register_toools(register): ...",
-        "there is no hook 'register_toools'; did you mean register_tools?",
+        "from mcptrio import hookimpl\n@hookimpl\ndef setupp(server): ...",
+        "there is no hook 'setupp'; did you mean setup?",
     ),
     "arguments": (
-        "from mcptrio import hookimpl\n@hookimpl\ndef register_tools(regster): ...",
-        "Argument(s) {'regster'} are declared in the hookimpl but can not be found in the hookspec",
+        "from mcptrio import hookimpl\n@hookimpl\ndef setup(sever): ...",
+        "Argument(s) {'sever'} are declared in the hookimpl but can not be found in the hookspec",
     ),
     "async_hook": (
-        "from mcptrio import hookimpl\n@hookimpl\nasync def register_tools(register): ...",
-        "hook 'register_tools': expected a plain function, got an async one",
+        "from mcptrio import hookimpl\n@hookimpl\nasync def setup(server): ...",
+        "hook 'setup': expected a plain function, got an async one",
     ),
     "wrapper": (
-        "from mcptrio import hookimpl\n@hookimpl(wrapper=True)\ndef register_tools(register): return (yield)",
-        "hook 'register_tools': expected a plain function, got a wrapper",
+        "from mcptrio import hookimpl\n@hookimpl(wrapper=True)\ndef setup(server): return (yield)",
+        "hook 'setup': expected @hookimpl without wrapper",
     ),
 }
 """A plugin's source, and what its fault says."""
@@ -170,7 +170,7 @@ async def test_a_tool_of_two_plugins_belongs_to_the_first(site: Path, load: Load
 
     assert await tools_of(server) == ["first_add"]
     assert manager.plugins["second"].fault == (
-        "register_tools failed: tool 'first_add' of second (dist-two 2.2) is already offered by first (dist-one 1.1)"
+        "setup failed: tool 'first_add' of second (dist-two 2.2) is already offered by first (dist-one 1.1)"
     )
     with pytest.raises(PluginError, match=r"^plugin second \(from dist-two\): .* by first \(dist-one 1\.1\)$"):
         Server(plugins=load("first", "second", strict=True))
@@ -243,16 +243,10 @@ async def test_everything_a_plugin_offered_is_withdrawn() -> None:
 
     class Offers:
         @hookimpl
-        def register_extensions(self, register: Any) -> None:
-            register("com.example/acme", {})
-
-        @hookimpl
-        def register_log_sinks(self, register: Any) -> None:
-            register(lambda level, data, logger: heard.append(data))
-
-        @hookimpl
-        def register_redactions(self, register: Any) -> None:
-            register(lambda text: text.replace("hunter2", "*"))
+        def setup(self, server: PluginSetup) -> None:
+            server.add_extension("com.example/acme", {})
+            server.add_log_sink(lambda level, data, logger: heard.append(data))
+            server.add_redaction(lambda text: text.replace("hunter2", "*"))
 
         @notification("acme/told")
         async def told(self, params: Any) -> None:
@@ -261,7 +255,7 @@ async def test_everything_a_plugin_offered_is_withdrawn() -> None:
     manager = PluginManager()
     plugin = manager.register(Offers())
     server = Server(plugins=manager)
-    assert plugin.offers == {"methods": ["acme/told"], "extensions": ["com.example/acme"]}
+    assert plugin.offers == {"extensions": ["com.example/acme"], "methods": ["acme/told"]}
     assert server.methods.listeners["acme/told"]
     server.quarantine(plugin, "for a test")
 

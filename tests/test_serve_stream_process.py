@@ -33,22 +33,20 @@ async def nap() -> str:
     return "slept"
 
 @hookimpl
-def register_transports(register, config):
+def transports(config):
     async def serve(engine, *, stopping, task_status):
         task_status.started([f"{config['word']} here"])
         await stopping.wait()
 
-    register("pigeon", serve)
-    register("owl", serve)
+    return {"pigeon": serve, "owl": serve}
 """
 
 BROKEN = """
 from mcptrio import hookimpl
 
 @hookimpl
-def register_transports(register):
-    register("raven", print)
-    register("http", print)
+def transports():
+    return {"raven": print, "http": print}
 """
 
 
@@ -147,14 +145,14 @@ def test_transport_of_a_plugin(folder: Path) -> None:
         it.until("(?m)^serving coo here$")
         it.signal(signal.SIGTERM)
         assert it.end()[0] == 0
-    assert "quarantined broken: register_transports failed: expected a name for a transport, other than" in it.stderr
+    assert "quarantined broken: transports failed: expected a name for a transport, other than" in it.stderr
 
 
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [
         (["--transport=pidgin"], 2, "expected one of stdio, http, stream, pigeon, owl, got 'pidgin'"),
-        (["--transport=raven", "--plugin=broken.py", "--strict"], 2, "plugin broken: register_transports failed"),
+        (["--transport=raven", "--plugin=broken.py", "--strict"], 2, "plugin broken: transports failed"),
         (["--stream"], 2, "expected an address: --tcp, --unix, --fd or stream.listen"),
         (["--stdio", "--unix=x"], 2, "--tcp, --unix and --fd do not go with stdio"),
         (["--transport=pigeon", "--tcp=0"], 2, "--tcp, --unix and --fd do not go with pigeon"),

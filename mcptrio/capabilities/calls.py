@@ -73,7 +73,7 @@ async def call(
         if function.context is None:
             return await function(values, None, work)
         channel = _channel(scope, work)
-        context = Context(channel, host.seen_by(owner), host.state_of(owner))
+        context = Context(channel, host, owner)
 
         async def handler() -> Any:
             return await function(values, context, work)

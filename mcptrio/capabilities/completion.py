@@ -31,7 +31,7 @@ from mcptrio.runtime.dispatch import Handler
 from mcptrio.runtime.rates import TokenBucket
 from mcptrio.runtime.request_scope import RequestScope
 
-__all__ = ["CompletionEntry", "Completions"]
+__all__ = ["CompletionEntry", "Completions", "completion_key"]
 
 RATE = 50.0
 """Completions per second of one session; a person types ten."""
@@ -80,12 +80,9 @@ class Completions:
             offered = function
         else:
             offered = tuple(candidates)
-        key = _key(mark.ref, mark.argument)
+        key = completion_key(mark.ref, mark.argument)
         self.registry.add(CompletionEntry(key=key, owner=owner, candidates=offered))
         return key
-
-    def remove(self, ref: str, argument: str) -> bool:
-        return self.registry.remove(_key(ref, argument))
 
     async def _complete(self, scope: RequestScope, params: CompleteParams) -> CompleteResult:
         typed = params.argument.value
@@ -95,7 +92,7 @@ class Completions:
             raise RateLimited(f"too many completions: more than {RATE:g} a second")
         ref = params.ref.name if isinstance(params.ref, PromptReference) else params.ref.uri
         choices = self._choices(params, ref, scope)
-        entry = self.registry.get(_key(ref, params.argument.name))
+        entry = self.registry.get(completion_key(ref, params.argument.name))
         candidates: Iterable[str] = choices
         if entry is not None:
             if isinstance(entry.candidates, Function):
@@ -183,5 +180,6 @@ def _choices_in(facts: Mapping[str, Any], definitions: Mapping[str, Any]) -> Ite
         yield from _choices_in(each, definitions)
 
 
-def _key(ref: str, argument: str) -> str:
+def completion_key(ref: str, argument: str) -> str:
+    """The name of a completion in its registry."""
     return f"{ref} {argument}"

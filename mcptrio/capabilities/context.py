@@ -50,14 +50,15 @@ class Context:
     """One request, as its handler sees it.
 
     Attributes:
-        server: the server's registries, and what a plugin may do to it.
+        server: what the handler's plugin can add to the server.
         state: what the plugin's lifespan yielded; ``None`` without one.
     """
 
-    def __init__(self, inputs: InputChannel, host: Host, state: Any = None) -> None:
+    def __init__(self, inputs: InputChannel, host: Host, owner: str | None = None) -> None:
         self._inputs = inputs
-        self.server = host
-        self.state = state
+        self._host = host
+        self.server = host.seen_by(owner)
+        self.state = host.state_of(owner)
 
     # Who asks
 
@@ -171,7 +172,7 @@ class Context:
         Args:
             data: a text, or any JSON value; redacted like every log message.
         """
-        self.server.logging.emit(self._scope, level, data, logger)
+        self._host.logging.emit(self._scope, level, data, logger)
         await trio.lowlevel.checkpoint()
 
     async def debug(self, data: Any, logger: str | None = None) -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from inspect import getattr_static, ismodule
-from typing import Any, Final, TypeAlias, TypeVar, overload
+from difflib import get_close_matches
+from inspect import getattr_static, isclass, ismodule
+from typing import Any, Final, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field, fields, frozen
+from attrs.converters import optional as optional_converter
 from attrs.validators import and_, gt, instance_of, optional
 
 from mcptrio.protocol.model.base import CacheScope
@@ -27,9 +29,13 @@ __all__ = [
     "Mark",
     "MethodMark",
     "PromptMark",
+    "PromptOptions",
     "ResourceMark",
+    "ResourceOptions",
     "ToolMark",
+    "ToolOptions",
     "completion",
+    "make_mark",
     "mark_of",
     "marks_of",
     "method",
@@ -89,7 +95,7 @@ class ToolMark:
     scopes: frozenset[str] = field(default=frozenset(), converter=_scopes)
     input_schema: Mapping[str, Any] | None = None
     output_schema: Mapping[str, Any] | None = None
-    icons: tuple[Icon, ...] | None = None
+    icons: tuple[Icon, ...] | None = field(default=None, converter=optional_converter(tuple))
     meta: Mapping[str, Any] | None = None
     listed: Tool | None = None
     """As another server lists it: shown as it is, but for the name. The function takes ``arguments``, a dict that
@@ -105,7 +111,7 @@ class ResourceMark:
     mime_type: str | None = None
     size: int | None = None
     annotations: Annotations | None = None
-    icons: tuple[Icon, ...] | None = None
+    icons: tuple[Icon, ...] | None = field(default=None, converter=optional_converter(tuple))
     meta: Mapping[str, Any] | None = None
     timeout: float | None = field(default=None, validator=_SECONDS)
     scopes: frozenset[str] = field(default=frozenset(), converter=_scopes)
@@ -120,7 +126,7 @@ class PromptMark:
     name: str | None = None
     title: str | None = None
     description: str | None = None
-    icons: tuple[Icon, ...] | None = None
+    icons: tuple[Icon, ...] | None = field(default=None, converter=optional_converter(tuple))
     meta: Mapping[str, Any] | None = None
     timeout: float | None = field(default=None, validator=_SECONDS)
     scopes: frozenset[str] = field(default=frozenset(), converter=_scopes)
@@ -145,45 +151,62 @@ class MethodMark:
 Mark: TypeAlias = ToolMark | ResourceMark | PromptMark | CompletionMark | MethodMark
 
 
+class ToolOptions(TypedDict, total=False):
+    """The options of a tool, of ``@tool`` and of ``add_tool``: see :func:`tool`."""
+
+    name: str | None
+    title: str | None
+    description: str | None
+    read_only: bool | None
+    destructive: bool | None
+    idempotent: bool | None
+    open_world: bool | None
+    timeout: float | None
+    concurrency: int | None
+    scopes: Iterable[str]
+    input_schema: Mapping[str, Any] | None
+    output_schema: Mapping[str, Any] | None
+    icons: Sequence[Icon] | None
+    meta: Mapping[str, Any] | None
+    listed: Tool | None
+
+
+class ResourceOptions(TypedDict, total=False):
+    """The options of a resource, of ``@resource`` and of ``add_resource``: see :func:`resource`."""
+
+    name: str | None
+    title: str | None
+    description: str | None
+    mime_type: str | None
+    size: int | None
+    annotations: Annotations | None
+    icons: Sequence[Icon] | None
+    meta: Mapping[str, Any] | None
+    timeout: float | None
+    scopes: Iterable[str]
+    ttl_ms: int
+    cache_scope: CacheScope
+    listed: Resource | ResourceTemplate | None
+
+
+class PromptOptions(TypedDict, total=False):
+    """The options of a prompt, of ``@prompt`` and of ``add_prompt``: see :func:`prompt`."""
+
+    name: str | None
+    title: str | None
+    description: str | None
+    icons: Sequence[Icon] | None
+    meta: Mapping[str, Any] | None
+    timeout: float | None
+    scopes: Iterable[str]
+    listed: Prompt | None
+
+
 @overload
 def tool(function: F, /) -> F: ...
 @overload
-def tool(
-    *,
-    name: str | None = None,
-    title: str | None = None,
-    description: str | None = None,
-    read_only: bool | None = None,
-    destructive: bool | None = None,
-    idempotent: bool | None = None,
-    open_world: bool | None = None,
-    timeout: float | None = None,
-    concurrency: int | None = None,
-    scopes: Iterable[str] = (),
-    input_schema: Mapping[str, Any] | None = None,
-    output_schema: Mapping[str, Any] | None = None,
-    icons: Sequence[Icon] | None = None,
-    meta: Mapping[str, Any] | None = None,
-) -> Callable[[F], F]: ...
-def tool(
-    function: F | None = None,
-    /,
-    *,
-    name: str | None = None,
-    title: str | None = None,
-    description: str | None = None,
-    read_only: bool | None = None,
-    destructive: bool | None = None,
-    idempotent: bool | None = None,
-    open_world: bool | None = None,
-    timeout: float | None = None,
-    concurrency: int | None = None,
-    scopes: Iterable[str] = (),
-    input_schema: Mapping[str, Any] | None = None,
-    output_schema: Mapping[str, Any] | None = None,
-    icons: Sequence[Icon] | None = None,
-    meta: Mapping[str, Any] | None = None,
-) -> F | Callable[[F], F]:
+def tool(**options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
+def tool(function: F | None = None, /, **options: Unpack[ToolOptions]) -> F | Callable[[F], F]:
     """Mark a function as a tool: something a model can have done.
 
     Args:
@@ -199,45 +222,20 @@ def tool(
         output_schema: used instead of the return annotation's.
         icons: to be shown.
         meta: the tool's ``_meta``.
+        listed: the tool as another server lists it: shown as it is, but for the name. The function takes
+            ``arguments``, an unchecked dict, and its result is sent unchecked.
+
+    Raises:
+        TypeError: an option has another name or type.
+        ValueError: an option is out of its range.
 
     Source: MCP 2026-07-28, server/tools.
     """
-    mark = ToolMark(
-        name=name,
-        title=title,
-        description=description,
-        read_only=read_only,
-        destructive=destructive,
-        idempotent=idempotent,
-        open_world=open_world,
-        timeout=timeout,
-        concurrency=concurrency,
-        scopes=scopes,
-        input_schema=input_schema,
-        output_schema=output_schema,
-        icons=tuple(icons) if icons is not None else None,
-        meta=meta,
-    )
+    mark = make_mark(ToolMark, options)
     return _put(mark) if function is None else _put(mark)(function)
 
 
-def resource(
-    uri: str,
-    /,
-    *,
-    name: str | None = None,
-    title: str | None = None,
-    description: str | None = None,
-    mime_type: str | None = None,
-    size: int | None = None,
-    annotations: Annotations | None = None,
-    icons: Sequence[Icon] | None = None,
-    meta: Mapping[str, Any] | None = None,
-    timeout: float | None = None,
-    scopes: Iterable[str] = (),
-    ttl_ms: int = 0,
-    cache_scope: CacheScope = "private",
-) -> Callable[[F], F]:
+def resource(uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
     """Mark a function as a resource, or as a family of resources where the URI is a template (RFC 6570).
 
     Args:
@@ -249,53 +247,22 @@ def resource(
         scopes: that reading and watching it takes, as those of a tool.
         ttl_ms: milliseconds for which a client may keep what it read (2026-07-28).
         cache_scope: ``public`` only where every user reads the same.
+        listed: the resource or template as another server lists it, with the same URI. The function takes ``uri``.
+
+    Raises:
+        TypeError: an option has another name or type.
+        ValueError: an option is out of its range.
 
     Source: MCP 2026-07-28, server/resources and server/utilities/caching.
     """
-    return _put(
-        ResourceMark(
-            uri=uri,
-            name=name,
-            title=title,
-            description=description,
-            mime_type=mime_type,
-            size=size,
-            annotations=annotations,
-            icons=tuple(icons) if icons is not None else None,
-            meta=meta,
-            timeout=timeout,
-            scopes=scopes,
-            ttl_ms=ttl_ms,
-            cache_scope=cache_scope,
-        )
-    )
+    return _put(make_mark(ResourceMark, {"uri": uri, **options}))
 
 
 @overload
 def prompt(function: F, /) -> F: ...
 @overload
-def prompt(
-    *,
-    name: str | None = None,
-    title: str | None = None,
-    description: str | None = None,
-    icons: Sequence[Icon] | None = None,
-    meta: Mapping[str, Any] | None = None,
-    timeout: float | None = None,
-    scopes: Iterable[str] = (),
-) -> Callable[[F], F]: ...
-def prompt(
-    function: F | None = None,
-    /,
-    *,
-    name: str | None = None,
-    title: str | None = None,
-    description: str | None = None,
-    icons: Sequence[Icon] | None = None,
-    meta: Mapping[str, Any] | None = None,
-    timeout: float | None = None,
-    scopes: Iterable[str] = (),
-) -> F | Callable[[F], F]:
+def prompt(**options: Unpack[PromptOptions]) -> Callable[[F], F]: ...
+def prompt(function: F | None = None, /, **options: Unpack[PromptOptions]) -> F | Callable[[F], F]:
     """Mark a function as a prompt: something a user can pick.
 
     The parameters are the prompt's arguments. The wire has only strings, so a parameter of another type is read from
@@ -304,18 +271,16 @@ def prompt(
     Args:
         timeout: seconds for filling it in.
         scopes: that it takes, as those of a tool.
+        listed: the prompt as another server lists it, but for the name. The function takes ``arguments``, a dict of
+            texts.
+
+    Raises:
+        TypeError: an option has another name or type.
+        ValueError: an option is out of its range.
 
     Source: MCP 2026-07-28, server/prompts.
     """
-    mark = PromptMark(
-        name=name,
-        title=title,
-        description=description,
-        icons=tuple(icons) if icons is not None else None,
-        meta=meta,
-        timeout=timeout,
-        scopes=scopes,
-    )
+    mark = make_mark(PromptMark, options)
     return _put(mark) if function is None else _put(mark)(function)
 
 
@@ -350,16 +315,32 @@ def notification(name: str, /) -> Callable[[F], F]:
     return _put(MethodMark(name=name, notification=True))
 
 
+def make_mark(kind: type[M], options: Mapping[str, Any], marked: M | None = None) -> M:
+    """A mark of these options; of a function that is ``marked`` already, with these instead of its own.
+
+    Raises:
+        TypeError: there is no such option, or its type is wrong.
+        ValueError: an option is out of its range.
+    """
+    names = [each.name for each in fields(kind)]
+    for option in options:
+        if option not in names:
+            near = get_close_matches(option, names, 1)
+            hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(names)}"
+            raise TypeError(f"there is no option {option}; {hint}")
+    return evolve(marked, **options) if marked is not None else kind(**options)
+
+
 def mark_of(function: Callable[..., Any], kind: type[M], options: Mapping[str, Any]) -> M:
-    """The mark of a function that is registered without a plugin: its own, in which the options replace members."""
+    """The mark of a function that is added: its own, in which the options replace members."""
     marks = [mark for mark in getattr(function, _MARKS, ()) if isinstance(mark, kind)]
-    return evolve(marks[0], **options) if marks else kind(**options)
+    return make_mark(kind, options, marks[0] if marks else None)
 
 
 def marks_of(plugin: object) -> Iterator[tuple[Callable[..., Any], Mark]]:
-    """The marked functions of a module, or the marked methods of an object, bound; in the order of definition."""
+    """The marked functions of a module, or the marked methods of a class or an object; in the order of definition."""
     seen: set[str] = set()
-    scopes = [plugin] if ismodule(plugin) else [plugin, *type(plugin).__mro__]
+    scopes = [plugin] if ismodule(plugin) else plugin.__mro__ if isclass(plugin) else [plugin, *type(plugin).__mro__]
     for scope in scopes:
         for name in list(getattr(scope, "__dict__", ())):
             if name in seen:

@@ -95,9 +95,6 @@ class Resources:
         (self.registry if entry.template is None else self.templates).add(entry)
         return entry.key
 
-    def remove(self, uri: str) -> bool:
-        return self.registry.remove(uri) or self.templates.remove(uri)
-
     async def _list(self, scope: RequestScope, params: ListResourcesParams) -> dict[str, Any]:
         return self._pages.page(scope.request.peer.revision, params.cursor, self._visible(scope))
 

@@ -1,6 +1,6 @@
 """Applications of plugins beside the endpoint, on the same HTTP port.
 
-Filled by the hook ``register_routes``; asked by HTTP for paths that are none of its own.
+Filled by plugins, with ``add_route``; asked by HTTP for paths that are none of its own.
 The one rule: a path belongs to whoever registered it first, and with it everything below.
 
 Source: ASGI 3.0.

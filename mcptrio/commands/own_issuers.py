@@ -15,7 +15,7 @@ from mcptrio.abc import OwnIssuer
 from mcptrio.auth.urls import canonical, origin
 from mcptrio.commands.serving_auth import settings_of
 from mcptrio.config import Config
-from mcptrio.errors import AuthorizationError, ConfigError, PluginError
+from mcptrio.errors import AuthorizationError, ConfigError
 from mcptrio.plugins.plugin import Plugin, State
 from mcptrio.server import Server
 
@@ -41,20 +41,15 @@ def mismatches(read: Config, server: Server, plugin: Plugin) -> Iterator[ConfigE
     """Why nobody could log in at the authorization server that a plugin is."""
     if plugin.state in (State.DISABLED, State.QUARANTINED) or not read.asks_for_auth(os.environ):
         return
-    try:
-        offers = server.plugins.call(plugin, "authorization_server")
-    except PluginError:
-        return  # it is quarantined now, and its fault says so
-    if not offers:
+    if plugin.issuer is None:
         return
     try:
         settings = settings_of(read)
     except ConfigError as error:
         yield error
         return
-    for offer in offers:
-        if settings is not None and isinstance(offer, OwnIssuer):
-            yield from _mismatches(read, settings, offer)
+    if settings is not None:
+        yield from _mismatches(read, settings, plugin.issuer)
 
 
 def _mismatches(read: Config, settings: AuthSettings, offer: OwnIssuer) -> Iterator[ConfigError]:

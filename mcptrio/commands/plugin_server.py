@@ -59,7 +59,7 @@ _log = logging.getLogger("mcptrio.cli")
 _LEAST_KEY_BYTES = 16
 _OF_ISOLATED = ("request_timeout", "idle_timeout", "input_timeout", "shutdown_timeout", "max_message_bytes")
 """Options that hold for a plugin in a process of its own too."""
-_MIDDLEWARE = ("rate_limit", "audit_log")
+_MIDDLEWARE = {"rate_limit": "RateLimit", "audit_log": "AuditLog"}
 """Plugins that come with mcptrio: loaded where they have a table."""
 
 
@@ -282,7 +282,7 @@ def make_server(
     # A process for one plugin has none of the others, and what is around its calls is around them where they begin.
     for name in read.plugins if not options.get("isolated") else ():
         if name in _MIDDLEWARE and name not in manager.plugins and name not in wanted.without:
-            manager.register(import_module(f"mcptrio.middleware.{name}"), name)
+            manager.register(getattr(import_module(f"mcptrio.middleware.{name}"), _MIDDLEWARE[name]), name)
         elif name not in manager.plugins:
             # Not an error: one file may serve several environments.
             _log.warning("%s", read.error(("plugins", name), "no such plugin is installed"))

@@ -16,7 +16,6 @@ from mcptrio.client.printable import printable
 from mcptrio.commands.log_output import log_to_stderr
 from mcptrio.commands.plugin_server import Chosen, make_server, plugin_names, plugin_options, prints_on_stderr
 from mcptrio.config import Config
-from mcptrio.errors import PluginError
 from mcptrio.plugins.finding import check_offered
 from mcptrio.plugins.plugin import Plugin, State
 from mcptrio.plugins.shown_settings import shown_settings
@@ -93,13 +92,7 @@ def _told(server: Server, plugin: Plugin, read: Config) -> dict[str, Any]:
 def _class_of(server: Server, plugin: Plugin) -> type[Any] | None:
     if plugin.object is None or plugin.state is State.DISABLED:
         return None
-    before = (plugin.state, plugin.fault, plugin.error)
-    try:
-        classes = server.plugins.call(plugin, "configuration")
-    except PluginError:
-        plugin.state, plugin.fault, plugin.error = before
-        return None
-    return classes[0] if classes and isinstance(classes[0], type) else None
+    return plugin.config_class
 
 
 def _lines(told: dict[str, Any]) -> Iterator[str]:

@@ -10,8 +10,7 @@ Source: JSON Lines.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import partial
@@ -22,17 +21,18 @@ import orjson
 import trio
 from attrs import field, frozen, validators
 
-from mcptrio.capabilities.host import Host
 from mcptrio.capabilities.logging import Logging
 from mcptrio.capabilities.middleware import RequestView
+from mcptrio.capabilities.registrar import Registrar, server_of
 from mcptrio.errors import MCPError
-from mcptrio.hookspecs import hookimpl
 from mcptrio.lines_file import LinesFile
 from mcptrio.middleware.redaction import Redactor
+from mcptrio.plugins.hooks import hookimpl, lifespan
+from mcptrio.plugins.setup import PluginSetup
 from mcptrio.protocol.model.tools import CallToolResult
 from mcptrio.runtime.dispatch import Failure, contain_sync
 
-__all__ = ["AuditLog", "AuditLogConfig", "configuration", "register_objects"]
+__all__ = ["AuditLog", "AuditLogConfig"]
 
 _log = logging.getLogger("mcptrio.audit")
 
@@ -97,15 +97,14 @@ class AuditLog:
         self._redact = Logging().redact
 
     @hookimpl
-    def register_middleware(self, register: Callable[..., None]) -> None:
-        register(self.record, order=ORDER)
+    def setup(self, server: PluginSetup) -> None:
+        server.add_middleware(self.record, order=ORDER)
 
-    @hookimpl
-    @asynccontextmanager
-    async def lifespan(self, server: Host) -> AsyncIterator[None]:
+    @lifespan
+    async def opened(self, server: Registrar) -> AsyncGenerator[None]:
         """The file is open while the server is."""
         # What plugins say is secret is so here too.
-        self._redact = server.logging.redact
+        self._redact = server_of(server).logging.redact
         if self._config.path is None:
             yield
             return
@@ -200,13 +199,3 @@ def _bounded(text: Any) -> Any:
 
 def _left_out(size: int) -> str:
     return f"[left out: {size} bytes]"
-
-
-@hookimpl
-def configuration() -> type[AuditLogConfig]:
-    return AuditLogConfig
-
-
-@hookimpl
-def register_objects(register: Callable[[object], None], config: AuditLogConfig) -> None:
-    register(AuditLog(config))

@@ -18,10 +18,11 @@ from attrs import Attribute, field, frozen, validators
 
 from mcptrio.abc import Principal
 from mcptrio.capabilities.middleware import RequestView
-from mcptrio.hookspecs import hookimpl
 from mcptrio.middleware.accounts import WINDOWS, Account, Allowance
+from mcptrio.plugins.hooks import hookimpl
+from mcptrio.plugins.setup import PluginSetup
 
-__all__ = ["RateLimit", "RateLimitConfig", "RateLimitOverride", "configuration", "register_objects"]
+__all__ = ["RateLimit", "RateLimitConfig", "RateLimitOverride"]
 
 _CALLERS = 10_000
 """Whose requests are counted: of principals, and of those who are none, so many each. The one heard of longest ago is
@@ -99,8 +100,8 @@ class RateLimit:
         self._others: OrderedDict[tuple[str, ...], dict[str | None, Account]] = OrderedDict()
 
     @hookimpl
-    def register_middleware(self, register: Callable[..., None]) -> None:
-        register(self.limit, order=ORDER)
+    def setup(self, server: PluginSetup) -> None:
+        server.add_middleware(self.limit, order=ORDER)
 
     async def limit(self, request: RequestView, proceed: Callable[[], Awaitable[Any]]) -> Any:
         """The middleware.
@@ -161,13 +162,3 @@ class RateLimit:
             if principal.client_id is not None and (allowance := self._clients.get(principal.client_id)) is not None:
                 return allowance, f"client {principal.client_id}"
         return self._everybody, ""
-
-
-@hookimpl
-def configuration() -> type[RateLimitConfig]:
-    return RateLimitConfig
-
-
-@hookimpl
-def register_objects(register: Callable[[object], None], config: RateLimitConfig) -> None:
-    register(RateLimit(config))

@@ -29,6 +29,7 @@ from typing import Any
 import trio
 
 from mcptrio.capabilities.context import Context
+from mcptrio.capabilities.registrar import server_of
 from mcptrio.errors import InternalError, InvalidRequest, MCPError
 from mcptrio.mounting.questions import RelayedQuestion
 from mcptrio.protocol.model.base import Result
@@ -201,7 +202,9 @@ class Calls:
             _log.info("%s: %s: %s", self._name, message.level, message.data)
             return
         context = call.context
-        emit = partial(context.server.logging.emit, context.inputs.scope, message.level, message.data, message.logger)
+        emit = partial(
+            server_of(context.server).logging.emit, context.inputs.scope, message.level, message.data, message.logger
+        )
         outcome = contain_sync(emit)
         if isinstance(outcome, Failure):
             _log.warning("%s: a log message was dropped: %s", self._name, outcome.error)

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import ClassVar, Literal, TypeAlias
 
 import trio
 from attrs import field, frozen
 
-from mcptrio.capabilities.host import Host
+from mcptrio.capabilities.registrar import Registrar, server_of
 from mcptrio.client.client import Client
 from mcptrio.connecting import openers
 from mcptrio.errors import ConfigError, ConnectionClosed
-from mcptrio.hookspecs import hookimpl
 from mcptrio.host.gathering import ListKind, list_one
 from mcptrio.host.member import Member
 from mcptrio.host.options import HostOptions
@@ -32,6 +31,7 @@ from mcptrio.mounting.reasons import told
 from mcptrio.mounting.relay import Relay
 from mcptrio.mounting.upstream import KINDS, Upstream
 from mcptrio.mounting.watching import Watching
+from mcptrio.plugins.hooks import lifespan
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.targets import Target
 
@@ -138,15 +138,11 @@ class Mount:
             raise ConnectionClosed(f"{self.name} is mounted in a server that is not open")
         self._open[0].restart()
 
-    @hookimpl
-    def lifespan(self, server: Host) -> AbstractAsyncContextManager[None]:
-        return self._opened(server)
-
-    # Private
-
+    @lifespan
     @asynccontextmanager
-    async def _opened(self, server: Host) -> AsyncIterator[None]:
-        """
+    async def opened(self, server: Registrar) -> AsyncIterator[None]:
+        """What it is while its plugin runs: the server behind it is reached, and what that has is offered.
+
         Raises:
             ConnectionClosed: it cannot be reached, and has to be.
         """
@@ -170,8 +166,8 @@ class Mount:
         upstream = Upstream(self.name, self._target, self._options, handlers=handlers, take=take)
         relay = Relay(self.name, upstream, calls, tells_caller=self._tells_caller)
         offers = Offers(server, self.name, self._options, relay)
-        judging = Judging(server, self.name, upstream, offers.own_name)
-        watching = Watching(self.name, server, upstream, offers.has)
+        judging = Judging(server_of(server), self.name, upstream, offers.own_name)
+        watching = Watching(self.name, server_of(server), upstream, offers.has)
         self._open = upstream, offers
         try:
             async with trio.open_nursery() as nursery:
@@ -188,14 +184,14 @@ class Mount:
                 yield
                 offers.withdraw()
                 # If our plugin or our server ends, its calls have ended before.
-                with trio.move_on_after(server.settings.timeouts.shutdown):
+                with trio.move_on_after(server_of(server).settings.timeouts.shutdown):
                     await calls.wait_none()
                 nursery.cancel_scope.cancel()
         finally:
             self._open = None
             judging.end()
 
-    def _come_later(self, server: Host, upstream: Upstream) -> None:
+    def _come_later(self, server: Registrar, upstream: Upstream) -> None:
         if self._options.required and upstream.has_failed:
             raise self._unreachable(upstream)
         if self._options.wait:

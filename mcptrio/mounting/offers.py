@@ -14,7 +14,7 @@ from typing import Any
 from attrs import frozen
 
 from mcptrio.capabilities.context import Context
-from mcptrio.capabilities.host import Host
+from mcptrio.capabilities.registrar import Registrar, server_of
 from mcptrio.capabilities.uri_templates import URITemplate
 from mcptrio.host.gathering import ListKind
 from mcptrio.mounting.names import mounted_name
@@ -55,7 +55,7 @@ class Offers:
         relay: carries the calls on.
     """
 
-    def __init__(self, server: Host, name: str, options: MountOptions, relay: Relay) -> None:
+    def __init__(self, server: Registrar, name: str, options: MountOptions, relay: Relay) -> None:
         self._server = server
         self._name = name
         self._options = options
@@ -114,7 +114,7 @@ class Offers:
 
     async def retry(self, kind: ListKind) -> None:
         """Offer what was refused because its name was taken, once that is free. Runs until cancelled."""
-        registry = self._server.registries[kind]
+        registry = server_of(self._server).registries[kind]
         while True:
             await registry.wait_freed()
             self._offer_missing(kind)
@@ -157,7 +157,7 @@ class Offers:
         """Keep the order of the mounted server's list, also for what has come later."""
         noun = kind.rstrip("s")
         names = {own: name for (what, name), own in self._own_names.items() if what == noun}
-        self._server.registries[kind].arrange(names.get(key, key) for key in self._listed[kind].items)
+        server_of(self._server).registries[kind].arrange(names.get(key, key) for key in self._listed[kind].items)
 
     def _add_tool(self, tool: Tool, listed: _Listed) -> Callable[[], object]:
         relay = self._relay

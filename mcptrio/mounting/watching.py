@@ -71,11 +71,11 @@ class Watching:
             async with client.subscribe([uri]) as changes:
                 if is_again:
                     # What has changed since the subscription before this one was told to no one.
-                    self._server.notify_resource_updated(uri)
+                    self._server.subscriptions.updated(uri)
                 pause, is_again = _FIRST, True
                 async for change in changes:
                     if change.uri is not None:
-                        self._server.notify_resource_updated(change.uri)
+                        self._server.subscriptions.updated(change.uri)
 
         with scope:
             while True:

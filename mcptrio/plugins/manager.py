@@ -9,27 +9,27 @@ written on it; the others never notice.
 from __future__ import annotations
 
 import importlib
-import inspect
 import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from functools import partial
+from inspect import isclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeAlias
 
 import pluggy
 
-from mcptrio import hookspecs
 from mcptrio.capabilities.registry import Duplicate
 from mcptrio.errors import PluginError
-from mcptrio.hookspecs import HOOKS
+from mcptrio.plugins.checking import check_kind, check_plugin, find_plugin, forgotten
 from mcptrio.plugins.finding import check_offered, distribution_of, import_file, offered
-from mcptrio.plugins.marked import Marked, check_kind, check_marked
+from mcptrio.plugins.hooks import HOOKS
 from mcptrio.plugins.plugin import Plugin, State
 from mcptrio.plugins.policy import PluginPolicy
 from mcptrio.plugins.settings import PluginTables
+from mcptrio.plugins.settings_class import settings_class
+from mcptrio.plugins.setup import PluginSetup
 from mcptrio.runtime.dispatch import Done, Failure, contain_sync
 from mcptrio.tracebacks import has_own_frames, headline, single
 
@@ -45,8 +45,6 @@ Instead: TypeAlias = Callable[[str, Path | None], Callable[[], Any] | None]
 SLOW_IMPORT = 1.0
 """Seconds after which the import of a plugin is worth a warning: everybody waits for it at every start."""
 
-_TRANSPORTS = "register_transports"
-
 
 class PluginManager:
     """
@@ -57,8 +55,6 @@ class PluginManager:
     """
 
     def __init__(self, *, strict: bool = False, instead: Instead | None = None) -> None:
-        self._pluggy = pluggy.PluginManager("mcptrio")
-        self._pluggy.add_hookspecs(hookspecs)
         self._strict = strict
         self.instead = instead
         """Asked whenever a plugin is taken in, so that another answer holds for what begins anew."""
@@ -118,7 +114,7 @@ class PluginManager:
         """Take a module or an object as a plugin.
 
         Raises:
-            TypeError: a class, a function or a string, which cannot be a plugin.
+            TypeError: a function or a text, which cannot be a plugin.
             PluginError: any fault, if strict.
         """
         check_kind(object)
@@ -144,9 +140,6 @@ class PluginManager:
         Raises:
             PluginError: any fault, if strict.
         """
-        for name, _ in self._pluggy.list_name_plugin():
-            if name.partition("\0")[0] == plugin.name:
-                self._pluggy.unregister(name=name)
         plugin.renew()
         if plugin.refused is not None:
             self._tolerate(self.fault(plugin, plugin.refused))
@@ -171,7 +164,7 @@ class PluginManager:
         return None
 
     def call(self, plugin: Plugin, hook: str, **arguments: Any) -> list[Any]:
-        """Call one hook of one plugin: its own implementations, and those its marks became.
+        """Call one hook of one plugin, and of the objects that it has added.
 
         Raises:
             PluginError: it failed; the plugin is quarantined.
@@ -194,16 +187,51 @@ class PluginManager:
         if isinstance(read, Failure):
             raise self.fault(plugin, _text(read.error), read.error)
         plugin.policy = self._held_here(plugin, read.value)
-        classes = self.call(plugin, "configuration")
-        outcome = contain_sync(partial(tables.of, plugin.name, classes[0] if classes else None))
+        found = contain_sync(partial(settings_class, plugin.object))
+        if isinstance(found, Failure):
+            raise self.fault(plugin, _text(found.error), found.error)
+        plugin.config_class = found.value
+        outcome = contain_sync(partial(tables.of, plugin.name, plugin.config_class))
         if isinstance(outcome, Failure):
             raise self.fault(plugin, _text(outcome.error), outcome.error)
         plugin.config = outcome.value
-        own = self.call(plugin, "prefix")
-        plugin.prefers_no_prefix = (own == [""] or plugin.isolated) and read.value.prefix is None
+        plugin.prefers_no_prefix = plugin.isolated and read.value.prefix is None
         # Whoever names a file, or registers an object, knows what else there is.
         by_itself = plugin.name if plugin.distribution is not None else ""
-        plugin.prefix = plugin.policy.prefix if plugin.policy.prefix is not None else own[0] if own else by_itself
+        plugin.prefix = plugin.policy.prefix if plugin.policy.prefix is not None else by_itself
+
+    def set_up(self, plugin: Plugin, setup: PluginSetup) -> None:
+        """Have a plugin add what it has: what its hook ``setup`` says, then what is marked.
+
+        Raises:
+            PluginError: it failed; the plugin is quarantined.
+        """
+        plugin.begin()
+
+        def work() -> None:
+            given: tuple[Any, ...] = (plugin.config,) if plugin.config_class is not None else ()
+            setup.add(plugin.object(*given) if isclass(plugin.object) else plugin.object)
+
+        outcome = contain_sync(work)
+        if isinstance(outcome, Failure):
+            raise self.fault(plugin, f"setup failed: {self._told(outcome.error, plugin)}", outcome.error)
+
+    def adopt(self, plugin: Plugin, part: object, setup: PluginSetup) -> None:
+        """Take the hooks of an object as this plugin's own, and call its ``setup``.
+
+        Raises:
+            ValueError: the object is registered already.
+        """
+        for holder in self.plugins.values():
+            if holder.hooks is not None and holder.hooks.is_registered(part):
+                raise ValueError(f"{part!r} is already registered by {holder.name}")
+        check_plugin(part)
+        assert plugin.hooks is not None
+        plugin.hooks.register(part)
+        given = {"server": setup, "config": plugin.config}
+        for implementation in plugin.hooks.hook.setup.get_hookimpls():
+            if implementation.plugin is part:
+                implementation.function(*(given[name] for name in implementation.argnames))
 
     def reconfigure(self, plugin: Plugin, tables: PluginTables) -> bool:
         """Hand new settings to a plugin that runs. Returns whether it took them.
@@ -214,14 +242,18 @@ class PluginManager:
         Raises:
             PluginError: its hook failed; the plugin is quarantined.
         """
-        if "reconfigure" not in self.hooks_of(plugin):
+        if not plugin.takers:
             return False
         policy = contain_sync(partial(tables.policy, plugin.name))
         if isinstance(policy, Failure) or self._held_here(plugin, policy.value) != plugin.policy:
             return False
-        classes = self.call(plugin, "configuration")
-        config = contain_sync(partial(tables.of, plugin.name, classes[0] if classes else None))
-        if isinstance(config, Failure) or not all(self.call(plugin, "reconfigure", config=config.value)):
+        config = contain_sync(partial(tables.of, plugin.name, plugin.config_class))
+        if isinstance(config, Failure):
+            return False
+        taken = contain_sync(lambda: all(take(config.value) for take in plugin.takers))
+        if isinstance(taken, Failure):
+            raise self.fault(plugin, f"it failed to take new settings: {_text(taken.error)}", taken.error)
+        if not taken.value:
             return False
         plugin.config = config.value
         return True
@@ -237,37 +269,17 @@ class PluginManager:
         offered: dict[str, tuple[str, Callable[..., Awaitable[None]]]] = {}
         for plugin in self.active():
             own: dict[str, Callable[..., Awaitable[None]]] = {}
-            arguments = {"register": partial(self._transport, plugin, offered, own)}
-            failures = [each for each in self._outcomes(plugin, _TRANSPORTS, arguments) if isinstance(each, Failure)]
-            if failures:
-                error = failures[0].error
-                failed(plugin, f"{_TRANSPORTS} failed: {_text(error)}", error)
-                continue
-            offered.update({name: (plugin.label, serve) for name, serve in own.items()})
-            if own:
-                plugin.offers["transports"] = list(own)
+            for outcome in self._outcomes(plugin, "transports", {}):
+                if not isinstance(outcome, Failure):
+                    outcome = contain_sync(partial(_take_transports, plugin, offered, own, outcome.value))
+                if isinstance(outcome, Failure):
+                    failed(plugin, f"transports failed: {_text(outcome.error)}", outcome.error)
+                    break
+            else:
+                offered.update({name: (plugin.label, serve) for name, serve in own.items()})
+                if own:
+                    plugin.offers["transports"] = list(own)
         return {name: serve for name, (_, serve) in offered.items()}
-
-    def gather(self, plugin: Plugin, hook: str, **arguments: Any) -> list[Any]:
-        """Call a hook that gives several things: all that its implementations give.
-
-        Raises:
-            PluginError: it failed, or gave something else; the plugin is quarantined.
-        """
-        results = self.call(plugin, hook, **arguments)
-        outcome = contain_sync(lambda: [item for result in results for item in result])
-        if isinstance(outcome, Failure):
-            raise self.fault(plugin, f"{hook} failed: {_text(outcome.error)}", outcome.error)
-        return outcome.value
-
-    def adopt_object(self, plugin: Plugin, object: object) -> None:
-        """Take the marks and hooks of another object as this plugin's own."""
-        holder = self._pluggy.get_name(object)
-        if holder is not None:
-            raise ValueError(f"{object!r} is already registered by {holder.partition(chr(0))[0]}")
-        _check_hooks(object)
-        for part in (object, Marked(object)):
-            self._pluggy.register(part, f"{plugin.name}\0{id(part)}")
 
     def fault(self, plugin: Plugin, fault: str, error: BaseException | None = None) -> PluginError:
         """Quarantine a plugin, and log why. Returns the error, to be raised instead where being strict."""
@@ -280,15 +292,8 @@ class PluginManager:
         return problem
 
     def hooks_of(self, plugin: Plugin) -> list[str]:
-        """The hooks that a plugin implements itself; what its marks became is not among them."""
-        return [
-            hook
-            for hook in HOOKS
-            if any(
-                each.plugin_name.partition("\0")[0] == plugin.name and not isinstance(each.plugin, Marked)
-                for each in getattr(self._pluggy.hook, hook).get_hookimpls()
-            )
-        ]
+        """The hooks that a plugin implements."""
+        return [hook for hook in HOOKS if _implementations(plugin, hook)]
 
     @property
     def strict(self) -> bool:
@@ -299,27 +304,9 @@ class PluginManager:
     def _outcomes(self, plugin: Plugin, hook: str, arguments: Mapping[str, Any]) -> Iterator[Done[Any] | Failure]:
         """What the implementations of one hook of one plugin give, each called when it is asked for."""
         given = {"config": plugin.config, **arguments}
-        for implementation in reversed(getattr(self._pluggy.hook, hook).get_hookimpls()):
-            if implementation.plugin_name.partition("\0")[0] == plugin.name:
-                wanted = [given[name] for name in implementation.argnames]
-                yield contain_sync(partial(implementation.function, *wanted))
-
-    @staticmethod
-    def _transport(
-        plugin: Plugin,
-        offered: Mapping[str, tuple[str, object]],
-        own: dict[str, Callable[..., Awaitable[None]]],
-        name: str,
-        serve: Callable[..., Awaitable[None]],
-    ) -> None:
-        if not isinstance(name, str) or not name or name in BUILT_IN:
-            raise ValueError(f"expected a name for a transport, other than {', '.join(BUILT_IN)}, got {name!r}")
-        if name in own or name in offered:
-            other = offered[name][0] if name in offered else plugin.label
-            raise ValueError(f"transport {name!r} of {plugin.label} is already offered by {other}")
-        if not callable(serve):
-            raise TypeError(f"transport {name!r}: expected an async function, got {type(serve).__name__}")
-        own[name] = serve
+        for implementation in _implementations(plugin, hook):
+            wanted = [given[name] for name in implementation.argnames]
+            yield contain_sync(partial(implementation.function, *wanted))
 
     @staticmethod
     def _held_here(plugin: Plugin, policy: PluginPolicy) -> PluginPolicy:
@@ -374,16 +361,26 @@ class PluginManager:
         self._adopt(plugin)
 
     def _adopt(self, plugin: Plugin) -> None:
-        def adopt() -> None:
-            check_kind(plugin.object)
-            self.adopt_object(plugin, plugin.object)
-            if (unserved := check_marked(plugin.object, self.hooks_of(plugin))) is not None:
+        def check() -> None:
+            self._check(plugin)
+            plugin.object = find_plugin(plugin.object)
+            if (unserved := forgotten(plugin.object)) is not None:
                 plugin.warnings.append(unserved)
                 _log.warning("%s: %s", plugin.label, unserved)
 
-        outcome = contain_sync(adopt)
+        outcome = contain_sync(check)
         if isinstance(outcome, Failure):
             self._tolerate(self.fault(plugin, str(outcome.error), outcome.error))
+
+    def _check(self, plugin: Plugin) -> None:
+        """
+        Raises:
+            TypeError, ValueError: it cannot be a plugin.
+        """
+        check_plugin(plugin.object)
+        for other in self.plugins.values():
+            if other is not plugin and other.object is plugin.object and not isclass(plugin.object):
+                raise ValueError(f"{plugin.object!r} is already registered by {other.name}")
 
     def _tolerate(self, error: PluginError) -> None:
         if self._strict:
@@ -397,26 +394,33 @@ class PluginManager:
         return _text(error)
 
 
+def _implementations(plugin: Plugin, hook: str) -> list[pluggy.HookImpl]:
+    """In the order in which their objects were added."""
+    return getattr(plugin.hooks.hook, hook).get_hookimpls() if plugin.hooks is not None else []
+
+
 def _text(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-def _check_hooks(object: object) -> None:
-    """What pluggy would take in silence, and never or wrongly call.
-
-    Raises:
-        ValueError: a hook is misspelt.
-        TypeError: it is no plain function.
+def _take_transports(
+    plugin: Plugin,
+    offered: Mapping[str, tuple[str, object]],
+    own: dict[str, Callable[..., Awaitable[None]]],
+    given: object,
+) -> None:
     """
-    for name in {*dir(type(object)), *getattr(object, "__dict__", ())}:
-        value = getattr(type(object), name, None) or getattr(object, "__dict__", {}).get(name)
-        options = getattr(value, "mcptrio_impl", None)
-        if options is None:
-            continue
-        if name not in HOOKS:
-            near = get_close_matches(name, HOOKS, 1)
-            raise ValueError(f"there is no hook {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
-        if inspect.iscoroutinefunction(value) or inspect.isasyncgenfunction(value):
-            raise TypeError(f"hook {name!r}: expected a plain function, got an async one")
-        if options["wrapper"] or options["hookwrapper"]:
-            raise TypeError(f"hook {name!r}: expected a plain function, got a wrapper")
+    Raises:
+        TypeError, ValueError: they are no transports, or a name is taken.
+    """
+    if not isinstance(given, Mapping):
+        raise TypeError(f"expected a dict of names and async functions, got {type(given).__name__}")
+    for name, serve in given.items():
+        if not isinstance(name, str) or not name or name in BUILT_IN:
+            raise ValueError(f"expected a name for a transport, other than {', '.join(BUILT_IN)}, got {name!r}")
+        if name in own or name in offered:
+            other = offered[name][0] if name in offered else plugin.label
+            raise ValueError(f"transport {name!r} of {plugin.label} is already offered by {other}")
+        if not callable(serve):
+            raise TypeError(f"transport {name!r}: expected an async function, got {type(serve).__name__}")
+        own[name] = serve

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from enum import Enum
 from inspect import ismodule
 from pathlib import Path
 from typing import Any
 
+import pluggy
 from attrs import define, field
 
+from mcptrio.abc import OwnIssuer
+from mcptrio.plugins.hooks import Hooks
 from mcptrio.plugins.policy import PluginPolicy
 
 __all__ = ["Plugin", "State"]
@@ -42,8 +45,12 @@ class Plugin:
     state: State = State.LOADED
     fault: str | None = None
     error: BaseException | None = None
+    hooks: pluggy.PluginManager | None = None
+    """The hooks of the plugin and of what it has added; ``None`` before it is set up."""
+    config_class: type | None = None
+    """What its settings are read into; ``None``: it gets the table."""
     config: Any = field(factory=dict)
-    """What the operator has set: an instance of the plugin's own class, or its table."""
+    """What the operator has set: an instance of that class, or the table."""
     policy: PluginPolicy = field(factory=PluginPolicy)
     """What the operator says of it."""
     prefix: str = ""
@@ -68,6 +75,14 @@ class Plugin:
     """What is odd about it, and harms nobody."""
     offers: dict[str, list[str]] = field(factory=dict)
     """Kind (``tools``, ``resources``, …) to names; empty in quarantine."""
+    takers: list[Callable[[Any], bool]] = field(factory=list)
+    """Take new settings while it runs; all of them have to."""
+    background: list[Callable[[], Awaitable[None]]] = field(factory=list)
+    """Tasks to run while its lifespan is open."""
+    issuer: OwnIssuer | None = None
+    """The authorization server that it is."""
+    undo: list[Callable[[], None]] = field(factory=list)
+    """Take back what it has added and no registry knows."""
 
     @property
     def isolated(self) -> bool:
@@ -81,7 +96,7 @@ class Plugin:
     @property
     def source(self) -> str | None:
         """The file it is written in, or the folder of its package; ``None`` where that cannot be told."""
-        module = self.object if ismodule(self.object) else sys.modules.get(type(self.object).__module__)
+        module = self.object if ismodule(self.object) else sys.modules.get(self.object.__module__)
         file = getattr(module, "__file__", None)
         if file is None or self.object is None:
             return None
@@ -101,6 +116,16 @@ class Plugin:
         self.offers.clear()
         self.withheld.clear()
         self.warnings.clear()
+        self.hooks = None
+
+    def begin(self) -> pluggy.PluginManager:
+        """Forget what it has registered: it is set up (again)."""
+        self.background.clear()
+        self.takers.clear()
+        self.issuer = None
+        self.hooks = pluggy.PluginManager("mcptrio")
+        self.hooks.add_hookspecs(Hooks)
+        return self.hooks
 
     def snapshot(self) -> dict[str, Any]:
         return {

@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from inspect import isasyncgen
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -228,7 +230,7 @@ class RunningPlugins:
             for state in states:
                 if state is not None:
                     self._states[plugin.name] = state
-            return self._plugins.gather(plugin, "background", server=seen)
+            return plugin.background
 
         def opened(lifespan: Lifespan) -> None:
             plugin.state = State.RUNNING
@@ -240,7 +242,7 @@ class RunningPlugins:
             self._server.quarantine(plugin, f"lifespan failed: {str(error) or type(error).__name__}", error)
 
         try:
-            managers = self._plugins.call(plugin, "lifespan", server=seen)
+            managers = [_manager(each) for each in self._plugins.call(plugin, "lifespan", server=seen)]
         except PluginError:
             self._withdraw(plugin)
             return
@@ -273,3 +275,8 @@ class RunningPlugins:
         if self._plugins.strict:
             problem = PluginError(plugin.fault or "", plugin=plugin.name, distribution=plugin.distribution)
             raise problem from plugin.error
+
+
+def _manager(opened: Any) -> AbstractAsyncContextManager[Any]:
+    """What a lifespan gave, as a context manager: an async generator is one."""
+    return asynccontextmanager(lambda: opened)() if isasyncgen(opened) else opened

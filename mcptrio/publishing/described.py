@@ -65,8 +65,8 @@ def describe(server: Server, files: Sequence[Path], asked: Sequence[str] = ()) -
             raise PluginError(plugin.fault or "is not loaded", plugin=name, distribution=plugin.distribution)
         if plugin.distribution is None and name not in by_stem:
             raise ConfigError(f"--plugin: expected a plugin that is installed or a file, got {name}")
-        classes = server.plugins.call(plugin, "configuration")
-        settings = list(settings_of(name, classes[0])) if classes else []
+        cls = plugin.config_class
+        settings = list(settings_of(name, cls)) if cls is not None else []
         found.append(
             Described(
                 name=name,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ import trio
 from attrs import define, field, frozen
 
 import mcptrio
-from mcptrio import Context, HTTPOptions, Server, serve_http, tool
+from mcptrio import Context, HTTPOptions, PluginSetup, Server, serve_http, tool
 from mcptrio.abc import FetchRequest
 from mcptrio.auth import DPoPRule, FailureLimit, IssuerKeys, JWTTokens, ResourceOptions, ResourceServer
 from mcptrio.auth.challenges import parse_challenges
@@ -92,9 +92,9 @@ class OwnIssuer:
     asked: list[str] = field(factory=list)
 
     @mcptrio.hookimpl
-    def register_routes(self, register: Callable[..., None]) -> None:
-        register("/.well-known/oauth-authorization-server", self.answer)
-        register("/keys", self.answer)
+    def setup(self, server: PluginSetup) -> None:
+        server.add_route("/.well-known/oauth-authorization-server", self.answer)
+        server.add_route("/keys", self.answer)
 
     async def answer(self, scope: Any, receive: Any, send: Any) -> None:
         self.asked.append(scope["path"])

@@ -302,12 +302,12 @@ def test_warning_names_the_line_of_the_author(garden: Path) -> None:
         ),
         (
             "from mcptrio import tool\n\n\nclass Garden:\n    @tool\n"
-            "    async def water(self) -> str:\n        return ''\n",
-            "nothing to serve: class Garden has marked methods (water), but no instance is registered:"
-            " write a register_objects hook that calls register(Garden())\n",
+            "    async def water(self) -> str:\n        return ''\n\n\nclass Shed(Garden):\n    pass\n",
+            "nothing to serve: expected one class with marked methods, got Garden, Shed;"
+            " write a setup hook that calls server.add(Garden())\n",
         ),
     ],
-    ids=["syntax", "import", "no mark", "class"],
+    ids=["syntax", "import", "no mark", "two classes"],
 )
 def test_file_that_serves_nothing_ends_with_2_and_one_reason(tmp_path: Path, source: str, said: str) -> None:
     path = tmp_path / "garden.py"

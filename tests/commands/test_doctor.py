@@ -27,8 +27,8 @@ class Config:
     size: int = 3
 
 @hookimpl
-def configuration():
-    return Config
+def setup(config: Config):
+    pass
 """
 ODD = """
 from typing import Any
@@ -50,8 +50,8 @@ async def odd(arguments: dict[str, Any]) -> None:
     pass
 
 @hookimpl
-def prefix():
-    return "odd"
+def setup(server):
+    server.set_tool_prefix("odd")
 
 @hookimpl
 def doctor(config):
@@ -67,8 +67,8 @@ class Ill:
         return [3]
 
 @hookimpl
-def register_objects(register):
-    register(Ill())
+def setup(server):
+    server.add(Ill())
 """
 
 

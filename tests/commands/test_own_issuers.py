@@ -16,14 +16,9 @@ SOURCE = """
 from mcptrio import hookimpl
 from mcptrio.abc import OwnIssuer
 
-class Ours:
-    @hookimpl
-    def authorization_server(self, config):
-        return OwnIssuer(issuer="http://127.0.0.1:8000/auth", scopes=frozenset({"mcp"}))
-
 @hookimpl
-def register_objects(register):
-    register(Ours())
+def setup(server):
+    server.set_issuer(OwnIssuer(issuer="http://127.0.0.1:8000/auth", scopes=frozenset({"mcp"})))
 """
 FITS = {
     "resource": "http://127.0.0.1:8000/mcp",

@@ -39,12 +39,8 @@ class Config:
     remotes: Mapping[str, Remote] = field(factory=dict)
 
 @hookimpl
-def configuration():
-    return Config
-
-@hookimpl
-def register_redactions(register):
-    register(lambda text: text)
+def setup(server, config: Config):
+    server.add_redaction(lambda text: text)
 
 @tool(read_only=True, open_world=False)
 async def look(what: str) -> str:
@@ -149,12 +145,12 @@ def test_show_tells_where_each_setting_is_from_and_no_secret(folder: Path, site:
         "remotes": ('{"main":{"url":"https://example.com","token":"(not shown)"}}', "mcptrio.toml:12"),
         "timeout": ("7.0", "mcptrio.toml:10"),
     }
-    assert told["hooks"] == ["configuration", "register_redactions"]
+    assert told["hooks"] == ["setup"]
     assert told["tools"][0]["hints"] == {"read_only": True, "open_world": False}
     assert (told["resources"], told["prompts"]) == ({"kept://{name}": "One thing."}, {"tidy": "Ask for order."})
     for line in (
         "  distribution: cmd-keeper",
-        "  hooks:        configuration, register_redactions",
+        "  hooks:        setup",
         '  folder    "there"  [mcptrio.toml:6]',
         "    Look at something.",
         "  kept://{name}: One thing.",

@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from mcptrio import Server, Tool, hookimpl
+from mcptrio import PluginSetup, Server, Tool, hookimpl
 from mcptrio.host import Host, HostList, HostListing, HostOptions, Listed
 from tests.host.scripted import Scripted, note, plain
 
@@ -28,8 +28,8 @@ async def test_server_that_does_not_answer_is_waited_for_once(autojump_clock: tr
 
     class Sometimes:
         @hookimpl
-        def register_middleware(self, register: Callable[..., None]) -> None:
-            register(self.around)
+        def setup(self, server: PluginSetup) -> None:
+            server.add_middleware(self.around)
 
         async def around(self, request: Any, proceed: Callable[[], Awaitable[Any]]) -> Any:
             if mute and request.method == "tools/list":

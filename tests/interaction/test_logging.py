@@ -8,7 +8,7 @@ from typing import Any
 import trio
 import trio.lowlevel
 
-from mcptrio import Context, Limits, hookimpl, tool
+from mcptrio import Context, Limits, PluginSetup, hookimpl, tool
 from tests.interaction.applies import HANDSHAKE, MODERN, only, real_time
 from tests.interaction.client import LOG_LEVEL, Peer
 from tests.interaction.serving import Serve
@@ -214,8 +214,8 @@ async def test_a_plugin_may_take_out_more(serve: Serve) -> None:
         """A plugin that knows its own secrets."""
 
         @hookimpl
-        def register_redactions(self, register: Any) -> None:
-            register(lambda text: text.replace("Ann", "[name]"))
+        def setup(self, server: PluginSetup) -> None:
+            server.add_redaction(lambda text: text.replace("Ann", "[name]"))
 
     peer = await serve(plain, plugins=[Careful()])
     await peer.set_log_level("debug")
@@ -232,9 +232,9 @@ async def test_a_plugin_may_hear_everything_redacted(serve: Serve) -> None:
         """A plugin with a log sink, and one that fails."""
 
         @hookimpl
-        def register_log_sinks(self, register: Any) -> None:
-            register(lambda level, data, logger: heard.append((level, data, logger)))
-            register(lambda level, data, logger: 1 / 0)
+        def setup(self, server: PluginSetup) -> None:
+            server.add_log_sink(lambda level, data, logger: heard.append((level, data, logger)))
+            server.add_log_sink(lambda level, data, logger: 1 / 0)
 
     peer = await serve(every_level, secrets, plugins=[Ears()])
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from attrs import define, field
 
-from mcptrio import Context, Server, hookimpl, method, notification, tool
+from mcptrio import Context, PluginSetup, Server, hookimpl, method, notification, tool
 from tests.interaction.applies import HANDSHAKE, MODERN, only, without
 from tests.interaction.serving import Serve
 
@@ -19,8 +19,8 @@ class Acme:
     heard: list[Any] = field(factory=list)
 
     @hookimpl
-    def register_extensions(self, register: Any) -> None:
-        register("com.example/acme", {"level": 2})
+    def setup(self, server: PluginSetup) -> None:
+        server.add_extension("com.example/acme", {"level": 2})
 
     @method("acme/add")
     async def add(self, params: dict[str, Any]) -> dict[str, Any]:

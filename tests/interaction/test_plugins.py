@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio import Context, PluginError, PluginManager, Server, hookimpl, tool
+from mcptrio import Context, PluginError, PluginManager, PluginSetup, Server, hookimpl, tool
 from tests.interaction.applies import REVISIONS, only
 from tests.interaction.serving import Serve
 
@@ -30,8 +30,8 @@ class BadRegistration:
         return ""
 
     @hookimpl
-    def register_tools(self, register: Callable[..., str]) -> None:
-        register(_free, name="half")
+    def setup(self, server: PluginSetup) -> None:
+        server.add_tool(_free, name="half")
         raise RuntimeError("half way")
 
 
@@ -83,8 +83,8 @@ class Background:
         self.starts: list[float] = []
 
     @hookimpl
-    def background(self, server: Server) -> Iterable[Callable[[], Awaitable[None]]]:
-        return [self._work]
+    def setup(self, server: PluginSetup) -> None:
+        server.add_background(self._work)
 
     async def _work(self) -> None:
         self.starts.append(trio.current_time())
@@ -243,12 +243,12 @@ async def test_a_misspelt_hook_is_a_fault(serve: Serve) -> None:
         """A plugin with a hook that would silently do nothing."""
 
         @hookimpl
-        def register_tool(self, register: Callable[..., str]) -> None: ...
+        def set_up(self, server: PluginSetup) -> None: ...
 
     await serve(good, plugins=[Misspelt()])
 
     (fault,) = (p["fault"] for p in serve.server.snapshot()["plugins"] if p["name"] == "Misspelt")
-    assert "register_tools" in fault
+    assert "did you mean setup?" in fault
 
 
 async def test_a_plugin_may_offer_objects_made_from_its_configuration(serve: Serve) -> None:
@@ -267,8 +267,8 @@ async def test_a_plugin_may_offer_objects_made_from_its_configuration(serve: Ser
         """A plugin that makes it."""
 
         @hookimpl
-        def register_objects(self, register: Callable[[object], None], config: Any) -> None:
-            register(Notes(config["path"]))
+        def setup(self, server: PluginSetup, config: Any) -> None:
+            server.add(Notes(config["path"]))
 
     peer = await serve(plugins=[Maker()], config={"Maker": {"path": "/notes"}})
 

@@ -115,7 +115,7 @@ async def test_nothing_is_sent_after_the_answer(serve: Serve) -> None:
             await ctx.report_progress(2)
             reported.set()
 
-        ctx.server.supervisor.nursery.start_soon(late)
+        serve.server.supervisor.nursery.start_soon(late)
         await ctx.report_progress(1)
         return "done"
 

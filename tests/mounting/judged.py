@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from mcptrio import Component, Context, Principal, completion, hookimpl, prompt, resource, tool
+from mcptrio import Component, Context, PluginSetup, Principal, completion, hookimpl, prompt, resource, tool
 
 __all__: list[str] = []
 
@@ -13,8 +12,8 @@ CLOSED: set[str] = set()
 
 
 @hookimpl
-def register_authorizers(register: Callable[..., None]) -> None:
-    register(may)
+def setup(server: PluginSetup) -> None:
+    server.add_authorizer(may)
 
 
 def may(component: Component, principal: Principal | None) -> bool:

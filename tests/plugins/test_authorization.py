@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 import mcptrio
-from mcptrio import Component, Context, MCPError, Principal, Server, hookimpl, prompt, resource, tool
+from mcptrio import Component, Context, MCPError, PluginSetup, Principal, Server, hookimpl, prompt, resource, tool
 from mcptrio.client.client import Client
 from mcptrio.plugins.plugin import Plugin, State
 from mcptrio.plugins.settings import PluginTables
@@ -63,8 +63,8 @@ class Levels:
         return component.meta.get("level", 1) < 2 or (principal is not None and principal.subject == "board")
 
     @hookimpl
-    def register_authorizers(self, register: Callable[..., None], config: Any) -> None:
-        register(lambda component, principal: self.judge(component, principal))
+    def setup(self, server: PluginSetup, config: Any) -> None:
+        server.add_authorizer(lambda component, principal: self.judge(component, principal))
 
 
 async def seen(client: Client) -> set[str]:
@@ -188,9 +188,10 @@ class Doorman(Levels):
         await self.may_leave.wait()
 
     @hookimpl
-    def register_tools(self) -> None:
+    def setup(self, server: PluginSetup, config: Any) -> None:
         if not self.is_well:
             raise RuntimeError("not well")
+        super().setup(server, config)
 
 
 async def test_nothing_is_allowed_while_its_plugin_begins_anew() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import types
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
+from attrs import frozen
 
 import mcptrio
-from mcptrio import PluginError, Server, tool
+from mcptrio import PluginError, PluginSetup, Registrar, Server, hookimpl, lifespan, tool
 
 __all__: list[str] = []
 
@@ -17,6 +19,44 @@ class Garden:
     @tool
     async def water(self) -> str:
         return "watered"
+
+
+@frozen(kw_only=True)
+class Trees:
+    trees: int = 1
+
+
+@frozen(kw_only=True)
+class Beds:
+    beds: int = 1
+
+
+class Orchard:
+    def __init__(self, config: Trees) -> None:
+        self._config = config
+
+    @tool
+    async def count(self) -> int:
+        return self._config.trees
+
+
+class Unsettled(Garden):
+    def __init__(self, trees: int) -> None:
+        self.trees = trees
+
+
+class Vague(Garden):
+    def __init__(self, config: Nowhere) -> None:  # type: ignore[name-defined]  # noqa: F821
+        self.config = config
+
+
+class Split(Garden):
+    @hookimpl
+    def setup(self, server: PluginSetup, config: Trees) -> None: ...
+
+    @lifespan
+    async def opened(self, server: Registrar, config: Beds) -> AsyncGenerator[None]:
+        yield
 
 
 @tool
@@ -31,17 +71,16 @@ def plain() -> str:
 @pytest.mark.parametrize(
     ("plugin", "said"),
     [
-        (Garden, "got the class Garden: pass an instance, Garden()"),
         (dig, "got the function dig: pass its module, or call server.add_tool(dig)"),
         (plain, "got the function plain: pass its module"),
-        ("garden", "got the string 'garden': import the module and pass that"),
+        ("garden", "got the text 'garden': import the module and pass that"),
     ],
 )
 def test_value_of_another_kind_is_refused(plugin: Any, said: str) -> None:
     with pytest.raises(TypeError) as raised:
         Server(plugins=[plugin])
 
-    assert str(raised.value).startswith("expected a module or an object as a plugin, ")
+    assert str(raised.value).startswith("expected a module, class or object as a plugin, ")
     assert said in str(raised.value)
 
 
@@ -56,12 +95,50 @@ def test_object_without_marks_and_hooks_is_a_fault() -> None:
         Server(plugins=[types.SimpleNamespace(plain=plain)], strict=True)
 
 
-def test_module_whose_class_is_not_registered_is_a_fault() -> None:
-    module = types.ModuleType("garden")
-    exec("from mcptrio import tool\nclass Bed:\n    @tool\n    async def dig(self) -> str: return ''\n", vars(module))
+CLASS = "from mcptrio import tool\nclass Bed:\n    @tool\n    async def dig(self) -> str: return ''\n"
 
-    with pytest.raises(PluginError, match=r"class Bed has marked methods \(dig\), but no instance is registered"):
+
+async def test_module_with_one_class_stands_for_it() -> None:
+    module = types.ModuleType("garden")
+    exec(CLASS, vars(module))
+
+    async with Server(plugins=[module], strict=True).open() as server, mcptrio.connect(server) as client:
+        assert [each.name async for each in client.tools()] == ["dig"]
+
+
+def test_module_with_several_classes_is_a_fault() -> None:
+    module = types.ModuleType("garden")
+    exec(CLASS + "class Tree(Bed): pass\n", vars(module))
+
+    with pytest.raises(PluginError, match="nothing to serve: expected one class with marked methods, got Bed, Tree"):
         Server(plugins=[module], strict=True)
+
+
+async def test_class_is_made_with_its_settings() -> None:
+    server = Server(plugins=[Orchard], config={"Orchard": {"trees": 3}})
+    async with server.open(), mcptrio.connect(server) as client:
+        assert (await client.call_tool("count")).structured_content == 3
+
+
+def test_settings_of_a_class_are_checked() -> None:
+    with pytest.raises(PluginError, match=r"plugins\.Orchard\.trees: expected an integer, got 'many'"):
+        Server(plugins=[Orchard], config={"Orchard": {"trees": "many"}}, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "said"),
+    [
+        (Unsettled, "Unsettled.__init__: expected no parameters but config, got trees; pass an object instead of the"),
+        (Vague, "config: expected an annotation that exists at run time, got 'Nowhere'"),
+        (Split, "config: expected one class of settings, got Beds in opened, Trees in setup"),
+    ],
+)
+def test_class_whose_settings_cannot_be_told_is_a_fault(plugin: type, said: str) -> None:
+    given = plugin if plugin is not Split else plugin()
+    with pytest.raises(PluginError) as raised:
+        Server(plugins=[given], strict=True)
+
+    assert said in str(raised.value)
 
 
 async def test_instance_serves_its_marked_methods() -> None:

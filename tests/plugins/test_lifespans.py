@@ -11,7 +11,7 @@ import pytest
 import trio
 import trio.testing
 
-from mcptrio import PluginError, PluginManager, Server, Timeouts, hookimpl, tool
+from mcptrio import PluginError, PluginManager, PluginSetup, Server, Timeouts, hookimpl, tool
 from mcptrio.plugins.plugin import State
 from mcptrio.protocol.messages import Notification, Request
 from tests.runtime.peers import Client, connected, envelope, open_client
@@ -49,11 +49,13 @@ class Plugin:
         self._enter, self._leave, self._tasks, self._nursery = enter, leave, tasks, nursery
 
     @hookimpl
-    def register_tools(self, register: Callable[..., str]) -> None:
+    def setup(self, server: PluginSetup) -> None:
         async def answer() -> str:
             return "done"
 
-        register(answer, name=self.__name__)
+        server.add_tool(answer, name=self.__name__)
+        for task in self._tasks:
+            server.add_background(task)
 
     @hookimpl
     def lifespan(self, server: Server) -> Any:
@@ -72,10 +74,6 @@ class Plugin:
                 self._happened.append(f"leave {self.__name__}")
 
         return live()
-
-    @hookimpl
-    def background(self, server: Server) -> Any:
-        return self._tasks
 
 
 async def names(client: Client) -> list[str]:
@@ -199,12 +197,14 @@ async def test_strict_a_lifespan_that_fails_while_open_ends_the_server(autojump_
     assert happened == ["enter a", "enter bad", "leave bad", "leave a"]
 
 
-@pytest.mark.parametrize("hook", ["lifespan", "background"])
+@pytest.mark.parametrize("hook", ["lifespan", "setup"])
 @pytest.mark.parametrize("given", [5, RuntimeError("no such luck")])
 async def test_a_hook_that_gives_something_else_is_a_fault(hook: str, given: Any) -> None:
     def give(self: object, server: Any) -> Any:
         if isinstance(given, Exception):
             raise given
+        if hook == "setup":
+            server.add_background(given)
         return given
 
     Wrong = type("Wrong", (), {hook: hookimpl(give)})

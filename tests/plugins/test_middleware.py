@@ -11,7 +11,18 @@ import trio
 import trio.testing
 
 import mcptrio
-from mcptrio import CallToolResult, Context, MCPError, RequestView, Server, TextContent, ToolError, hookimpl, tool
+from mcptrio import (
+    CallToolResult,
+    Context,
+    MCPError,
+    PluginSetup,
+    RequestView,
+    Server,
+    TextContent,
+    ToolError,
+    hookimpl,
+    tool,
+)
 from mcptrio.protocol.revisions.registry import REVISIONS
 
 __all__: list[str] = []
@@ -41,8 +52,8 @@ class Around:
         self.order = order
 
     @hookimpl
-    def register_middleware(self, register: Callable[..., None], config: Any) -> None:
-        register(self.function, order=self.order)
+    def setup(self, server: PluginSetup, config: Any) -> None:
+        server.add_middleware(self.function, order=self.order)
 
 
 def text(result: CallToolResult) -> str:

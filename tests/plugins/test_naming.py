@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import pytest
@@ -14,6 +13,7 @@ from mcptrio import (
     CallToolResult,
     Context,
     MCPError,
+    PluginSetup,
     Server,
     TextContent,
     ToolError,
@@ -47,8 +47,8 @@ class Notes:
 
 class Bare(Notes):
     @hookimpl
-    def prefix(self) -> str:
-        return ""
+    def setup(self, server: PluginSetup) -> None:
+        server.set_tool_prefix("")
 
 
 def installed(*plugins: tuple[str, object]) -> PluginManager:
@@ -123,8 +123,8 @@ async def test_tools_added_later_have_the_prefix_and_go_with_their_plugin() -> N
 def test_name_that_not_every_host_takes_is_refused(name: str, fault: bool) -> None:
     class One:
         @hookimpl
-        def register_tools(self, register: Callable[..., str], config: Any) -> None:
-            register(lambda: "", name=name)
+        def setup(self, server: PluginSetup, config: Any) -> None:
+            server.add_tool(lambda: "", name=name)
 
     manager = installed(("one", One()))
     Server(plugins=manager)
@@ -212,8 +212,8 @@ async def test_texts_of_a_plugin_name_tools_as_clients_see_them(prefix: str | No
 async def test_a_tool_whose_name_was_taken_is_named_as_it_is_called_then() -> None:
     class Free(Referring):
         @hookimpl
-        def prefix(self) -> str:
-            return ""
+        def setup(self, server: PluginSetup) -> None:
+            server.set_tool_prefix("")
 
     server = Server(plugins=installed(("a", Bare()), ("b", Free())))
     async with connect(server) as client:

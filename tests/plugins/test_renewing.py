@@ -13,7 +13,7 @@ import pytest
 import trio
 
 import mcptrio
-from mcptrio import ConfigError, Server, TextContent, hookimpl, tool
+from mcptrio import ConfigError, PluginSetup, Server, TextContent, hookimpl, tool
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.plugins.plugin import Plugin, State
 from mcptrio.plugins.settings import PluginTables
@@ -74,7 +74,10 @@ class Kiosk(Shop):
         self.taken: list[Any] = []
 
     @hookimpl
-    def reconfigure(self, config: Any) -> bool:
+    def setup(self, server: PluginSetup) -> None:
+        server.on_new_settings(self.take)
+
+    def take(self, config: Any) -> bool:
         if config.get("burns"):
             raise RuntimeError("the kiosk burns")
         if "owner" in config:
@@ -106,7 +109,7 @@ async def test_plugin_that_fails_to_take_new_settings_is_quarantined() -> None:
     server = Server(plugins=[kiosk], config=tables())
     async with server.open(), mcptrio.connect(server) as client:
         await server.renew_plugins(tables(Kiosk={"burns": True}), own)
-        assert server.plugins.plugins["Kiosk"].fault == "reconfigure failed: the kiosk burns"
+        assert server.plugins.plugins["Kiosk"].fault == "it failed to take new settings: the kiosk burns"
         assert await client.tools().all() == ()
         await server.renew_plugins(tables(Kiosk={"a": 1}), own)
         assert (kiosk.opened, kiosk.taken) == ([{}, {"a": 1}], [])
@@ -193,10 +196,10 @@ class Late:
     """Cannot say what it has before its settings are right."""
 
     @hookimpl
-    def register_tools(self, register: Any, config: Any) -> None:
+    def setup(self, server: PluginSetup, config: Any) -> None:
         if config.get("broken"):
             raise RuntimeError("broken by its settings")
-        register(self.arrive)
+        server.add_tool(self.arrive)
 
     async def arrive(self) -> str:
         return "here"
@@ -223,7 +226,7 @@ async def greet() -> str:
     return "hello"
 
 @hookimpl
-def register_objects(register, config):
+def setup(server, config):
     if config.get("broken"):
         raise RuntimeError("broken by its settings")
 """

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import cast
 
 import pytest
 import trio
 import trio.testing
 
 import mcptrio
-from mcptrio import ConfigError, Context, MCPError, Server, Timeouts, completion, hookimpl, prompt, resource, tool
+from mcptrio import (
+    ConfigError,
+    Context,
+    MCPError,
+    PluginSetup,
+    Server,
+    Timeouts,
+    completion,
+    hookimpl,
+    prompt,
+    resource,
+    tool,
+)
 from mcptrio.plugins.plugin import State
 from mcptrio.protocol.revisions.registry import REVISIONS
 
@@ -188,10 +199,10 @@ class Discreet:
         self.number = 0
 
     @hookimpl
-    def register_redactions(self, register: Callable[[Callable[[str], str]], None]) -> None:
+    def setup(self, server: PluginSetup) -> None:
         secret = f"secret {self.number};"
         self.number += 1
-        register(lambda text: text.replace(secret, "*"))
+        server.add_redaction(lambda text: text.replace(secret, "*"))
 
 
 async def test_redactions_of_a_plugin_that_begins_anew_are_bounded() -> None:
@@ -326,31 +337,25 @@ class Sleeper(Slow):
     """Has one of everything that must not be used before its lifespan has yielded."""
 
     @hookimpl
-    def register_middleware(self, register: Callable[..., None]) -> None:
+    def setup(self, server: PluginSetup) -> None:
         async def around(request: object, proceed: Callable[[], Awaitable[object]]) -> object:
             self.said.append("around")
             return await proceed()
 
-        register(around)
-
-    @hookimpl
-    def register_methods(self, register: Callable[..., str]) -> None:
         async def ask() -> dict[str, object]:
             return {"asked": True}
 
         async def hear() -> None:
             self.said.append("heard")
 
-        register(ask, "example/ask")
-        register(hear, "example/hear", notification=True)
-
-    @hookimpl
-    def register_authorizers(self, register: Callable[..., None]) -> None:
         def judge(component: object, principal: object) -> bool:
             self.said.append("judged")
             return True
 
-        register(judge)
+        server.add_middleware(around)
+        server.add_method(ask, "example/ask")
+        server.add_method(hear, "example/hear", notification=True)
+        server.add_authorizer(judge)
 
     @tool
     async def sleep(self) -> str:
@@ -446,15 +451,17 @@ async def test_plugin_that_is_disabled_while_it_opens_is_not_waited_for(
 class Quitter(Shop):
     """Disables itself from one of its own tools."""
 
+    server: Server
+
     @tool
-    async def quit(self, ctx: Context) -> str:
-        await cast("Server", ctx.server).disable_plugin("Quitter")
+    async def quit(self) -> str:
+        await self.server.disable_plugin("Quitter")
         raise AssertionError("unreachable")
 
 
 async def test_tool_can_disable_its_own_plugin(autojump_clock: trio.testing.MockClock) -> None:
     quitter = Quitter()
-    server = Server(plugins=[quitter, Neighbour()])
+    server = quitter.server = Server(plugins=[quitter, Neighbour()])
     async with server.open(), mcptrio.connect(server) as client:
         with pytest.raises(MCPError, match="quit was ended: the plugin was disabled"):
             await client.call_tool("quit")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pytest
 from attrs import field, frozen, validators
 
-from mcptrio import ConfigError, PluginError, Secret, Server, hookimpl, tool
+from mcptrio import ConfigError, PluginError, PluginSetup, Secret, Server, hookimpl, tool
 from mcptrio.config_file import load_config
 from mcptrio.plugins.settings import PluginTables
 
@@ -49,15 +49,7 @@ class Plugin:
         self.seen: list[Any] = []
 
     @hookimpl
-    def configuration(self) -> type[Config]:
-        return Config
-
-    @hookimpl
-    def register_objects(self, register: Callable[[object], None], config: Config) -> None:
-        self.seen.append(config)
-
-    @hookimpl
-    def register_tools(self, register: Callable[..., str], config: Config) -> None:
+    def setup(self, server: PluginSetup, config: Config) -> None:
         self.seen.append(config)
 
     @hookimpl
@@ -69,9 +61,8 @@ class Plugin:
 def configured(table: dict[str, Any], **environ: str) -> Config:
     plugin = Plugin()
     Server(plugins=[plugin], config=PluginTables(tables={"Plugin": table}, environ=environ), strict=True)
-    [first, second] = plugin.seen
-    assert first is second
-    return first  # type: ignore[no-any-return]
+    [seen] = plugin.seen
+    return seen  # type: ignore[no-any-return]
 
 
 def test_without_any_setting_there_are_the_defaults() -> None:
@@ -108,7 +99,7 @@ def test_settings_become_what_the_class_says() -> None:
 async def test_every_hook_gets_the_same_settings() -> None:
     plugin = Plugin()
     async with Server(plugins=[plugin], config={"Plugin": {"count": 2}}).open():
-        assert plugin.seen == [Config(count=2)] * 3
+        assert plugin.seen == [Config(count=2)] * 2
 
 
 @pytest.mark.parametrize(

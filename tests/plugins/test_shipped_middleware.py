@@ -17,7 +17,7 @@ import trio
 import trio.testing
 
 import mcptrio
-from mcptrio import ConfigError, MCPError, Principal, Server, ToolError, hookimpl, tool
+from mcptrio import ConfigError, MCPError, PluginSetup, Principal, Server, ToolError, hookimpl, tool
 from mcptrio.middleware.audit_log import AuditLog, AuditLogConfig
 from mcptrio.middleware.rate_limit import RateLimit, RateLimitConfig, RateLimitOverride
 from mcptrio.plugins.settings import PluginTables
@@ -276,8 +276,8 @@ async def test_secrets_are_nowhere_in_the_arguments(tmp_path: Path) -> None:
 async def test_secrets_that_a_plugin_names_are_not_kept(tmp_path: Path) -> None:
     class Hush:
         @hookimpl
-        def register_redactions(self, register: Any) -> None:
-            register(lambda text: text.replace("falcon", "[bird]"))
+        def setup(self, server: PluginSetup) -> None:
+            server.add_redaction(lambda text: text.replace("falcon", "[bird]"))
 
     audit = AuditLog(AuditLogConfig(path=tmp_path / "audit.jsonl", arguments="redacted"))
     async with Server(plugins=[Desk(), Hush(), audit]).open() as server, mcptrio.connect(server) as client:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import httpx2
 import orjson
@@ -15,7 +15,7 @@ import trio
 import trio.testing
 
 import mcptrio
-from mcptrio import Context, MCPError, Server, Timeouts, hookimpl, notification, serve_http, tool
+from mcptrio import MCPError, PluginSetup, Server, Timeouts, hookimpl, notification, serve_http, tool
 from mcptrio.middleware.audit_log import AuditLog, AuditLogConfig
 from mcptrio.protocol.revisions.registry import REVISIONS
 
@@ -39,9 +39,9 @@ class Guard:
         self.is_open = False
 
     @hookimpl
-    def register_middleware(self, register: Callable[..., None]) -> None:
+    def setup(self, server: PluginSetup) -> None:
         # Inside the middleware of Slow.
-        register(self.guard, order=10)
+        server.add_middleware(self.guard, order=10)
 
     async def guard(self, request: Any, proceed: Callable[[], Awaitable[Any]]) -> Any:
         try:
@@ -60,9 +60,11 @@ class Worker:
         await self.gate.wait()
         return "done"
 
+    server: Server
+
     @tool
-    async def dismiss(self, ctx: Context) -> str:
-        await cast("Server", ctx.server).disable_plugin("Guard")
+    async def dismiss(self) -> str:
+        await self.server.disable_plugin("Guard")
         return "dismissed"
 
 
@@ -113,8 +115,8 @@ class Slow:
         self.begun, self.gate = trio.Event(), trio.Event()
 
     @hookimpl
-    def register_middleware(self, register: Callable[..., None]) -> None:
-        register(self.wait)
+    def setup(self, server: PluginSetup) -> None:
+        server.add_middleware(self.wait)
 
     async def wait(self, request: Any, proceed: Callable[[], Awaitable[Any]]) -> Any:
         if request.name == "work":
@@ -175,8 +177,8 @@ async def test_streams_inside_of_middleware_end_at_once(autojump_clock: trio.tes
 async def test_request_can_disable_the_plugin_whose_middleware_is_around_it(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    guard = Guard()
-    server = Server(plugins=[guard, Worker()])
+    guard, worker = Guard(), Worker()
+    server = worker.server = Server(plugins=[guard, worker])
     async with server.open(), mcptrio.connect(server) as client:
         assert await said(client, "dismiss") == "dismissed"
         assert (guard.is_open, trio.current_time()) == (False, pytest.approx(0))
@@ -244,8 +246,8 @@ class Pages:
         self.is_open = False
 
     @hookimpl
-    def register_routes(self, register: Callable[..., None]) -> None:
-        register("/pages", self.serve)
+    def setup(self, server: PluginSetup) -> None:
+        server.add_route("/pages", self.serve)
 
     async def serve(self, scope: Any, receive: Any, send: Any) -> None:
         try:

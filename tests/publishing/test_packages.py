@@ -53,12 +53,7 @@ class Config:
 
 
 @hookimpl
-def configuration() -> type[Config]:
-    return Config
-
-
-@hookimpl
-def register_tools(register, config: Config) -> None:
+def setup(server: PluginSetup, config: Config) -> None:
     async def garden_told() -> str:
         """Tell
         the settings.
@@ -67,7 +62,7 @@ def register_tools(register, config: Config) -> None:
         """
         return f"{config.beds} {config.names} {config.depth} {config.wet} {bool(config.key)} {config.season}"
 
-    register(garden_told)
+    server.add_tool(garden_told)
 '''
 OWN = "from mcptrio import tool\n\n\n@tool\nasync def own_now() -> str:\n    return 'late'\n"
 README = "\n\n# Garden\n\n<!-- mcp-name: io.github.ada/garden -->\n"

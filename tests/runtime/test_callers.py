@@ -11,7 +11,7 @@ import trio
 from attrs import define, evolve, field
 
 import mcptrio
-from mcptrio import Change, Client, Context, Principal, RequestView, Server, hookimpl, resource, tool
+from mcptrio import Change, Client, Context, PluginSetup, Principal, RequestView, Server, hookimpl, resource, tool
 
 __all__: list[str] = []
 
@@ -24,12 +24,12 @@ class Desk:
     seen: list[RequestView] = field(factory=list)
 
     @hookimpl
-    def register_middleware(self, register: Callable[..., None]) -> None:
+    def setup(self, server: PluginSetup) -> None:
         async def look(request: RequestView, proceed: Callable[[], Awaitable[Any]]) -> Any:
             self.seen.append(request)
             return await proceed()
 
-        register(look)
+        server.add_middleware(look)
 
     @tool
     async def who(self, ctx: Context) -> str:

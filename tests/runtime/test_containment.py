@@ -9,7 +9,7 @@ import pytest
 import trio
 
 import mcptrio
-from mcptrio import Context, Server
+from mcptrio import Context, PluginSetup, Server
 from mcptrio.protocol.messages import Notification, Request, Response
 from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.tools import CallToolResult
@@ -185,8 +185,8 @@ async def test_a_background_task_that_misbehaves_is_started_again(autojump_clock
 
     class Plugin:
         @mcptrio.hookimpl
-        def background(self, server: Any) -> Any:
-            return [task]
+        def setup(self, server: PluginSetup) -> None:
+            server.add_background(task)
 
     server = Server(plugins=[Plugin()])
     server.add_tool(ok)

@@ -12,7 +12,7 @@ import trio
 import trio.testing
 
 import mcptrio
-from mcptrio import Context, Limits, MCPError, Server, Timeouts, hookimpl
+from mcptrio import Context, Limits, MCPError, PluginSetup, Server, Timeouts, hookimpl
 from mcptrio import tool as mark
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request
 from tests.runtime.peers import connected, tool
@@ -162,8 +162,8 @@ class Named:
         self._function = function
 
     @hookimpl
-    def register_tools(self, register: Callable[..., str]) -> None:
-        register(self._function, name=self.__name__)
+    def setup(self, server: PluginSetup) -> None:
+        server.add_tool(self._function, name=self.__name__)
 
 
 @REVISIONS
@@ -302,13 +302,13 @@ async def test_a_notification_is_heard_to_its_end_before_the_lifespan_is_left(au
 
     class Ears:
         @hookimpl
-        def register_methods(self, register: Callable[..., str]) -> None:
+        def setup(self, server: PluginSetup) -> None:
             async def hear() -> None:
                 begun.set()
                 await trio.sleep(1)
                 happened.append("heard")
 
-            register(hear, "com.example/said", notification=True)
+            server.add_method(hear, "com.example/said", notification=True)
 
         @hookimpl
         def lifespan(self, server: Server) -> Any:

@@ -44,8 +44,8 @@ class Settings:
         return str(self.config.get(name))
 
 @hookimpl
-def register_objects(register, config):
-    register(Settings(config))
+def setup(server, config):
+    server.add(Settings(config))
 """
 
 FIVE_LINES = """
@@ -377,8 +377,8 @@ class Unsendable:
 
 class Raising:
     @hookimpl
-    def register_objects(self, register):
-        register(1 / 0)
+    def setup(self, server):
+        server.add(1 / 0)
 
 class TestUnsendable:
     mcp_plugins = [Unsendable()]
@@ -395,9 +395,9 @@ class TestClass:
         failed=3,
     )
 
-    assert "\nplugin Unsendable: register_tools failed: Unsendable.dig: parameter `bed`:" in output
-    assert "\nplugin Raising: register_objects failed: division by zero\n" in output
-    assert ", in register_objects\n    register(1 / 0)\n" in output
+    assert "\nplugin Unsendable: setup failed: Unsendable.dig: parameter `bed`:" in output
+    assert "\nplugin Raising: setup failed: division by zero\n" in output
+    assert ", in setup\n    server.add(1 / 0)\n" in output
     assert "\nmcp_plugins: expected a module or an object as a plugin, got the class Unsendable: pass an" in output
     assert "mcptrio/plugins" not in output
 

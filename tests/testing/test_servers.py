@@ -8,7 +8,7 @@ import time
 import pytest
 import trio
 
-from mcptrio import ConfigError, ConnectionClosed, Context, Limits, PluginError, ToolError, hookimpl, tool
+from mcptrio import ConfigError, ConnectionClosed, Context, Limits, PluginError, PluginSetup, ToolError, hookimpl, tool
 from mcptrio.testing import Case, Script, Served, ServerParts, delay, drop, open_served, run_jumping
 
 __all__: list[str] = []
@@ -63,7 +63,7 @@ class Plugin:
 
 class Broken:
     @hookimpl
-    def register_tools(self, register: object) -> None:
+    def setup(self, server: PluginSetup) -> None:
         raise ValueError("no, never")
 
 

@@ -6,9 +6,9 @@ makes a ``Config`` of the settings, the server is registered, and nothing is kep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from mcptrio import hookimpl
+from mcptrio import PluginSetup, hookimpl
 from mcptrio.abc import OwnIssuer
 
 from .authorization_server import AuthorizationServer
@@ -21,32 +21,17 @@ __all__ = [
     "Config",
     "TrustedIssuer",
     "UpstreamSettings",
-    "authorization_server",
-    "configuration",
     "doctor",
-    "register_objects",
+    "setup",
 ]
 
 
 @hookimpl
-def configuration() -> type[Config]:
-    """The class that ``[plugins.authserver]`` is read into."""
-    return Config
-
-
-@hookimpl
-def register_objects(register: Callable[[object], object], config: Config) -> None:
-    """Register the server, which brings its routes and its lifespan. Without an issuer there is none."""
+def setup(server: PluginSetup, config: Config) -> None:
+    """Add the server, which brings its routes and its lifespan. Without an issuer there is none."""
     if config.issuer:
-        register(AuthorizationServer(config))
-
-
-@hookimpl
-def authorization_server(config: Config) -> OwnIssuer | None:
-    """What ``[auth]`` is compared with."""
-    if not config.issuer:
-        return None
-    return OwnIssuer(issuer=config.issuer, scopes=frozenset(config.scopes), resources=config.resources)
+        server.set_issuer(OwnIssuer(issuer=config.issuer, scopes=frozenset(config.scopes), resources=config.resources))
+        server.add(AuthorizationServer(config))
 
 
 @hookimpl

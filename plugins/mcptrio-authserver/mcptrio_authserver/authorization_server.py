@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from mcptrio import hookimpl
+from mcptrio import PluginSetup, hookimpl, lifespan
 from mcptrio.abc import ASGIApp, Fetch
 from mcptrio.errors import StoreFailed
 
@@ -50,21 +50,13 @@ class AuthorizationServer:
         self._store: SQLiteStore | None = None
 
     @hookimpl
-    def register_routes(self, register: Callable[[str, ASGIApp], object]) -> None:
-        """Its paths: those of the metadata, and below the issuer's."""
+    def setup(self, server: PluginSetup) -> None:
+        """Serve its paths, those of the metadata and below the issuer's; sweep away what is over."""
         for path in self.config.addresses.routes:
-            register(path, self)
+            server.add_route(path, self)
+        server.add_background(self.sweep)
 
-    @hookimpl
-    def lifespan(self, server: Any) -> AbstractAsyncContextManager[None]:
-        """Open while the server is."""
-        return self.open()
-
-    @hookimpl
-    def background(self, server: Any) -> Iterable[Callable[[], Awaitable[None]]]:
-        """What is over is swept away meanwhile."""
-        return [self.sweep]
-
+    @lifespan
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Open its file and its application.

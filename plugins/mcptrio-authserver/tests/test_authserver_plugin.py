@@ -406,13 +406,12 @@ async def test_what_is_over_is_swept_away_while_the_server_is_open(
     mock_clock.rate = 1000.0  # a minute of the background task is 60 ms
     clock = Clock()
     server = AuthorizationServer(Config(issuer="http://127.0.0.1:8000/auth", folder=folder), clock=clock)
-    [sweep] = server.background(None)
     async with server.open(), trio.open_nursery() as nursery:
         store = server._store
         assert store is not None
         await store.transact(lambda ledger: ledger.put("a", "1", {}, until=clock.now + 1))
         clock.now += 2
-        nursery.start_soon(sweep)
+        nursery.start_soon(server.sweep)
         while rows(folder):  # noqa: ASYNC110 - nobody says when a sweep is over
             await trio.sleep(1)
         nursery.cancel_scope.cancel()

@@ -5,7 +5,7 @@ The module is the plugin: the runtime registers the marked functions among its n
 
 from __future__ import annotations
 
-from mcptrio import hookimpl
+from mcptrio import PluginSetup, hookimpl
 
 # First: the conformance suite calls the first tool listed without arguments.
 from mcptrio_everything.tools_content import test_simple_text
@@ -122,8 +122,8 @@ __all__ = [
     "get_tiny_image",
     "gzip_file_as_resource",
     "json_schema_2020_12_tool",
-    "prefix",
     "resource_prompt",
+    "setup",
     "simulate_logging",
     "simulate_research_query",
     "static_binary",
@@ -171,6 +171,6 @@ __all__ = [
 
 
 @hookimpl
-def prefix() -> str:
+def setup(server: PluginSetup) -> None:
     """The suite knows its tools by their own names."""
-    return ""
+    server.set_tool_prefix("")

@@ -8,8 +8,7 @@ Source: names, arguments, annotations and texts of the reference fetch server (2
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
@@ -20,10 +19,9 @@ from mcptrio import (
     BlobResourceContents,
     CallToolResult,
     Context,
-    Server,
     TextResourceContents,
     ToolError,
-    hookimpl,
+    lifespan,
     prompt,
     resource,
     tool,
@@ -70,10 +68,16 @@ class Fetch:
         self._web: Web | None = None
         self._opening = trio.Lock()
 
-    @hookimpl
-    def lifespan(self, server: Server) -> AbstractAsyncContextManager[None]:
+    @lifespan
+    async def opened(self) -> AsyncGenerator[None]:
         """Close what is open when the server is."""
-        return self._open_until_done()
+        try:
+            yield
+        finally:
+            web, self._web = self._web, None
+            if web is not None:
+                with trio.move_on_after(_GOODBYE, shield=True):
+                    await web.aclose()
 
     @tool(title="Fetch", read_only=True, destructive=False, idempotent=True, open_world=True, output_schema=FETCHED)
     async def fetch(
@@ -190,16 +194,6 @@ class Fetch:
         from .web import Web  # see _use
 
         return Web(self._config, self._resolver)
-
-    @asynccontextmanager
-    async def _open_until_done(self) -> AsyncIterator[None]:
-        try:
-            yield
-        finally:
-            web, self._web = self._web, None
-            if web is not None:
-                with trio.move_on_after(_GOODBYE, shield=True):
-                    await web.aclose()
 
 
 def _position(cursor: str | None) -> int:

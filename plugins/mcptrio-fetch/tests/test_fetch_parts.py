@@ -9,10 +9,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-import mcptrio_fetch
 import pytest
 import trio
-from mcptrio_fetch import Config
+from mcptrio_fetch import Config, Fetch
 from mcptrio_fetch.errors import printable
 from mcptrio_fetch.page import Page
 from mcptrio_fetch.rendering import Renderer
@@ -44,9 +43,9 @@ def test_settings_do_not_show_the_proxy() -> None:
 
 
 async def test_the_plugin_is_configured_by_a_table() -> None:
-    config = {"mcptrio_fetch": {"deny_hosts": ["example.com"], "robots": False}}
+    config = {"Fetch": {"deny_hosts": ["example.com"], "robots": False}}
     with trio.fail_after(60):
-        async with connect(Server(plugins=[mcptrio_fetch], config=config)) as client:
+        async with connect(Server(plugins=[Fetch], config=config)) as client:
             result = await client.call_tool("fetch", {"url": "http://example.com/"})
 
     assert "not among the hosts" in result.content[0].text

@@ -7,9 +7,7 @@ module.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from mcptrio import hookimpl
+from mcptrio import PluginSetup, hookimpl
 
 from .access import Access
 from .changes import Changes
@@ -17,20 +15,14 @@ from .config import Config
 from .files import Files
 from .resources import FileResources
 
-__all__ = ["Access", "Changes", "Config", "FileResources", "Files", "configuration", "register_objects"]
+__all__ = ["Access", "Changes", "Config", "FileResources", "Files", "setup"]
 
 
 @hookimpl
-def configuration() -> type[Config]:
-    """The class that ``[plugins.fs]`` is read into."""
-    return Config
-
-
-@hookimpl
-def register_objects(register: Callable[[object], object], config: Config) -> None:
-    """Register the objects whose methods are tools and resources."""
+def setup(server: PluginSetup, config: Config) -> None:
+    """Add the objects whose methods are tools and resources."""
     access = Access(config)
-    register(Files(access))
+    server.add(Files(access))
     if not config.read_only:
-        register(Changes(access))
-    register(FileResources(access))
+        server.add(Changes(access))
+    server.add(FileResources(access))

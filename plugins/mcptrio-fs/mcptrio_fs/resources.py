@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import os
 import stat
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 
@@ -20,8 +20,9 @@ from trio.from_thread import check_cancelled
 from mcptrio import (
     BlobResourceContents,
     Context,
+    PluginSetup,
+    Registrar,
     ResourceNotFound,
-    Server,
     TextResourceContents,
     ToolError,
     completion,
@@ -66,18 +67,14 @@ class FileResources:
             raise ResourceNotFound(uri) from error
 
     @hookimpl
-    def register_resources(self, register: Callable[..., object]) -> None:
-        """List the configured folders; a client's roots are its own affair."""
+    def setup(self, server: PluginSetup) -> None:
+        """List the configured folders, and watch what clients subscribe to; their roots are their own affair."""
         for path in map(str, self.access.config.folders):
             name = printable(os.path.basename(path) or path)
             description = f"The allowed directory {printable(path)}: the URIs of what is in it, one a line."
             folder = partial(self._folder, path)
-            register(folder, uri_of(path), name=name, description=description, mime_type=DIRECTORY)
-
-    @hookimpl
-    def background(self, server: Server) -> list[Callable[[], Awaitable[None]]]:
-        """Watch what clients are subscribed to."""
-        return [partial(self.watch, _subscriptions_of(server))]
+            server.add_resource(folder, uri_of(path), name=name, description=description, mime_type=DIRECTORY)
+        server.add_background(partial(self.watch, _subscriptions_of(server)))
 
     @completion(TEMPLATE, "path")
     async def complete(self, ctx: Context, value: str) -> list[str]:
@@ -157,11 +154,8 @@ class FileResources:
         return BlobResourceContents(uri=uri, mime_type=file.mime_type, blob=blob)
 
 
-def _subscriptions_of(server: Server) -> Subscriptions:
-    subscriptions = server.subscriptions
-    return Subscriptions(
-        watched=subscriptions.watched, changed=subscriptions.wait_changed, notify=server.notify_resource_updated
-    )
+def _subscriptions_of(server: Registrar) -> Subscriptions:
+    return Subscriptions(watched=server.watched, changed=server.wait_watched, notify=server.notify_resource_updated)
 
 
 def _fingerprint(sandbox: Sandbox, path: str) -> Fingerprint:

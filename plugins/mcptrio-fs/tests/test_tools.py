@@ -20,7 +20,7 @@ from mcptrio_fs.resources import FileResources
 from mcptrio_fs.results import MEDIA, TEXT
 from mcptrio_fs.search import Search
 
-from mcptrio import CallToolResult, ResourceNotFound, ToolError
+from mcptrio import CallToolResult, ResourceNotFound, Server, ToolError, connect
 
 
 class Call:
@@ -409,15 +409,11 @@ class TestResources:
     async def test_folders_are_listed_and_paths_completed(self, call: Call, inside: Path) -> None:
         _, _, resources = objects(inside)
         (inside / "abc").touch()
-        listed: list[tuple[str, str]] = []
-        reads: list[Any] = []
 
-        def register(function: Any, uri: str, *, name: str, description: str, mime_type: str) -> None:
-            listed.append((uri, mime_type))
-            reads.append(function)
+        async with connect(Server(plugins=[resources])) as client:
+            [listed] = await client.resources().all()
+            read = await client.read_resource(listed.uri)
 
-        resources.register_resources(register)
-
-        assert listed == [(uri_of(str(inside)), "inode/directory")]
-        assert (await reads[0](call)).text == uri_of(str(inside / "abc"))
+        assert (listed.uri, listed.mime_type) == (uri_of(str(inside)), "inode/directory")
+        assert [each.text for each in read.contents] == [uri_of(str(inside / "abc"))]
         assert await resources.complete(call, str(inside / "a")[1:]) == [str(inside / "abc")[1:]]

@@ -6,24 +6,16 @@ Loaded by mcptrio through the entry point ``git``. The one rule: the hooks are h
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from mcptrio import hookimpl
+from mcptrio import PluginSetup, hookimpl
 
 from .config import Config
 from .plugin import objects_of
 
-__all__ = ["Config", "configuration", "objects_of", "register_objects"]
+__all__ = ["Config", "objects_of", "setup"]
 
 
 @hookimpl
-def configuration() -> type[Config]:
-    """The class that ``[plugins.git]`` is read into."""
-    return Config
-
-
-@hookimpl
-def register_objects(register: Callable[[object], object], config: Config) -> None:
-    """Register the objects whose methods are tools, resources and prompts."""
+def setup(server: PluginSetup, config: Config) -> None:
+    """Add the objects whose methods are tools, resources and prompts."""
     for each in objects_of(config):
-        register(each)
+        server.add(each)

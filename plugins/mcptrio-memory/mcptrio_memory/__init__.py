@@ -6,9 +6,7 @@ that carry the tools and resources are registered, and nothing is kept in this m
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from mcptrio import hookimpl
+from mcptrio import PluginSetup, hookimpl
 
 from .config import Config
 from .memory import Memory
@@ -16,21 +14,15 @@ from .reading import Reading
 from .resources import Resources
 from .writing import Writing
 
-__all__ = ["Config", "Memory", "Reading", "Resources", "Writing", "configuration", "register_objects"]
+__all__ = ["Config", "Memory", "Reading", "Resources", "Writing", "setup"]
 
 
 @hookimpl
-def configuration() -> type[Config]:
-    """The settings that ``[plugins.memory]`` may have."""
-    return Config
-
-
-@hookimpl
-def register_objects(register: Callable[[object], object], config: Config) -> None:
-    """Register the objects whose methods are tools and resources."""
+def setup(server: PluginSetup, config: Config) -> None:
+    """Add the objects whose methods are tools and resources."""
     memory = Memory(config)
-    register(memory)
-    register(Reading(memory))
+    server.add(memory)
+    server.add(Reading(memory))
     if not config.read_only:
-        register(Writing(memory))
-    register(Resources(memory))
+        server.add(Writing(memory))
+    server.add(Resources(memory))

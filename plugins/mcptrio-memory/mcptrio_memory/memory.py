@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from attrs import define, field
 
-from mcptrio import ConfigError, Context, Server, ToolError, hookimpl
+from mcptrio import ConfigError, Context, PluginSetup, ToolError, hookimpl, lifespan
 
 from .bounds import Bounds
 from .config import ANY, Config
@@ -53,27 +53,21 @@ class Memory:
         self.bounds = Bounds(self.config)
 
     @hookimpl
-    def lifespan(self, server: Server) -> AbstractAsyncContextManager[None]:
-        """Open the file while the server is open."""
-        return self.open()
-
-    @hookimpl
-    def background(self, server: Server) -> list[Callable[[], object]]:
+    def setup(self, server: PluginSetup) -> None:
         """Watch for what other processes change."""
-        watcher = Watcher(
+        self._watcher = Watcher(
             subscriptions=Subscriptions(
-                watched=server.subscriptions.watched,
-                changed=server.subscriptions.wait_changed,
-                notify=server.notify_resource_updated,
+                watched=server.watched, changed=server.wait_watched, notify=server.notify_resource_updated
             ),
             namespace=self.config.namespace,
             read=self.read,
             interval=self.config.watch_interval,
         )
-        self._watcher = watcher
         # Whose graph another process has changed, the file says; who is subscribed to it, nobody does.
-        return [] if self.config.is_by_principal else [watcher.run]
+        if not self.config.is_by_principal:
+            server.add_background(self._watcher.run)
 
+    @lifespan
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """The file, open, and with ``import_file`` taken in.

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from attrs import frozen
-from mcptrio_memory import Config, register_objects
+from mcptrio_memory import Config, setup
 
-from mcptrio import Client, Server, connect, hookimpl
+from mcptrio import Client, PluginSetup, Server, connect, hookimpl
 
 Open = Callable[..., AbstractAsyncContextManager[Client]]
 Call = Callable[..., Awaitable[Any]]
@@ -24,8 +24,8 @@ class Installed:
     config: Config
 
     @hookimpl
-    def register_objects(self, register: Callable[[object], object]) -> None:
-        register_objects(register, self.config)
+    def setup(self, server: PluginSetup) -> None:
+        setup(server, self.config)
 
 
 @pytest.fixture

@@ -24,12 +24,12 @@ from pathlib import Path
 
 import trio
 from mcptrio import Server, hookimpl, serve_stdio
-from mcptrio_memory import Config, register_objects
+from mcptrio_memory import Config, setup
 
 class Installed:
     @hookimpl
-    def register_objects(self, register):
-        register_objects(register, Config(file=Path(sys.argv[1]), watch_interval=0.05))
+    def setup(self, server):
+        setup(server, Config(file=Path(sys.argv[1]), watch_interval=0.05))
 
 trio.run(serve_stdio, Server(plugins=[Installed()], strict=True))
 """

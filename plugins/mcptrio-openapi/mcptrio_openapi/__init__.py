@@ -6,33 +6,26 @@ configuration is in the object that is registered, and imported only when there 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from mcptrio import hookimpl
+from mcptrio import PluginSetup, hookimpl
 
 from .config import Api, Config, Credential
 
 if TYPE_CHECKING:
     from .plugin import OpenAPI
 
-__all__ = ["Api", "Config", "Credential", "OpenAPI", "configuration", "register_objects"]
+__all__ = ["Api", "Config", "Credential", "OpenAPI", "setup"]
 
 
 @hookimpl
-def configuration() -> type[Config]:
-    """The class of the settings."""
-    return Config
-
-
-@hookimpl
-def register_objects(register: Callable[[object], object], config: Config) -> None:
-    """Register the object that reads the documents; without an API there is nothing to register."""
+def setup(server: PluginSetup, config: Config) -> None:
+    """Add the object that reads the documents; without an API there is nothing to add."""
     if config.apis:
         from .plugin import OpenAPI
 
-        register(OpenAPI(config))
+        server.add(OpenAPI(config))
 
 
 def __getattr__(name: str) -> Any:

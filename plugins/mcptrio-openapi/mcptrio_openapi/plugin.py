@@ -6,15 +6,13 @@ Made from the configuration. The one rule: one API's document, whatever is wrong
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 import trio
 from attrs import define, field
 
-from mcptrio import CallToolResult, Context, hookimpl, resource
-from mcptrio.capabilities.host import Host
+from mcptrio import CallToolResult, Context, PluginSetup, Registrar, hookimpl, lifespan, resource
 
 from .calling import Caller
 from .config import Api, Config
@@ -57,24 +55,20 @@ class OpenAPI:
         self._callers: dict[str, Caller] = {}
 
     @hookimpl
-    def register_tools(self, register: Callable[..., str]) -> None:
+    def setup(self, server: PluginSetup) -> None:
         """Read the documents that are files, and register their operations."""
         for name, api in self._config.apis.items():
             if api.file is not None:
-                self._take(register, name, _load(api, self._config))
-
-    @hookimpl
-    def lifespan(self, server: Host) -> AbstractAsyncContextManager[None]:
-        """Fetch the other documents, and close all connections at the end."""
-        return self._open(server)
+                self._take(server.add_tool, name, _load(api, self._config))
 
     @resource("openapi:///apis", name="openapi_apis", title="APIs", mime_type="application/json")
     async def apis(self) -> Report:
         """The APIs: their documents, base URLs, tools, and what of their documents could not be used, and why."""
         return Report(apis=tuple(self._report(name) for name in self._config.apis))
 
-    @asynccontextmanager
-    async def _open(self, server: Host) -> AsyncIterator[None]:
+    @lifespan
+    async def opened(self, server: Registrar) -> AsyncGenerator[None]:
+        """Fetch the other documents, and close all connections at the end."""
         added: list[str] = []
 
         def register(function: Callable[..., Any], **options: Any) -> str:

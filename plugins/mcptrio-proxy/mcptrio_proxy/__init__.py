@@ -6,34 +6,21 @@ servers is registered, and nothing is kept in this module.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from mcptrio import hookimpl
+from mcptrio import PluginSetup, hookimpl
 
 from .config import Config, Settings
 from .proxy import Proxy
 from .upstreams import Upstream, upstreams_of
 
-__all__ = ["Config", "Proxy", "Settings", "Upstream", "configuration", "prefix", "register_objects", "upstreams_of"]
+__all__ = ["Config", "Proxy", "Settings", "Upstream", "setup", "upstreams_of"]
 
 
 @hookimpl
-def configuration() -> type[Config]:
-    """The settings that ``[plugins.proxy]`` may have."""
-    return Config
-
-
-@hookimpl
-def prefix() -> str:
-    """None: each server has its own."""
-    return ""
-
-
-@hookimpl
-def register_objects(register: Callable[[object], object], config: Config) -> None:
-    """Register what mounts the servers and looks after them.
+def setup(server: PluginSetup, config: Config) -> None:
+    """Add what mounts the servers and looks after them.
 
     Raises:
         ConfigError: a file cannot be read, or a setting is for a server that there is not.
     """
-    register(Proxy(upstreams_of(config), wait=config.wait))
+    server.set_tool_prefix("")  # each server has its own
+    server.add(Proxy(upstreams_of(config), wait=config.wait))

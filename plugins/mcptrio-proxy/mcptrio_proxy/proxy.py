@@ -6,14 +6,13 @@ environment, no headers.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Literal
+from collections.abc import AsyncGenerator, Sequence
+from typing import Literal
 
 import trio
 from attrs import field, frozen
 
-from mcptrio import Context, Mount, MountStatus, ToolError, hookimpl, tool
+from mcptrio import Context, Mount, MountStatus, PluginSetup, Registrar, ToolError, hookimpl, lifespan, tool
 
 from .config import Config
 from .upstreams import Upstream, upstreams_of
@@ -64,16 +63,14 @@ class Proxy:
     def __init__(self, upstreams: Sequence[Upstream], *, wait: float) -> None:
         self._upstreams = {upstream.name: upstream for upstream in upstreams}
         self._wait = wait
-        self._nursery: trio.Nursery | None = None
-        self._server: Any = None
+        self._running: tuple[Registrar, trio.Nursery] | None = None
         self._mounted: dict[str, _Mounted] = {}
         """By the name of the server. One that was unmounted stays until another one has its name."""
 
     @hookimpl
-    def lifespan(self, server: Any) -> AbstractAsyncContextManager[None]:
-        return self._open(server)
+    def setup(self, server: PluginSetup) -> None:
+        server.on_new_settings(self.reconfigure)
 
-    @hookimpl
     def reconfigure(self, config: Config) -> bool:
         """Mount and unmount what differs. A server with another entry or other settings is replaced.
 
@@ -81,7 +78,7 @@ class Proxy:
             ConfigError: a file cannot be read, or a setting is for a server that there is not.
         """
         wanted = {upstream.name: upstream for upstream in upstreams_of(config)}
-        if self._nursery is None:
+        if self._running is None:
             return False
         kept = {name: old for name, old in self._upstreams.items() if name in wanted and wanted[name].is_same(old)}
         for name in self._upstreams.keys() - kept.keys():
@@ -89,7 +86,7 @@ class Proxy:
                 self._mounted[name].leave.set()
         self._upstreams = {**wanted, **kept}
         for name in wanted.keys() - kept.keys():
-            self._mount(self._nursery, wanted[name])
+            self._mount(*self._running, wanted[name])
         return True
 
     @tool(title="Servers behind the proxy", read_only=True, idempotent=True, open_world=False)
@@ -120,26 +117,25 @@ class Proxy:
 
     # Private
 
-    @asynccontextmanager
-    async def _open(self, server: Any) -> AsyncIterator[None]:
+    @lifespan
+    async def opened(self, server: Registrar) -> AsyncGenerator[None]:
         async with trio.open_nursery() as nursery:
-            self._server = server
             for upstream in self._upstreams.values():
-                self._mount(nursery, upstream)
+                self._mount(server, nursery, upstream)
             with trio.move_on_after(self._wait):
                 for mounted in self._mounted.values():
                     await mounted.until_listed()
-            self._nursery = nursery
+            self._running = server, nursery
             yield
-            self._nursery = None
+            self._running = None
             for mounted in self._mounted.values():
                 mounted.leave.set()
 
-    def _mount(self, nursery: trio.Nursery, upstream: Upstream) -> None:
+    def _mount(self, server: Registrar, nursery: trio.Nursery, upstream: Upstream) -> None:
         if upstream.mount is not None:
             before = self._mounted.get(upstream.name)
             mounted = self._mounted[upstream.name] = _Mounted(upstream.mount, before)
-            nursery.start_soon(mounted.keep, self._server)
+            nursery.start_soon(mounted.keep, server)
 
 
 class _Mounted:
@@ -156,13 +152,13 @@ class _Mounted:
         self._gone = trio.Event()
         self.leave = trio.Event()
 
-    async def keep(self, server: Any) -> None:
+    async def keep(self, server: Registrar) -> None:
         try:
             if self._before is not None:
                 await self._before._gone.wait()
                 self._before = None
             if not self.leave.is_set():
-                async with self._mount.lifespan(server):
+                async with self._mount.opened(server):
                     self._open.set()
                     await self.leave.wait()
         finally:

@@ -10,13 +10,23 @@ import math
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal
 
 import trio
 from attrs import field, frozen
 from msgspec import Meta
 
-from mcptrio import Context, ResourceNotFound, TextResourceContents, ToolError, completion, hookimpl, resource, tool
+from mcptrio import (
+    Context,
+    Registrar,
+    ResourceNotFound,
+    TextResourceContents,
+    ToolError,
+    completion,
+    lifespan,
+    resource,
+    tool,
+)
 
 from .config import Config
 from .policy import Command, Policy
@@ -64,12 +74,6 @@ _Id = Annotated[str, Meta(min_length=1, max_length=64, description="The id of th
 _Name = Literal["stdout", "stderr"]
 
 
-class _Host(Protocol):
-    """What the lifespan needs of the server."""
-
-    def notify_resource_updated(self, uri: str) -> None: ...
-
-
 @frozen
 class Shell:
     """The commands of one configuration."""
@@ -81,8 +85,8 @@ class Shell:
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "_policy", Policy(self.config))
 
-    @hookimpl
-    def lifespan(self, server: _Host) -> AbstractAsyncContextManager[Processes]:
+    @lifespan
+    def processes(self, server: Registrar) -> AbstractAsyncContextManager[Processes]:
         """What runs while the server is open; nothing of it does afterwards."""
         return open_processes(self.config, server.notify_resource_updated)
 

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import mcptrio_shell
 import pytest
 import trio
 from attrs import evolve
@@ -257,7 +256,7 @@ async def test_the_names_and_hints_are_what_the_readme_says() -> None:
 async def test_the_table_of_the_configuration_file_is_read(inside: Path) -> None:
     rules = [{"argv": ["echo"], "rest": ["*"]}, {"argv": ["sh", "-c"], "rest": ["*"], "shell": True}]
     table = {"folders": [str(inside)], "allow": rules, "limits": {"open_files": 20}, "environment": {"A": "b"}}
-    async with connect(Server(plugins=[mcptrio_shell], config={"mcptrio_shell": table}, strict=True)) as client:
+    async with connect(Server(plugins=[Shell], config={"Shell": table}, strict=True)) as client:
         done = await call(client, "run_command", argv=["sh", "-c", "echo $A; ulimit -n"])
     assert done["stdout"]["text"] == "b\n20\n"
 
@@ -267,7 +266,7 @@ async def test_the_table_of_the_configuration_file_is_read(inside: Path) -> None
         {"limits": {"cpu_seconds": 0}},
         {"allow": [{"rest": []}]},
     ):
-        server = Server(plugins=[mcptrio_shell], config={"mcptrio_shell": wrong})
+        server = Server(plugins=[Shell], config={"Shell": wrong})
         assert server.snapshot()["plugins"][0]["state"] == "quarantined"
 
 

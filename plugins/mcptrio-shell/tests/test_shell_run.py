@@ -320,8 +320,8 @@ async def test_a_server_that_is_killed_takes_its_commands_along(inside: Path) ->
         "from mcptrio import hookimpl\n"
         "from mcptrio_shell import Config, Rule, Shell\n"
         "@hookimpl\n"
-        "def register_objects(register):\n"
-        f"    register(Shell(Config(folders=(Path({str(inside)!r}),), grace=0.2,\n"
+        "def setup(server):\n"
+        f"    server.add(Shell(Config(folders=(Path({str(inside)!r}),), grace=0.2,\n"
         "        allow=(Rule(argv=('sh', '-c'), rest=('*',), shell=True),))))\n"
     )
     script = "echo $PPID $$ > pids; setsid sh -c 'trap \"\" TERM; echo $$ > daemon; sleep 60; sleep 60'"

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import trio
 from attrs import field, frozen
@@ -23,11 +22,14 @@ from mcptrio import (
     Blob,
     BlobResourceContents,
     InvalidParams,
+    PluginSetup,
     ReadResourceResult,
+    Registrar,
     ResourceNotFound,
     TextResourceContents,
     completion,
     hookimpl,
+    lifespan,
     method,
     resource,
 )
@@ -56,15 +58,6 @@ _COMPLETED = 1000
 _log = logging.getLogger("mcptrio_skills")
 
 
-class _Host(Protocol):
-    """What the lifespan needs of the server."""
-
-    def add_resource(self, function: Callable[..., Any], uri: str, **options: Any) -> str: ...
-    def remove_resource(self, uri: str) -> bool: ...
-    def notify_resource_updated(self, uri: str) -> None: ...
-    def add_instructions(self, said: Callable[[], str | None]) -> Callable[[], None]: ...
-
-
 @frozen
 class Skills:
     """The skills of one configuration."""
@@ -76,19 +69,10 @@ class Skills:
         object.__setattr__(self, "_shelf", Shelf(self.config))
 
     @hookimpl
-    def register_extensions(self, register: Callable[[str, Mapping[str, Any]], None]) -> None:
-        """Advertise the extension."""
-        register(EXTENSION, {"directoryRead": True})
-
-    @hookimpl
-    def lifespan(self, server: _Host) -> AbstractAsyncContextManager[None]:
-        """The first look before anybody asks, and each SKILL.md in the list of resources while the server is open."""
-        return self._open(server)
-
-    @hookimpl
-    def background(self, server: _Host) -> list[Callable[[], Awaitable[None]]]:
-        """Watch for changes."""
-        return [self._watch]
+    def setup(self, server: PluginSetup) -> None:
+        """Advertise the extension, and watch for changes."""
+        server.add_extension(EXTENSION, {"directoryRead": True})
+        server.add_background(self._watch)
 
     @method("skills/list", capability=EXTENSION)
     async def list_skills(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -180,8 +164,9 @@ class Skills:
 
     # While the server is open
 
-    @asynccontextmanager
-    async def _open(self, server: _Host) -> AsyncIterator[None]:
+    @lifespan
+    async def opened(self, server: Registrar) -> AsyncGenerator[None]:
+        """The first look before anybody asks, and each SKILL.md in the list of resources while the server is open."""
         listed: set[str] = set()
 
         def changed(before: Catalogue, after: Catalogue) -> None:
@@ -202,7 +187,7 @@ class Skills:
             for uri in listed:
                 server.remove_resource(uri)
 
-    def _relist(self, server: _Host, listed: set[str], before: Catalogue, after: Catalogue) -> None:
+    def _relist(self, server: Registrar, listed: set[str], before: Catalogue, after: Catalogue) -> None:
         """Have each SKILL.md listed as the catalogue has it. In its order: all of them anew if one has changed."""
         if listed and _shown(before) == _shown(after):
             return

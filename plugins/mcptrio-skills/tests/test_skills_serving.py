@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import mcptrio_skills
 import pytest
 import trio
 import trio.testing
@@ -263,11 +262,11 @@ async def test_questions_at_the_same_time_share_a_look(shelf: Path, monkeypatch:
 
 async def test_the_table_of_the_configuration_file_is_read(shelf: Path) -> None:
     table = {"folders": [str(shelf)], "ignore": ["nested"], "page_size": 10}
-    async with connect(Server(plugins=[mcptrio_skills], config={"mcptrio_skills": table}, strict=True)) as client:
+    async with connect(Server(plugins=[Skills], config={"Skills": table}, strict=True)) as client:
         assert await uris(client) == ["skill://acme/pdf/SKILL.md", "skill://git-workflow/SKILL.md"]
 
     for wrong in ({"folders": ["x"], "max_files": 513}, {"folder": []}, {"ignore": ["a/b"]}):
-        server = Server(plugins=[mcptrio_skills], config={"mcptrio_skills": wrong})
+        server = Server(plugins=[Skills], config={"Skills": wrong})
         assert server.snapshot()["plugins"][0]["state"] == "quarantined"
 
 

@@ -6,24 +6,16 @@ in this module.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from mcptrio import hookimpl
+from mcptrio import PluginSetup, hookimpl
 
 from .config import Config
 from .objects import objects
 
-__all__ = ["Config", "configuration", "objects", "register_objects"]
+__all__ = ["Config", "objects", "setup"]
 
 
 @hookimpl
-def configuration() -> type[Config]:
-    """The settings, as ``[plugins.sqlite]`` has them."""
-    return Config
-
-
-@hookimpl
-def register_objects(register: Callable[[object], object], config: Config) -> None:
-    """Register the objects whose methods are tools, resources and prompts."""
+def setup(server: PluginSetup, config: Config) -> None:
+    """Add the objects whose methods are tools, resources and prompts."""
     for each in objects(config):
-        register(each)
+        server.add(each)

@@ -14,7 +14,7 @@ from typing import Final
 import trio
 from attrs import define, field
 
-from mcptrio import ToolError, hookimpl
+from mcptrio import ToolError, lifespan
 
 from .config import Config
 from .databases import Database
@@ -41,9 +41,9 @@ class Lanes:
     def __attrs_post_init__(self) -> None:
         self._turns = trio.CapacityLimiter(self.config.max_threads)
 
-    @hookimpl
+    @lifespan
     @asynccontextmanager
-    async def lifespan(self) -> AsyncIterator[None]:
+    async def opened(self) -> AsyncIterator[None]:
         """While this is open there may be children."""
         self._is_open = True
         try:

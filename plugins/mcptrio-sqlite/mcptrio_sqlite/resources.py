@@ -7,13 +7,13 @@ A table whose name has a slash in it, or is ``schema``, has no resource of its o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
 from attrs import frozen
 
-from mcptrio import Context, ResourceNotFound, ToolError, completion, hookimpl, resource
+from mcptrio import Context, PluginSetup, ResourceNotFound, ToolError, completion, hookimpl, resource
 
 from .databases import Database
 from .jobs import DescribeTable, ShowSchema, TableNames
@@ -57,10 +57,10 @@ class SchemaResources:
         return described
 
     @hookimpl
-    def register_resources(self, register: Callable[..., object]) -> None:
+    def setup(self, server: PluginSetup) -> None:
         """List the schemas of the configured databases; what is in the folder may come and go."""
         for name in sorted(self.queries.config.databases):
-            register(
+            server.add_resource(
                 partial(self.schema, database=name),
                 f"sqlite://{name}/schema",
                 name=f"{name} schema",

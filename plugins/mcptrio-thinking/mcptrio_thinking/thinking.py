@@ -9,14 +9,13 @@ Source: name, arguments and results of ``sequentialthinking`` as in the referenc
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Annotated, Final, Literal
 
 import trio
 from attrs import field, frozen
 from msgspec import Meta
 
-from mcptrio import Context, ResourceNotFound, Server, ToolError, completion, hookimpl, resource, tool
+from mcptrio import Context, PluginSetup, ResourceNotFound, ToolError, completion, hookimpl, resource, tool
 
 from .config import Config
 from .owners import Caller
@@ -199,9 +198,9 @@ class Thinking:
         return [] if caller.is_anonymous else self.sequences.ids(caller)
 
     @hookimpl
-    def background(self, server: Server) -> list[Callable[[], Awaitable[None]]]:
+    def setup(self, server: PluginSetup) -> None:
         """Forget what has expired also when nobody calls."""
-        return [self.sweep]
+        server.add_background(self.sweep)
 
     async def sweep(self) -> None:
         """Look for what has expired, until cancelled."""

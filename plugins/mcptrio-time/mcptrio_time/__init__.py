@@ -6,31 +6,23 @@ carry the tools and prompts are registered, and nothing is kept in this module.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from mcptrio import hookimpl
+from mcptrio import PluginSetup, hookimpl
 
 from .clock import Clock
 from .config import Config
 from .prompts import Prompts
 from .tools import TimeTools
 
-__all__ = ["Clock", "Config", "Prompts", "TimeTools", "configuration", "register_objects"]
+__all__ = ["Clock", "Config", "Prompts", "TimeTools", "setup"]
 
 
 @hookimpl
-def configuration() -> type[Config]:
-    """The settings that ``[plugins.time]`` may have."""
-    return Config
-
-
-@hookimpl
-def register_objects(register: Callable[[object], object], config: Config) -> None:
-    """Register the objects whose methods are tools, prompts and resources.
+def setup(server: PluginSetup, config: Config) -> None:
+    """Add the objects whose methods are tools, prompts and resources.
 
     Raises:
         ConfigError: ``local_timezone`` is no time zone.
     """
     tools = TimeTools(Clock(config))
-    register(tools)
-    register(Prompts(tools))
+    server.add(tools)
+    server.add(Prompts(tools))

@@ -11,14 +11,13 @@ have are optional.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated
 
 from attrs import frozen
 from msgspec import Meta
 
-from mcptrio import ToolError, hookimpl
+from mcptrio import PluginSetup, ToolError, hookimpl
 
 from .clock import Clock
 from .durations import iso_text, plain_text, read_duration
@@ -59,7 +58,7 @@ class TimeTools:
     clock: Clock
 
     @hookimpl
-    def register_tools(self, register: Callable[..., str]) -> None:
+    def setup(self, server: PluginSetup) -> None:
         """Offer the tools; all of them read only."""
         local = f"The local time zone is {self.clock.local.name}."
         for function, title, more in (
@@ -71,7 +70,7 @@ class TimeTools:
             (self.add_duration, "Add Duration", ""),
         ):
             description = " ".join((function.__doc__ or "").split())
-            register(
+            server.add_tool(
                 function,
                 title=title,
                 description=description + more,

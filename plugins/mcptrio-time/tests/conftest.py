@@ -10,7 +10,7 @@ import pytest
 from attrs import define
 from mcptrio_time import Clock, Config, Prompts, TimeTools
 
-from mcptrio import Client, Server, connect, hookimpl
+from mcptrio import Client, PluginSetup, Server, connect, hookimpl
 
 Call = Callable[..., Awaitable[Any]]
 
@@ -22,10 +22,10 @@ class Installed:
     seconds: float = datetime.fromisoformat("2026-07-15T10:20:30Z").timestamp()
 
     @hookimpl
-    def register_objects(self, register: Callable[[object], object]) -> None:
+    def setup(self, server: PluginSetup) -> None:
         tools = TimeTools(Clock(Config(local_timezone="Europe/Berlin"), lambda: self.seconds))
-        register(tools)
-        register(Prompts(tools))
+        server.add(tools)
+        server.add(Prompts(tools))
 
 
 @pytest.fixture

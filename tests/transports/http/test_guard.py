@@ -16,7 +16,7 @@ import trio
 from attrs import field, frozen
 
 import mcptrio
-from mcptrio import Context, HTTPOptions, Principal, Server, serve_http, tool
+from mcptrio import Context, HTTPOptions, PluginSetup, Principal, Server, serve_http, tool
 from mcptrio.errors import AuthorizationError, Overloaded
 from tests.guards import FunctionGuard
 
@@ -62,8 +62,8 @@ class Notes:
         return "?"
 
     @mcptrio.hookimpl
-    def register_routes(self, register: Any) -> None:
-        register("/beside", beside)
+    def setup(self, server: PluginSetup) -> None:
+        server.add_route("/beside", beside)
 
 
 async def beside(scope: Any, receive: Any, send: Any) -> None:

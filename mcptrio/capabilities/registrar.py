@@ -1,0 +1,232 @@
+"""What can be added to a server while it runs: the methods that a server, a plugin and a handler have in common.
+
+``Server`` is a registrar; a plugin gets one of its own in its hooks and as ``ctx.server``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
+
+import trio
+
+from mcptrio.capabilities.completion import completion_key
+from mcptrio.capabilities.marks import (
+    CompletionMark,
+    Mark,
+    MethodMark,
+    PromptMark,
+    PromptOptions,
+    ResourceMark,
+    ResourceOptions,
+    ToolMark,
+    ToolOptions,
+    mark_of,
+)
+from mcptrio.protocol.jsonrpc import require_json
+
+if TYPE_CHECKING:
+    from mcptrio.capabilities.host import Host
+    from mcptrio.capabilities.registry import Registry
+
+__all__ = ["Registrar", "register", "registries", "server_of"]
+
+
+class Registrar(ABC):
+    """Adds tools, resources and prompts to a server, and takes them away. Clients are told of each change.
+
+    What a plugin adds through its registrar belongs to the plugin: it has the plugin's prefix, settings and limits, and
+    it goes when the plugin goes.
+    """
+
+    def add_tool(self, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> str:
+        """Add a tool. The options are those of ``@tool``, and replace those of a decorator that the function has.
+
+        Returns:
+            The name that clients see.
+
+        Raises:
+            TypeError, ValueError: the function or an option does not fit.
+            Duplicate: the name is taken.
+        """
+        return self._offer(function, mark_of(function, ToolMark, options))
+
+    def remove_tool(self, name: str) -> bool:
+        """Take a tool away. Returns whether there was one."""
+        return self._remove(ToolMark, name)
+
+    def add_resource(self, function: Callable[..., Any], uri: str = "", **options: Unpack[ResourceOptions]) -> str:
+        """Add a resource, or a family of resources where ``uri`` is a template. The options are those of ``@resource``.
+
+        Args:
+            uri: not needed for a function that ``@resource`` has marked.
+
+        Returns:
+            The URI.
+
+        Raises:
+            TypeError, ValueError: the function or an option does not fit.
+            Duplicate: the URI is taken.
+        """
+        named = {"uri": uri, **options} if uri else dict(options)
+        return self._offer(function, mark_of(function, ResourceMark, named))
+
+    def remove_resource(self, uri: str) -> bool:
+        """Take a resource or a template away. Returns whether there was one."""
+        return self._remove(ResourceMark, uri)
+
+    def add_prompt(self, function: Callable[..., Any], **options: Unpack[PromptOptions]) -> str:
+        """Add a prompt. The options are those of ``@prompt``, and replace those of a decorator that the function has.
+
+        Returns:
+            Its name.
+
+        Raises:
+            TypeError, ValueError: the function or an option does not fit.
+            Duplicate: the name is taken.
+        """
+        return self._offer(function, mark_of(function, PromptMark, options))
+
+    def remove_prompt(self, name: str) -> bool:
+        """Take a prompt away. Returns whether there was one."""
+        return self._remove(PromptMark, name)
+
+    def add_completion(self, candidates: Callable[..., Any] | Sequence[str], ref: str, argument: str) -> str:
+        """Add the completion of an argument.
+
+        Args:
+            candidates: a function as ``@completion`` marks it, or the list of all values.
+            ref: a prompt's name, or a resource template.
+            argument: the prompt's argument, or the template's variable.
+
+        Raises:
+            TypeError, ValueError: the function does not fit.
+            Duplicate: the argument is completed already.
+        """
+        return self._offer(candidates, CompletionMark(ref=ref, argument=argument))
+
+    def remove_completion(self, ref: str, argument: str) -> bool:
+        """Take the completion of an argument away. Returns whether there was one."""
+        return self._remove(CompletionMark, completion_key(ref, argument))
+
+    def add_method(
+        self,
+        function: Callable[..., Any],
+        name: str,
+        *,
+        notification: bool = False,
+        capability: str | None = None,
+    ) -> str:
+        """Handle a request or a notification outside the specification: see ``@method`` and ``@notification``.
+
+        Args:
+            notification: the function hears a notification, one of the specification's included.
+            capability: an extension's identifier; the method exists only while that extension is advertised.
+
+        Raises:
+            ValueError: the name belongs to the specification.
+            Duplicate: the name is taken.
+        """
+        return self._offer(function, MethodMark(name=name, notification=notification, capability=capability))
+
+    @abstractmethod
+    def add_instructions(self, text: Callable[[], str | None]) -> Callable[[], None]:
+        """Add to the instructions that clients get when they connect.
+
+        Args:
+            text: gives the text, each time a client asks; ``None`` for nothing.
+
+        Returns:
+            A function that takes it away again.
+        """
+
+    def announce_lists(self) -> None:
+        """Advertise tools, resources and prompts, though there may be none yet: some will come while it is open."""
+        for registry in (self._server.tools.registry, self._server.resources.registry, self._server.prompts.registry):
+            registry.announce()
+
+    def notify_resource_updated(self, uri: str, *, caller: str | None = None) -> None:
+        """Tell the subscribers of a resource, in every revision, that it has changed.
+
+        Args:
+            caller: only this caller's view has changed, as ``ctx.caller`` has it; no other subscriber is told.
+        """
+        self._server.subscriptions.updated(uri, caller)
+
+    async def broadcast(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send a notification of one's own, in wire form, to every handshake session that has a stream for it.
+
+        A checkpoint. Does not wait for any peer: one that does not read loses notifications once its outlet is full.
+
+        Raises:
+            LocalProtocolError: a parameter has no JSON form, or only one that says something else.
+        """
+        wire = dict(params) if params else None
+        require_json(wire or {}, method)
+        for session in list(self._server.supervisor.sessions):
+            session.tell(method, wire)
+        await trio.lowlevel.checkpoint()
+
+    def watched(self) -> frozenset[str]:
+        """The URIs of resources that clients of this process subscribe to."""
+        return self._server.subscriptions.watched()
+
+    async def wait_watched(self) -> None:
+        """Wait until a client subscribes or unsubscribes."""
+        await self._server.subscriptions.wait_changed()
+
+    def tool_name(self, name: str) -> str:
+        """The name under which clients see a tool of one's own: a plugin's has its prefix."""
+        return name
+
+    @property
+    def threads(self) -> trio.CapacityLimiter:
+        """For sync code in threads: a plugin's own share, or the server's."""
+        return self._server.supervisor.threads.of(None)
+
+    # For subclasses
+
+    @property
+    @abstractmethod
+    def _server(self) -> Host: ...
+
+    @abstractmethod
+    def _offer(self, function: Any, mark: Mark) -> str:
+        """Add what a mark says. Returns its name or URI."""
+
+    @abstractmethod
+    def _remove(self, kind: type[Mark], key: str) -> bool:
+        """Whether there was one."""
+
+
+def server_of(registrar: Registrar) -> Host:
+    """The whole server of a registrar: for what mcptrio itself mounts, not for plugins."""
+    return registrar._server
+
+
+def register(server: Host, function: Any, mark: Mark, owner: str | None) -> str:
+    """Add what a mark says, as the owner's. Returns its name or URI."""
+    if isinstance(mark, ToolMark):
+        return server.tools.register(function, mark, owner)
+    if isinstance(mark, ResourceMark):
+        return server.resources.register(function, mark, owner)
+    if isinstance(mark, PromptMark):
+        return server.prompts.register(function, mark, owner)
+    if isinstance(mark, CompletionMark):
+        return server.completions.register(function, mark, owner)
+    return server.methods.register(function, mark, owner)
+
+
+def registries(server: Host, kind: type[Mark]) -> tuple[Registry[Any], ...]:
+    """Where a mark of this kind is added; none for methods."""
+    return tuple(server.registries[name] for name in _REGISTRIES[kind])
+
+
+_REGISTRIES: Mapping[type[Mark], tuple[str, ...]] = {
+    ToolMark: ("tools",),
+    ResourceMark: ("resources", "templates"),
+    PromptMark: ("prompts",),
+    CompletionMark: ("completions",),
+    MethodMark: (),
+}

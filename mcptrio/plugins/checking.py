@@ -1,0 +1,111 @@
+"""Whether an object can be a plugin, or a part of one: found out before anything of it is called."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Any
+
+from mcptrio.capabilities.marks import marks_of
+from mcptrio.plugins.hooks import HOOKS
+
+__all__ = ["check_kind", "check_plugin", "find_plugin", "forgotten", "hooks_in"]
+
+_WITHOUT = ("wrapper", "hookwrapper", "tryfirst", "trylast")
+
+
+def check_kind(plugin: object) -> None:
+    """
+    Raises:
+        TypeError: it is a function, a text or a list, which cannot be a plugin.
+    """
+    if inspect.isroutine(plugin):
+        name = getattr(plugin, "__name__", "function")
+        raise TypeError(
+            f"expected a module, class or object as a plugin, got the function {name}: pass its module, or call"
+            f" server.add_tool({name})"
+        )
+    if isinstance(plugin, str):
+        raise TypeError(
+            f"expected a module, class or object as a plugin, got the text {plugin!r}: import the module and pass that"
+        )
+    if plugin is None or isinstance(plugin, bytes | int | float | list | tuple | dict | set):
+        raise TypeError(f"expected a module, class or object as a plugin, got {type(plugin).__name__}")
+
+
+def check_plugin(plugin: object) -> None:
+    """
+    Raises:
+        TypeError: it cannot be a plugin, or a hook is no plain function.
+        ValueError: a hook is misspelt.
+    """
+    check_kind(plugin)
+    for name, hook, options in hooks_in(plugin):
+        if hook not in HOOKS:
+            near = get_close_matches(hook, HOOKS, 1)
+            hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(HOOKS)}"
+            raise ValueError(f"there is no hook {hook!r}; {hint}")
+        value = _plain(inspect.getattr_static(plugin, name))
+        if inspect.iscoroutinefunction(value) or (hook != "lifespan" and inspect.isasyncgenfunction(value)):
+            raise TypeError(f"hook {name!r}: expected a plain function, got an async one")
+        if given := [option for option in _WITHOUT if options[option]]:
+            raise TypeError(f"hook {name!r}: expected @hookimpl without {given[0]}")
+
+
+def find_plugin(loaded: object) -> object:
+    """What of a loaded object is the plugin: of a module that has neither marks nor hooks, its one class that has.
+
+    Raises:
+        ValueError: there is nothing to serve: no marked function and no hook.
+    """
+    if _serves(loaded):
+        return loaded
+    classes = _classes(loaded) if inspect.ismodule(loaded) else []
+    if len(classes) == 1:
+        return classes[0]
+    if classes:
+        names = [each.__name__ for each in classes]
+        raise ValueError(
+            f"nothing to serve: expected one class with marked methods, got {', '.join(names)}; "
+            f"write a setup hook that calls server.add({names[0]}())"
+        )
+    raise ValueError("nothing to serve: no function is marked; write @tool, @resource or @prompt above one")
+
+
+def forgotten(plugin: object) -> str | None:
+    """A warning about the classes of a module whose marked methods are not served."""
+    if not inspect.ismodule(plugin) or next(hooks_in(plugin), None) is not None:
+        return None
+    classes = _classes(plugin)
+    if not classes:
+        return None
+    told = "; ".join(f"class {each.__name__} has marked methods ({', '.join(_methods(each))})" for each in classes)
+    return f"{told}, but no instance is registered: write a setup hook that calls server.add({classes[0].__name__}())"
+
+
+def hooks_in(plugin: object) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """The functions of a plugin that are marked as hooks: name, hook, what pluggy notes of it."""
+    for name in dir(plugin):
+        # Properties are not run to find out whether they are marked.
+        options = getattr(_plain(inspect.getattr_static(plugin, name, None)), "mcptrio_impl", None)
+        if isinstance(options, dict):
+            yield name, options["specname"] or name, options
+
+
+def _plain(value: Any) -> Any:
+    return getattr(value, "__func__", value)
+
+
+def _serves(plugin: object) -> bool:
+    return next(marks_of(plugin), None) is not None or next(hooks_in(plugin), None) is not None
+
+
+def _classes(module: Any) -> list[type]:
+    """The classes that a module defines and that have marks or hooks."""
+    own = (each for each in list(vars(module).values()) if inspect.isclass(each))
+    return [each for each in own if each.__module__ == module.__name__ and _serves(each)]
+
+
+def _methods(cls: type) -> list[str]:
+    return list(dict.fromkeys(function.__name__ for function, _ in marks_of(cls)))

@@ -1,0 +1,79 @@
+"""The class of a plugin's settings: the annotation of ``config``, where the plugin takes it.
+
+A class takes it in ``__init__``, a module or an object in its hooks.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
+
+from mcptrio.plugins.checking import hooks_in
+
+__all__ = ["settings_class"]
+
+_NONE = (None, Any, dict, Mapping, inspect.Parameter.empty)
+"""Annotations of those that get their table as it is."""
+
+
+def settings_class(plugin: object) -> type | None:
+    """What the table of a plugin is read into; ``None`` where it takes none, or the table itself.
+
+    Raises:
+        TypeError: ``__init__`` needs something else than ``config``; an annotation cannot be found, or two differ.
+    """
+    found: dict[type, str] = {}
+    for function, name in _takers(plugin):
+        annotation = _annotation(function, name)
+        if (
+            get_origin(annotation) in (Union, UnionType)
+            and len(inner := [each for each in get_args(annotation) if each is not NoneType]) == 1
+        ):
+            (annotation,) = inner  # ``Config | None``
+        if (get_origin(annotation) or annotation) not in _NONE:
+            found.setdefault(annotation, name)
+    if len(found) > 1:
+        told = ", ".join(f"{each.__name__} in {name}" for each, name in found.items())
+        raise TypeError(f"config: expected one class of settings, got {told}")
+    return next(iter(found), None)
+
+
+def _takers(plugin: object) -> Iterator[tuple[Callable[..., Any], str]]:
+    """What takes ``config``, with its name for messages."""
+    if not inspect.isclass(plugin):
+        for name, _, _ in hooks_in(plugin):
+            function = inspect.unwrap(getattr(plugin, name))
+            if "config" in inspect.signature(function).parameters:
+                yield function, name
+        return
+    if plugin.__init__ is object.__init__:
+        return
+    name = f"{plugin.__name__}.__init__"
+    _, *parameters = inspect.signature(plugin.__init__).parameters.values()
+    for each in parameters:
+        if each.name == "config" and each.kind is not each.KEYWORD_ONLY:
+            yield plugin.__init__, name
+        elif each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD):
+            raise TypeError(
+                f"{name}: expected no parameters but config, got {each.name}; "
+                f"pass an object instead of the class, or give {each.name} a default"
+            )
+
+
+def _annotation(function: Any, name: str) -> Any:
+    function = getattr(function, "__func__", function)
+    annotation = inspect.signature(function).parameters["config"].annotation
+    if not isinstance(annotation, str):
+        return annotation
+    module = sys.modules.get(function.__module__)
+    namespace = {**getattr(function, "__globals__", {}), **(vars(module) if module is not None else {})}
+    try:
+        return eval(annotation, namespace)
+    except NameError as error:
+        raise TypeError(
+            f"{name}: config: expected an annotation that exists at run time, got {annotation!r}: {error}; "
+            "import or define it at the top of the module, not under TYPE_CHECKING"
+        ) from None
