@@ -164,8 +164,9 @@ class Server(Registrar):
         self._running = RunningPlugins(self, self.plugins, self.contributions)
         for plugin in self.plugins.active():
             self.contributions.offer(plugin)
-        if any(plugin.state is State.QUARANTINED for plugin in self.plugins.plugins.values()):
-            # It may be tried again, and nobody knows what it has: clients are told now that there may be something.
+        if any(plugin.state in (State.QUARANTINED, State.DISABLED) for plugin in self.plugins.plugins.values()):
+            # It may be enabled or tried again, and its lists are unknown. Clients only ask for a list that the server
+            # has declared when they connected.
             self.announce_lists()
 
     # Serving

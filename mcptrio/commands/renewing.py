@@ -6,18 +6,30 @@ Called at SIGHUP where one process serves over HTTP, sockets or the transport of
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from mcptrio.commands.asked import Asked
 from mcptrio.commands.plugin_server import isolation, tables_of
 from mcptrio.errors import ConfigError, PluginError
 from mcptrio.server import Server
 
-__all__ = ["renew"]
+__all__ = ["renewal"]
 
 _log = logging.getLogger("mcptrio.serve")
 
 
-async def renew(server: Server, asked: Asked) -> None:
+def renewal(server: Server, asked: Asked) -> Callable[[], Awaitable[None]]:
+    """Return the function that renews the plugins of this server.
+
+    Declares all lists: a plugin that is enabled later may have what the first ones lack, and clients that are connected
+    by then ask for declared lists only.
+    """
+    server.announce_lists()
+    return partial(_renew, server, asked)
+
+
+async def _renew(server: Server, asked: Asked) -> None:
     """Take the configuration of plugins anew; what is wrong with it changes nothing."""
     try:
         read, wanted = asked.read_again()

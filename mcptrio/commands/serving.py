@@ -280,7 +280,7 @@ def _over_http(asked: Asked, worker: Worker | None) -> None:
 
 
 def _over_streams(asked: Asked) -> None:
-    from mcptrio.commands.renewing import renew
+    from mcptrio.commands.renewing import renewal
     from mcptrio.protocol.jsonrpc import Limits
     from mcptrio.serve.process import run
     from mcptrio.serve.stream import StreamOptions, serve_stream
@@ -295,13 +295,13 @@ def _over_streams(asked: Asked) -> None:
     server = asked.make()
     run(
         lambda stop: serve_stream(server, where, options=stream, shutdown=stop, task_status=asked.ready()),
-        renew=partial(renew, server, asked),
+        renew=renewal(server, asked),
     )
 
 
 def _over(name: str, asked: Asked) -> None:
     """Serve over the transport of a plugin."""
-    from mcptrio.commands.renewing import renew
+    from mcptrio.commands.renewing import renewal
     from mcptrio.plugins.manager import BUILT_IN
     from mcptrio.serve.opened import serve_transport
     from mcptrio.serve.process import run
@@ -313,5 +313,5 @@ def _over(name: str, asked: Asked) -> None:
         raise ConfigError(f"--transport: expected one of {known}, got {name!r}")
     run(
         lambda stop: serve_transport(server, offered[name], shutdown=stop, task_status=asked.ready()),
-        renew=partial(renew, server, asked),
+        renew=renewal(server, asked),
     )

@@ -13,7 +13,7 @@ from attrs import evolve
 
 from mcptrio.commands.asked import Asked, given, names
 from mcptrio.commands.own_issuers import check_own_issuers
-from mcptrio.commands.renewing import renew
+from mcptrio.commands.renewing import renewal
 from mcptrio.commands.serving_auth import guard_for
 from mcptrio.commands.serving_tls import certificates_of
 from mcptrio.config import SQLITE_STORE, Config
@@ -70,7 +70,7 @@ def over_http(asked: Asked, worker: Worker | None) -> None:
         worker=worker,
         addresses=tuple(asked.addresses),
         certificates=certificates,
-        renew=partial(renew, server, asked) if worker is None else None,
+        renew=renewal(server, asked) if worker is None else None,
         http2=http.http2,
     )
     address = {name: wanted[name] for name in ("host", "port") if name in wanted}

@@ -261,6 +261,36 @@ async def test_hangup_takes_the_configuration_anew(tmp_path: Path) -> None:
         assert served.end()[0] == 0
 
 
+PROMPT = """from mcptrio import prompt
+
+
+@prompt
+def hello() -> str:
+    return "hello"
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGHUP")
+async def test_clients_see_the_tools_of_the_first_plugin_that_has_any(tmp_path: Path) -> None:
+    """Though they connected when the server had no tool: they only ask for lists that were declared."""
+    site = tmp_path / "site"
+    install(site, "renew-bare", modules={"renew_bare": PROMPT}, bare="renew_bare")
+    config = tmp_path / "mcptrio.toml"
+    config.write_text('[server]\nenable = ["bare"]\n')
+    with serving("--http", "--port=0", cwd=tmp_path, env={"PYTHONPATH": str(site)}) as served:
+        with trio.fail_after(60):
+            url = f"http://127.0.0.1:{served.port}/mcp"
+            async with mcptrio.connect(url) as client, client.subscribe(tools=True) as changes:
+                assert [each.name async for each in client.tools()] == []
+                install(site, "renew-two", modules={"renew_two": SOURCE}, two="renew_two")
+                config.write_text('[server]\nenable = ["two"]\n')
+                served.signal(signal.SIGHUP)
+                while {each.name async for each in client.tools()} != {"two_greet"}:
+                    await anext(changes)
+        served.signal(signal.SIGTERM)
+        assert served.end()[0] == 0
+
+
 async def test_tables_that_cannot_be_read_are_an_error_for_who_asks() -> None:
     with pytest.raises(ConfigError):
         tables(Shop={"timeout": "long"}).policy("Shop")
