@@ -148,6 +148,7 @@ def main() -> None:
     try:
         cli(prog_name="mcptrio")
     except (ConfigError, PluginError, OSError, BaseExceptionGroup) as error:
+        from mcptrio.printable import printable
         from mcptrio.tracebacks import details_of
 
         told: BaseException = error
@@ -157,5 +158,5 @@ def main() -> None:
             raise
         click.echo(f"mcptrio: {told}", err=True)
         if isinstance(told, PluginError) and (details := details_of(told)):
-            click.echo(indent(details, "  "), err=True)
+            click.echo(indent("\n".join(map(printable, details.split("\n"))), "  "), err=True)
         sys.exit(1 if isinstance(told, OSError) else 2)

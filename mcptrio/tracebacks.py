@@ -12,7 +12,7 @@ import re
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import groupby, islice
 from types import FrameType
 from typing import Any, Final, NoReturn, TypeAlias
 
@@ -37,6 +37,10 @@ MAX_MEMBERS: Final = 5
 """Exceptions shown of one group."""
 MAX_MESSAGE: Final = 4_000
 """Characters shown of one message."""
+MAX_LINES: Final = 300
+"""Lines of one description: groups may contain groups, each member with causes of its own."""
+MAX_DEPTH: Final = 3
+"""Groups within groups that are shown as JSON."""
 
 _LIBRARIES: Final = frozenset(
     {"mcptrio", "trio", "outcome", "pluggy", "attr", "attrs", "cattrs", "msgspec", "click", *sys.stdlib_module_names}
@@ -106,7 +110,9 @@ def render(error: BaseException, *, full: bool = False, said: str = "") -> str:
         full: show every frame and every group.
         said: the line above; a headline that it repeats is left out.
     """
-    lines = list(_lines(error, full=full, said=said))
+    lines = list(islice(_lines(error, full=full, said=said), MAX_LINES))
+    if len(lines) == MAX_LINES:
+        lines.append("…")
     if (hint := hint_of(error)) is not None:
         lines.append(f"hint: {hint}")
     return "\n".join(lines)
@@ -124,14 +130,7 @@ def to_fields(error: BaseException) -> dict[str, Any]:
     The members are ``type``, ``message`` and ``frames``, and where they apply ``cause``, ``context``, ``exceptions``
     and ``hint``.
     """
-    fields: dict[str, Any] = {}
-    before = ""
-    for link, each in reversed(list(_chain(single(error), full=False))):
-        inner = {} if not before else {"cause" if before == _CAUSED else "context": fields}
-        fields = {"type": _type_name(each), "message": _message(each), "frames": _frame_fields(each), **inner}
-        if isinstance(each, BaseExceptionGroup):
-            fields["exceptions"] = [to_fields(member) for member in each.exceptions[:MAX_MEMBERS]]
-        before = link
+    fields = _to_fields(error, MAX_DEPTH)
     if (hint := hint_of(error)) is not None:
         fields["hint"] = hint
     return fields
@@ -168,17 +167,29 @@ def _lines(error: BaseException, *, full: bool, said: str) -> Iterator[str]:
         head = headline(each)
         if link or head not in said:
             yield f"{link} {head}".lstrip()
-        yield from _indented(str(note) for note in getattr(each, "__notes__", ()))
+        notes = getattr(each, "__notes__", None)
+        yield from _indented(note for note in (notes if isinstance(notes, list) else ()) if isinstance(note, str))
         yield from _indented(_frame_lines(each, full=full))
         if isinstance(each, SyntaxError):
             yield from _indented(_place(each))
         if isinstance(each, BaseExceptionGroup):
             for number, member in enumerate(each.exceptions[:MAX_MEMBERS], 1):
-                first, *rest = _indented(_indented(_lines(member, full=full, said="")))
-                yield f"  {number}. {first.lstrip()}"
-                yield from rest
+                for place, line in enumerate(_indented(_lines(member, full=full, said=""))):
+                    yield f"  {line}" if place else f"  {number}. {line.lstrip()}"
             if (more := len(each.exceptions) - MAX_MEMBERS) > 0:
                 yield f"  … {more} more"
+
+
+def _to_fields(error: BaseException, depth: int) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    before = ""
+    for link, each in reversed(list(_chain(single(error), full=False))):
+        inner = {} if not before else {"cause" if before == _CAUSED else "context": fields}
+        fields = {"type": _type_name(each), "message": _message(each), "frames": _frame_fields(each), **inner}
+        if isinstance(each, BaseExceptionGroup) and depth:
+            fields["exceptions"] = [_to_fields(member, depth - 1) for member in each.exceptions[:MAX_MEMBERS]]
+        before = link
+    return fields
 
 
 def _chain(error: BaseException, *, full: bool) -> Iterator[tuple[str, BaseException]]:
@@ -203,11 +214,13 @@ def _type_name(error: BaseException) -> str:
 
 
 def _message(error: BaseException) -> str:
-    if isinstance(error, SyntaxError):
+    if isinstance(error, SyntaxError | BaseExceptionGroup):
         text = str(error)
     else:
-        # Python's own wording: with its suggestions, and also where the exception's __str__ fails.
-        told = traceback.TracebackException(type(error), error, None, compact=True)
+        # Python's own wording: with its suggestions, and also where the exception's __str__ fails. No frames: limit=0.
+        told = traceback.TracebackException(
+            type(error), error, error.__traceback__, limit=0, lookup_lines=False, compact=True
+        )
         told.__notes__ = None
         text = "".join(told.format_exception_only()).rstrip("\n").partition(": ")[2]
     return text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}…"
@@ -215,7 +228,8 @@ def _message(error: BaseException) -> str:
 
 def _frames(error: BaseException) -> list[_Frame]:
     found = list(traceback.walk_tb(error.__traceback__))
-    told = traceback.TracebackException(type(error), error, error.__traceback__, compact=True)
+    # Without the exception itself, whose causes and members would be looked through each time.
+    told = traceback.TracebackException(Exception, Exception(), error.__traceback__)
     return [(frame, summary) for (frame, _), summary in zip(found, told.stack, strict=False)]
 
 

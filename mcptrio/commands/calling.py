@@ -15,6 +15,7 @@ from mcptrio.commands.input_lines import read_input
 from mcptrio.commands.progress import progress_line
 from mcptrio.commands.visit import Visit
 from mcptrio.errors import ConfigError
+from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.fields import ABSENT
 from mcptrio.protocol.model.tools import CallToolResult, Tool
 
@@ -86,7 +87,7 @@ async def _show(visit: Visit, name: str, tool: Tool | None, result: CallToolResu
             await contents.save(result.content)
         return code
     if result.is_error:
-        if visit.console.has_shown(str(result.content)):
+        if visit.console.has_shown(" ".join(each.text for each in result.content if isinstance(each, TextContent))):
             return code
         visit.console.complain(f"{name} reported an error:")
         await contents.show(result.content, as_error=True)

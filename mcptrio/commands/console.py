@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
@@ -37,6 +38,8 @@ _CODES: dict[Style, int] = {
 _ERASE = "\r\x1b[K"
 _WIDTH = 80
 _NARROWEST = 20
+_FAILURES = 100
+"""Failures that are remembered, so that no answer repeats them."""
 
 
 class Bottom(Protocol):
@@ -70,12 +73,12 @@ class Console:
         self._is_coloured = {id(out): self.is_out_terminal and not plain, id(err): self.is_err_terminal and not plain}
         self._can_erase = self.is_err_terminal and os.environ.get("TERM", "dumb") != "dumb"
         self._bottoms: list[Bottom] = []
-        self.failures: set[str] = set()
-        """Ids of the failures in this process that were shown, from the log."""
+        self.failures: deque[str] = deque(maxlen=_FAILURES)
+        """Ids of the last failures that the log has shown."""
 
     def has_shown(self, answer: str) -> bool:
         """Return whether an answer only refers to a failure that was shown."""
-        return any(failure_id in answer for failure_id in self.failures)
+        return any(f"see id {failure_id} in the server's log" in answer for failure_id in self.failures)
 
     @property
     def has_bottom(self) -> bool:

@@ -58,7 +58,7 @@ class ConsoleHandler(logging.Handler):
                 told = render(record.exc_info[1], full=self._verbose, said=record.getMessage())
                 self._console.note(indent(told, "  "))
         # Also of a plugin in a process of its own, whose log comes as text.
-        self._console.failures.update(_FAILURE.findall(record.getMessage()))
+        self._console.failures.extend(_FAILURE.findall(record.getMessage()))
 
 
 def _show(console: Console, level: str, text: str) -> None:

@@ -66,6 +66,14 @@ async def deep(n: int = 0) -> int:
 
 
 @tool
+async def crowd() -> str:
+    def group(depth: int) -> Exception:
+        return ExceptionGroup("crowd", [group(depth - 1), group(depth - 1)]) if depth else KeyError("bed")
+
+    raise group(10)
+
+
+@tool
 async def sleeps() -> None:
     await asyncio.sleep(1)
 
@@ -223,6 +231,13 @@ def test_endless_recursion_is_cut(garden: Path) -> None:
     assert "RecursionError: maximum recursion depth exceeded" in shown
     assert re.search(r"… \d+ frames of repeated calls", shown)
     assert len(shown.splitlines()) < 50
+
+
+def test_groups_within_groups_are_cut(garden: Path) -> None:
+    shown = call(garden, "crowd").stderr.splitlines()
+
+    assert 100 < len(shown) < 310
+    assert shown[-1] == "  …"
 
 
 def test_error_for_the_model_has_no_frames(garden: Path) -> None:
