@@ -27,6 +27,7 @@ __all__ = [
     "render",
     "single",
     "to_fields",
+    "type_name",
 ]
 
 MAX_FRAMES: Final = 12
@@ -94,7 +95,13 @@ def raise_single(group: BaseException) -> NoReturn:
 def headline(error: BaseException) -> str:
     """Return type and message: ``ValueError: expected a date``."""
     message = _message(error)
-    return f"{_type_name(error)}: {message}" if message else _type_name(error)
+    return f"{type_name(type(error))}: {message}" if message else type_name(type(error))
+
+
+def type_name(kind: type) -> str:
+    """Return the name of a class with its module, or alone if it is Python's own or of a plugin that is a file."""
+    is_plain = kind.__module__ in ("builtins", "__main__") or kind.__module__.startswith(_OWN_FILE)
+    return kind.__qualname__ if is_plain else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def has_own_frames(error: BaseException) -> bool:
@@ -185,7 +192,7 @@ def _to_fields(error: BaseException, depth: int) -> dict[str, Any]:
     before = ""
     for link, each in reversed(list(_chain(single(error), full=False))):
         inner = {} if not before else {"cause" if before == _CAUSED else "context": fields}
-        fields = {"type": _type_name(each), "message": _message(each), "frames": _frame_fields(each), **inner}
+        fields = {"type": type_name(type(each)), "message": _message(each), "frames": _frame_fields(each), **inner}
         if isinstance(each, BaseExceptionGroup) and depth:
             fields["exceptions"] = [_to_fields(member, depth - 1) for member in each.exceptions[:MAX_MEMBERS]]
         before = link
@@ -205,12 +212,6 @@ def _chain(error: BaseException, *, full: bool) -> Iterator[tuple[str, BaseExcep
         else:
             return
         error = error if full else single(error)
-
-
-def _type_name(error: BaseException) -> str:
-    kind = type(error)
-    is_plain = kind.__module__ in ("builtins", "__main__") or kind.__module__.startswith(_OWN_FILE)
-    return kind.__qualname__ if is_plain else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _message(error: BaseException) -> str:

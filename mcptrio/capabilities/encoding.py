@@ -19,6 +19,7 @@ import msgspec
 
 from mcptrio.capabilities.pydantic_models import dump_model, is_model
 from mcptrio.capabilities.shapes import sent_names
+from mcptrio.tracebacks import type_name
 
 __all__ = ["encode_value"]
 
@@ -83,8 +84,7 @@ def _is_sent(value: Any) -> bool:
 
 
 def _named(value: Any) -> str:
-    kind = type(value)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    name = type_name(type(value))
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 

@@ -113,6 +113,15 @@ async def unsendable():
     return {"items": [1, 2, 3, {"when": timezone.utc}]}
 
 
+class Bed:
+    pass
+
+
+@tool
+async def own_class():
+    return [Bed()]
+
+
 @tool
 async def odd_keys():
     return {"beds": {(1, 2): "beans"}}
@@ -259,6 +268,7 @@ def test_raising_resource_shows_the_own_frames_once(garden: Path) -> None:
     ("tool", "said"),
     [
         ("unsendable", "TypeError: $.items[3].when: a datetime.timezone cannot be sent as JSON; return a string,"),
+        ("own_class", "TypeError: $[0]: a Bed cannot be sent as JSON; return a string,"),
         ("odd_keys", "TypeError: $.beds: expected keys that are strings, got a tuple"),
         ("promises", 'TypeError: the return value does not fit its annotation: expected an integer @ $, got "three"'),
         ("returns_coroutine", "TypeError: $.count: a coroutine cannot be sent as JSON; write `await helper(…)`"),
