@@ -388,8 +388,11 @@ class TestRaising:
     mcp_plugins = [Raising()]
     async def test(self, mcp_client): ...
 
-class TestClass:
-    mcp_plugins = [Unsendable]
+@tool
+async def dig(): ...
+
+class TestFunction:
+    mcp_plugins = [dig]
     async def test(self, mcp_client): ...
 """,
         failed=3,
@@ -398,7 +401,7 @@ class TestClass:
     assert "\nplugin Unsendable: setup failed: Unsendable.dig: parameter `bed`:" in output
     assert "\nplugin Raising: setup failed: division by zero\n" in output
     assert ", in setup\n    server.add(1 / 0)\n" in output
-    assert "\nmcp_plugins: expected a module or an object as a plugin, got the class Unsendable: pass an" in output
+    assert "\nmcp_plugins: expected a module, class or object as a plugin, got the function dig: pass its" in output
     assert "mcptrio/plugins" not in output
 
 
