@@ -132,14 +132,13 @@ class _Group(click.Group):
 @click.group(
     cls=_Group,
     commands=_Commands(),
-    context_settings={"auto_envvar_prefix": "MCPTRIO", "help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="mcptrio", prog_name="mcptrio")
 def cli() -> None:
     """A Trio-native runtime for the Model Context Protocol.
 
-    Every option can be given in the environment: --port of serve as MCPTRIO_SERVE_PORT, and those that repeat in the
-    plural, separated by spaces: MCPTRIO_SERVE_PLUGINS.
+    mcptrio.toml and the environment set everything that has no option: MCPTRIO_HTTP_PORT is port of [http].
     """
 
 

@@ -15,9 +15,22 @@ from attrs import field, frozen
 from mcptrio.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mcptrio.config_file import Key, Source
+    from mcptrio.config_file import Source
 
-__all__ = ["LEAST_DEPTH", "LEAST_MESSAGE_BYTES", "SQLITE_STORE", "Config", "is_store"]
+__all__ = [
+    "LEAST_DEPTH",
+    "LEAST_MESSAGE_BYTES",
+    "LOG_LEVELS",
+    "SQLITE_STORE",
+    "Config",
+    "Key",
+    "is_store",
+    "variable_of",
+]
+
+Key = tuple[str, ...]
+"""Where something stands: ``("server", "timeouts", "idle")``."""
+LOG_LEVELS = ("debug", "info", "warning", "error")
 
 LEAST_MESSAGE_BYTES = 1024
 LEAST_DEPTH = 8
@@ -34,12 +47,19 @@ def is_store(word: str) -> bool:
     return word == "memory" or (word.startswith(SQLITE_STORE) and len(word) > len(SQLITE_STORE))
 
 
+def variable_of(key: Key) -> str:
+    """The variable that sets a key: ``MCPTRIO_HTTP_PORT``."""
+    return "_".join(("MCPTRIO", *key)).upper()
+
+
 @frozen(kw_only=True)
 class Config:
     """What a configuration file can say. ``None`` where it does not."""
 
     source: Source | None = None
     """Where it was read; ``None`` where there is no file."""
+    variables: frozenset[Key] = frozenset()
+    """The keys whose values come from the environment."""
     name: str | None = None
     instructions: str | None = None
     plugins: Mapping[str, Mapping[str, Any]] = field(factory=dict)
@@ -60,6 +80,7 @@ class Config:
     limits: Mapping[str, float] = field(factory=dict)
     http: Mapping[str, Any] = field(factory=dict)
     stream: Mapping[str, Any] = field(factory=dict)
+    log: Mapping[str, str] = field(factory=dict)
     auth: Mapping[str, Any] | None = None
     """Its table, as it is written; see :mod:`mcptrio.auth_config`."""
     page_size: int | None = None
@@ -91,4 +112,6 @@ class Config:
 
     def error(self, key: Key, problem: str) -> ConfigError:
         """What is wrong with a value that only its user can judge."""
+        if key in self.variables:
+            return ConfigError(f"{variable_of(key)}: {problem}")
         return self.source.error(key, problem) if self.source is not None else ConfigError(f"{key[-1]}: {problem}")

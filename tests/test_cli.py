@@ -87,17 +87,9 @@ def refused(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ((), "expected --stdio, --http, --tcp, --unix, --fd or --transport"),
+        ((), "expected --stdio, --http, --listen or --transport"),
         (("--http", "--port", "99999"), "--port"),
         (("--http", "--port", "x"), "--port"),
-        (("--http", "--path", "mcp"), "'--path': expected a path that begins with /, got 'mcp'"),
-        (("--http", "--path", "/sse"), "expected paths that differ, got /sse, /sse, /messages; --no-legacy-sse leaves"),
-        (("--stdio", "--idle-timeout", "nan"), "'--idle-timeout': expected a number of seconds, got nan"),
-        (("--stdio", "--idle-timeout", "0"), "--idle-timeout"),
-        (("--stdio", "--ping-interval", "nan"), "'--ping-interval': expected a number of seconds, got nan"),
-        (("--stdio", "--max-requests", "0"), "--max-requests"),
-        (("--stdio", "--max-message-bytes", "5"), "--max-message-bytes"),
-        (("--stdio", "--log-format", "xml"), "--log-format"),
         (("--stdio", "--prot", "1"), "--prot"),
         (("--stdio", "--plugin", "missing.py"), "mcptrio: --plugin: no such file: missing.py"),
         (("--stdio", "--plugin", "."), "mcptrio: no plugin '.' is installed; installed: "),
@@ -146,8 +138,24 @@ def test_a_wrong_configuration_ends_a_process_in_one_line(tmp_path: Path, transp
     ("name", "value", "said"),
     [
         ("MCPTRIO_KEYS", "0123456789abcdef,short", "MCPTRIO_KEYS: expected a sealing key of at least 16 bytes, got 5"),
-        ("MCPTRIO_SERVE_MAX_SESSIONS", "many", "'--max-sessions'"),
-        ("MCPTRIO_SERVE_PLUGINS", "own.py gone.py", "--plugin: no such file: gone.py"),
+        (
+            "MCPTRIO_SERVER_LIMITS_SESSIONS",
+            "many",
+            "MCPTRIO_SERVER_LIMITS_SESSIONS: expected an integer above 0, got",
+        ),
+        ("MCPTRIO_SERVER_LIMITS_REQUESTS", "0", "MCPTRIO_SERVER_LIMITS_REQUESTS: expected an integer above 0, got '0'"),
+        ("MCPTRIO_SERVER_TIMEOUTS_IDLE", "nan", "MCPTRIO_SERVER_TIMEOUTS_IDLE: expected a number above 0, got 'nan'"),
+        ("MCPTRIO_SERVER_MESSAGE_BYTES", "5", "MCPTRIO_SERVER_MESSAGE_BYTES: expected an integer of at least 1024"),
+        ("MCPTRIO_SERVER_READ_ONLY", "maybe", "MCPTRIO_SERVER_READ_ONLY: expected true or false, got 'maybe'"),
+        ("MCPTRIO_SERVER_ENABLE", "own.py,gone.py", "MCPTRIO_SERVER_ENABLE: no such file: "),
+        ("MCPTRIO_HTTP_PROT", "1", "MCPTRIO_HTTP_PROT: there is no such setting; did you mean MCPTRIO_HTTP_PORT?"),
+        ("MCPTRIO_HTTP_PATH", "mcp", "MCPTRIO_HTTP_PATH: expected a path that begins with /, got 'mcp'"),
+        (
+            "MCPTRIO_HTTP_PATH",
+            "/sse",
+            "expected paths that differ, got /sse, /sse, /messages; legacy_sse = false",
+        ),
+        ("MCPTRIO_LOG_FORMAT", "xml", "MCPTRIO_LOG_FORMAT: expected text or json, got 'xml'"),
     ],
 )
 def test_a_wrong_environment_is_exit_code_2(refused: Callable[..., str], name: str, value: str, said: str) -> None:
@@ -165,31 +173,29 @@ def test_option_before_environment_before_file_before_default(folder: Path) -> N
     told = settings(
         folder,
         "--plugin=own.py",
-        "--request-timeout=301",
-        "--max-requests=31",
-        MCPTRIO_SERVE_REQUEST_TIMEOUT="201",
-        MCPTRIO_SERVE_IDLE_TIMEOUT="202",
-        MCPTRIO_SERVE_MAX_SESSION_REQUESTS="22",
-        MCPTRIO_SERVE_SHUTDOWN_TIMEOUT="0.5",
+        MCPTRIO_SERVER_ENABLE="gone.py",
+        MCPTRIO_SERVER_TIMEOUTS_IDLE="202",
+        MCPTRIO_SERVER_LIMITS_REQUESTS_PER_SESSION="22",
+        MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN="0.5",
     )
 
     assert told == {
         "name": "filed",
-        "request": 301,
+        "request": 101,
         "idle": 202,
         "input": 103,
         "shutdown": 0.5,
-        "requests": 31,
+        "requests": 11,
         "requests_per_session": 22,
         "sessions": 12,
         "ping_interval": 9,
     }
 
 
-def test_a_transport_and_plugins_from_the_environment(folder: Path) -> None:
+def test_plugins_from_the_environment(folder: Path) -> None:
     (folder / "second.py").write_text(one_tool("second"))
-    env = {"MCPTRIO_SERVE_TRANSPORT": "stdio", "MCPTRIO_SERVE_PLUGINS": "own.py second.py"}
-    with serving(cwd=folder, env=env) as served:
+    env = {"MCPTRIO_SERVER_ENABLE": "own.py, second.py"}
+    with serving("--stdio", cwd=folder, env=env) as served:
         assert served.greet()["serverInfo"]["name"] == "mcptrio"
         assert served.call("second") == "done"
         assert json.loads(served.call("settings"))["sessions"] == 10_000
@@ -222,7 +228,7 @@ def test_a_plugin_named_by_option_is_served_although_the_file_disables_it(tmp_pa
     assert [states["everything"] for states in listed.values()] == ["loaded", "disabled", "disabled"]
 
 
-def test_the_bound_on_messages_from_option_before_file(tmp_path: Path) -> None:
+def test_the_bound_on_messages_from_environment_before_file(tmp_path: Path) -> None:
     """Over HTTP it is that of the body, which has a key of its own in the file."""
     (tmp_path / "own.py").write_text(one_tool("one"))
     (tmp_path / "mcptrio.toml").write_text("[http]\nbody_bytes = 1000000\nhost = 'localhost'\npath = '/filed'\n")
@@ -231,9 +237,8 @@ def test_the_bound_on_messages_from_option_before_file(tmp_path: Path) -> None:
         "--port=0",
         "--host=127.0.0.1",
         "--plugin=own.py",
-        "--max-message-bytes=2000",
-        "--max-message-depth=8",
         cwd=tmp_path,
+        env={"MCPTRIO_HTTP_BODY_BYTES": "2000", "MCPTRIO_HTTP_DEPTH": "8"},
     ) as served:
         port = served.port
         assert f"serving http://127.0.0.1:{port}/filed" in served.stderr
@@ -356,8 +361,8 @@ def test_help_is_what_was_asked_for(tmp_path: Path, args: tuple[str, ...]) -> No
 
 
 def test_the_log_is_json_on_standard_error_from_the_first_line(tmp_path: Path, installed: Path) -> None:
-    args = ("--http", "--port=0", "--plugin=broken", "--plugin=good", "--log-format=json", "--log-level=error")
-    with serving(*args, cwd=tmp_path, env={"PYTHONPATH": str(installed)}) as served:
+    args = ("--http", "--port=0", "--plugin=broken", "--plugin=good", "--log-level=error")
+    with serving(*args, cwd=tmp_path, env={"PYTHONPATH": str(installed), "MCPTRIO_LOG_FORMAT": "json"}) as served:
         served.until('"serving http')
         entries = [json.loads(entry) for entry in served.stderr.splitlines()]
 

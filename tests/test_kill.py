@@ -94,8 +94,8 @@ class Home:
 
     @contextmanager
     def life(self) -> Iterator[Served]:
-        options = ("--http", f"--port={self.port}", "--plugin=own.py", "--store=sqlite:kept.db", "--shutdown-timeout=1")
-        with serving(*options, cwd=self.folder) as served:
+        env = {"MCPTRIO_HTTP_STORE": "sqlite:kept.db", "MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": "1"}
+        with serving("--http", f"--port={self.port}", "--plugin=own.py", cwd=self.folder, env=env) as served:
             assert served.port == self.port
             yield served
 
@@ -403,7 +403,7 @@ async def test_our_client_rides_over_it(home: Home) -> None:
     ],
 )
 def test_store_that_cannot_be_used(home: Home, store: str, code: int, told: str) -> None:
-    ended = run("serve", "--http", "--port=0", "--plugin=own.py", f"--store={store}", cwd=home.folder)
+    ended = run("serve", "--http", "--port=0", "--plugin=own.py", cwd=home.folder, MCPTRIO_HTTP_STORE=store)
 
     assert ended.returncode == code
     assert told in ended.stderr

@@ -123,8 +123,8 @@ def served(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
     logs = tmp_path_factory.mktemp("logs")
     # The command is as it is written; but the port it would take may be taken on this machine.
     env = {
-        "MCPTRIO_SERVE_PORT": "0",
-        "MCPTRIO_SERVE_SHUTDOWN_TIMEOUT": "600",
+        "MCPTRIO_HTTP_PORT": "0",
+        "MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": "600",
         "VIRTUAL_ENV": "",
         "PYTHONPATH": "",
         "PATH": path_variable(),

@@ -85,7 +85,7 @@ def test_a_bad_token_in_the_environment_ends_the_start(folder: Path, token: str)
 
 
 def test_lines_over_a_socket_have_no_place_for_a_token(folder: Path) -> None:
-    done = run("serve", "--tcp=127.0.0.1:0", "--plugin=notes.py", cwd=folder)
+    done = run("serve", "--listen=127.0.0.1:0", "--plugin=notes.py", cwd=folder)
 
     assert done.returncode == 2
     assert "[auth] guards --http and --stdio" in done.stderr

@@ -84,8 +84,8 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def served(folder: Path) -> Iterator[Served]:
-    args = ("--http", "--port=0", "--plugin=own.py", f"--shutdown-timeout={SHUTDOWN}")
-    with serving(*args, cwd=folder) as served:
+    env = {"MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": str(SHUTDOWN)}
+    with serving("--http", "--port=0", "--plugin=own.py", cwd=folder, env=env) as served:
         yield served
 
 
@@ -149,8 +149,9 @@ def connect(served: Served) -> Iterator[Any]:
 
 
 def test_it_says_where_it_serves_and_writes_nothing_else_to_standard_output(folder: Path) -> None:
-    args = ("--http", "--port=0", "--host=localhost", "--path=/tools", "--no-legacy-sse", "--plugin=own.py")
-    with serving(*args, cwd=folder) as served:
+    args = ("--http", "--port=0", "--host=localhost", "--plugin=own.py")
+    env = {"MCPTRIO_HTTP_PATH": "/tools", "MCPTRIO_HTTP_LEGACY_SSE": "false"}
+    with serving(*args, cwd=folder, env=env) as served:
         with closing(Client(served.port)) as client:
             client.send("POST", "/tools", HELLO)
             response = client.receive()
@@ -197,7 +198,8 @@ def test_a_signal_while_a_lifespan_is_entered(folder: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_idle_server_ends_at_once_on_a_signal(folder: Path, number: signal.Signals) -> None:
     """An idle connection does not hold it up."""
-    with serving("--http", "--port=0", "--plugin=own.py", "--shutdown-timeout=600", cwd=folder) as served:
+    env = {"MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": "600"}
+    with serving("--http", "--port=0", "--plugin=own.py", cwd=folder, env=env) as served:
         with closing(Client(served.port)) as client:
             assert client.get("/healthz") == (200, {"status": "ok"})
             served.signal(number)
@@ -273,8 +275,8 @@ def wait_until_refused(port: int) -> None:
 
 
 def test_the_second_signal_is_the_end(folder: Path) -> None:
-    args = ("--http", "--port=0", "--plugin=own.py", "--shutdown-timeout=600")
-    with serving(*args, cwd=folder, env={"EXIT_HANGS": "1"}) as served:
+    env = {"EXIT_HANGS": "1", "MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": "600"}
+    with serving("--http", "--port=0", "--plugin=own.py", cwd=folder, env=env) as served:
         served.until("serving")
         served.signal(signal.SIGINT)
         served.until("leaving")

@@ -110,7 +110,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def served(folder: Path) -> Iterator[Served]:
     """A server that has greeted."""
-    with serving("--stdio", "--plugin=own.py", "--shutdown-timeout=4", cwd=folder) as served:
+    with serving("--stdio", "--plugin=own.py", cwd=folder, env={"MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": "4"}) as served:
         served.greet()
         yield served
 
@@ -132,7 +132,7 @@ def test_initialize_is_answered_soon(folder: Path) -> None:
 
 def test_it_ends_with_the_input(folder: Path) -> None:
     """At once: nothing is in flight that the time of the shutdown would be for."""
-    with serving("--stdio", "--plugin=own.py", "--shutdown-timeout=600", cwd=folder) as served:
+    with serving("--stdio", "--plugin=own.py", cwd=folder, env={"MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": "600"}) as served:
         served.greet()
         served.close_input()
 
@@ -178,8 +178,8 @@ def test_it_ends_when_the_parent_dies(folder: Path) -> None:
 import json, os, subprocess, sys
 child = subprocess.Popen(
     [sys.executable, "-c", "import os, sys; code = os.spawnv(os.P_WAIT, sys.executable, sys.argv[1:]);"
-     "open('code', 'w').write(str(code))", sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin=own.py",
-     "--shutdown-timeout=1"],
+     "open('code', 'w').write(str(code))", sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin=own.py"],
+    env=os.environ | {{"MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": "1"}},
     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 child.stdin.write({line(HELLO)!r}); child.stdin.flush()
 child.stdout.readline()
@@ -224,7 +224,7 @@ def test_a_signal_runs_the_exits_and_answers_what_finishes(
 
 @pytest.mark.parametrize("number", STOPS)
 def test_an_idle_server_ends_at_once_on_a_signal(folder: Path, number: signal.Signals) -> None:
-    with serving("--stdio", "--plugin=own.py", "--shutdown-timeout=600", cwd=folder) as served:
+    with serving("--stdio", "--plugin=own.py", cwd=folder, env={"MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": "600"}) as served:
         served.greet()
         served.signal(number)
 
@@ -235,8 +235,8 @@ def test_an_idle_server_ends_at_once_on_a_signal(folder: Path, number: signal.Si
 
 @pytest.mark.parametrize("number", STOPS)
 def test_the_second_signal_is_the_end(folder: Path, number: signal.Signals) -> None:
-    args = ("--stdio", "--plugin=own.py", "--shutdown-timeout=600")
-    with serving(*args, cwd=folder, env={"EXIT_HANGS": "1"}) as served:
+    env = {"EXIT_HANGS": "1", "MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": "600"}
+    with serving("--stdio", "--plugin=own.py", cwd=folder, env=env) as served:
         served.greet()
         served.signal(signal.SIGTERM)
         served.until("leaving")
@@ -320,7 +320,7 @@ def test_a_tool_cannot_end_the_process(served: Served) -> None:
 
 
 def test_a_line_over_the_limit_is_answered_and_the_next_one_served(folder: Path) -> None:
-    with serving("--stdio", "--plugin=own.py", "--max-message-bytes=2000", cwd=folder) as served:
+    with serving("--stdio", "--plugin=own.py", cwd=folder, env={"MCPTRIO_SERVER_MESSAGE_BYTES": "2000"}) as served:
         served.greet()
         id = served.start("ping", padding="x" * 200_000)
         answer = served.receive()

@@ -67,9 +67,9 @@ def greeted(connection: socket.socket) -> str:
 
 
 def test_tcp_and_unix_sockets_until_a_signal(folder: Path) -> None:
-    sockets = ("--tcp=0", "--unix=mcp.sock", "--unix", str(folder / "two.sock"))
+    sockets = ("--listen=0", "--listen=unix:mcp.sock", "--listen", f"unix:{folder / 'two.sock'}")
     # Open connections that are idle do not hold it up.
-    with serving(*sockets, "--plugin=own.py", "--shutdown-timeout=600", cwd=folder) as it:
+    with serving(*sockets, "--plugin=own.py", cwd=folder, env={"MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": "600"}) as it:
         port = int(it.until(r"(?m)^serving tcp://127\.0\.0\.1:(\d+)$")[1])
         it.until(rf"(?m)^serving unix:{folder}/mcp\.sock$")
         it.until(rf"(?m)^serving unix:{folder}/two\.sock$")
@@ -86,7 +86,9 @@ def test_tcp_and_unix_sockets_until_a_signal(folder: Path) -> None:
 
 def test_signals_of_log_rotation_and_of_reloading_end_nothing(folder: Path) -> None:
     """And what is in flight when the server is told to end is answered, with an error."""
-    with serving("--unix=mcp.sock", "--plugin=own.py", "--shutdown-timeout=0.1", cwd=folder) as it:
+    with serving(
+        "--listen=unix:mcp.sock", "--plugin=own.py", cwd=folder, env={"MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": "0.1"}
+    ) as it:
         it.until(r"(?m)^serving unix:.*/mcp\.sock$")
         with socket.socket(socket.AF_UNIX) as unix:
             unix.connect(str(folder / "mcp.sock"))
@@ -119,7 +121,13 @@ def test_addresses_and_bounds_of_the_file_and_an_inherited_socket(folder: Path) 
     )
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
-        serving("--stream", "--plugin=own.py", "--log-format=json", cwd=folder, stdin=listener.fileno()) as it,
+        serving(
+            "--transport=stream",
+            "--plugin=own.py",
+            cwd=folder,
+            stdin=listener.fileno(),
+            env={"MCPTRIO_LOG_FORMAT": "json"},
+        ) as it,
     ):
         it.until('"serving tcp://127.0.0.1:')
         assert (folder / "filed.sock").stat().st_mode & 0o777 == 0o660
@@ -153,11 +161,11 @@ def test_transport_of_a_plugin(folder: Path) -> None:
     [
         (["--transport=pidgin"], 2, "expected one of stdio, http, stream, pigeon, owl, got 'pidgin'"),
         (["--transport=raven", "--plugin=broken.py", "--strict"], 2, "plugin broken: transports failed"),
-        (["--stream"], 2, "expected an address: --tcp, --unix, --fd or stream.listen"),
-        (["--stdio", "--unix=x"], 2, "--tcp, --unix and --fd do not go with stdio"),
-        (["--transport=pigeon", "--tcp=0"], 2, "--tcp, --unix and --fd do not go with pigeon"),
-        (["--unix=own.py"], 1, r"cannot listen on unix:own.py: there is something that is no socket"),
-        (["--fd=0"], 1, r"cannot listen on fd:0: descriptor 0 is no socket"),
+        (["--transport=stream"], 2, "expected an address: --listen, or stream.listen"),
+        (["--stdio", "--listen=unix:x"], 2, "--listen does not go with stdio"),
+        (["--transport=pigeon", "--listen=0"], 2, "--listen does not go with pigeon"),
+        (["--listen=unix:own.py"], 1, r"cannot listen on unix:own.py: there is something that is no socket"),
+        (["--listen=fd:0"], 1, r"cannot listen on fd:0: descriptor 0 is no socket"),
     ],
     ids=["unknown", "strict", "nowhere", "stdio", "own", "file", "descriptor"],
 )

@@ -410,19 +410,23 @@ def test_files_that_cannot_be_used_are_named(authority: Authority, tmp_path: Pat
 
 
 @contextmanager
-def server_files(authority: Authority) -> Iterator[tuple[str, ...]]:
+def server_files(authority: Authority) -> Iterator[dict[str, str]]:
     certificate, key = authority.issue("server", passphrase=b"open sesame")
     (authority.folder / "pass").write_text("open sesame\n")
-    yield (f"--tls-cert={certificate}", f"--tls-key={key}", "--tls-passphrase-file=pass")
+    yield {
+        "MCPTRIO_HTTP_TLS_CERT": str(certificate),
+        "MCPTRIO_HTTP_TLS_KEY": str(key),
+        "MCPTRIO_HTTP_TLS_PASSPHRASE_FILE": "pass",
+    }
 
 
 def test_command_serves_https_to_who_has_a_certificate(authority: Authority) -> None:
     ada, key = authority.issue("ada")
     folder = authority.folder
     (folder / "own.py").write_text("from mcptrio import tool\n\n@tool\ndef hello() -> str:\n    return 'hello'\n")
-    with server_files(authority) as args:
-        more = ("--http", "--port=0", "--plugin=own.py", f"--tls-client-ca={authority.path}")
-        with serving(*more, *args, cwd=folder) as served:
+    with server_files(authority) as env:
+        env["MCPTRIO_HTTP_TLS_CLIENT_CA"] = str(authority.path)
+        with serving("--http", "--port=0", "--plugin=own.py", cwd=folder, env=env) as served:
             url = served.until(r"(?m)^serving (https://.*)$")[1]
             shown = run("call", url, "hello", f"--ca-file={authority.path}", f"--client-cert={ada}",
                         f"--client-key={key}", cwd=folder)  # fmt: skip
@@ -433,18 +437,18 @@ def test_command_serves_https_to_who_has_a_certificate(authority: Authority) -> 
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("name", "told"),
     [
-        (("--http", "--tls-cert=a.pem"), "--tls-cert, --tls-key: expected both or none"),
-        (("--http", "--tls-client-ca=a.pem"), "--tls-client-ca: there is no TLS without"),
-        (("--stdio", "--tls-cert=a.pem", "--tls-key=a.key"), "--tls-cert goes with --http, not with stdio"),
+        ("MCPTRIO_HTTP_TLS_CERT", "MCPTRIO_HTTP_TLS_CERT: expected tls_cert and tls_key, or none"),
+        ("MCPTRIO_HTTP_TLS_CLIENT_CA", "MCPTRIO_HTTP_TLS_CLIENT_CA: there is no TLS without"),
     ],
-    ids=["half", "nothing", "stdio"],
+    ids=["half", "nothing"],
 )
 def test_options_that_make_no_sense_are_refused(
-    args: tuple[str, ...], told: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    name: str, told: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["mcptrio", "serve", *args])
+    monkeypatch.setenv(name, "a.pem")
+    monkeypatch.setattr("sys.argv", ["mcptrio", "serve", "--http"])
     with pytest.raises(SystemExit) as exited:
         main()
 

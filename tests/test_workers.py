@@ -1,4 +1,4 @@
-"""``mcptrio serve --http --workers 2``: who answers, who comes back, who leaves, and what workers tell each other.
+"""``mcptrio serve --http`` with two workers: who answers, who comes back, who leaves, and what workers tell each other.
 
 One pool serves most of these tests. A connection stays with the worker that accepted it, so a test chooses its worker
 by its connection.
@@ -88,7 +88,11 @@ async def memo(name: str) -> str:
 @contextmanager
 def workers(folder: Path, *args: str, **env: str) -> Iterator[Served]:
     with serving(
-        "--http", "--port=0", "--workers=2", f"--shutdown-timeout={SHUTDOWN}", *args, cwd=folder, env=env
+        "--http",
+        "--port=0",
+        *args,
+        cwd=folder,
+        env={"MCPTRIO_HTTP_WORKERS": "2", "MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": str(SHUTDOWN), **env},
     ) as served:
         yield served
 
@@ -386,15 +390,16 @@ def test_reload_that_fails_leaves_the_workers_in_place(pool: Served, folder: Pat
 
 def test_start_that_fails_is_reported_and_ends_the_parent(folder: Path) -> None:
     (folder / "broken.py").write_text("raise RuntimeError('a slip of the pen')")
-    ended = run("serve", "--http", "--port=0", "--workers=2", "--plugin=broken.py", "--strict", cwd=folder)
+    ended = run("serve", "--http", "--port=0", "--plugin=broken.py", "--strict", cwd=folder, MCPTRIO_HTTP_WORKERS="2")
 
     assert ended.returncode == 2
     assert re.search(r"(?m)^mcptrio: no worker serves: worker \d+ ended with 2 .*a slip of the pen", ended.stderr)
 
 
 def test_wrong_configuration_is_tried_once(folder: Path) -> None:
-    args = ("serve", "--http", "--port=0", "--workers=2", "--plugin=own.py", "--tls-cert=none", "--tls-key=none")
-    ended = run(*args, cwd=folder)
+    files = {"MCPTRIO_HTTP_TLS_CERT": "none", "MCPTRIO_HTTP_TLS_KEY": "none"}
+    args = ("serve", "--http", "--port=0", "--plugin=own.py")
+    ended = run(*args, cwd=folder, MCPTRIO_HTTP_WORKERS="2", **files)
 
     assert ended.returncode == 2
     assert "none: the certificate cannot be read: No such file" in ended.stderr
@@ -405,7 +410,7 @@ def test_wrong_configuration_is_tried_once(folder: Path) -> None:
 
 
 def test_sigterm_ends_all_and_leaves_nothing(folder: Path, tmp_path: Path) -> None:
-    with workers(folder, "--plugin=own.py", "--shutdown-timeout=600", TMPDIR=str(tmp_path)) as served:
+    with workers(folder, "--plugin=own.py", MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN="600", TMPDIR=str(tmp_path)) as served:
         with two_workers(served) as (first, _):
             first.send("POST", message=HELLO)
             first.receive().read()
@@ -421,7 +426,7 @@ def test_sigterm_ends_all_and_leaves_nothing(folder: Path, tmp_path: Path) -> No
 
 
 def test_second_signal_ends_all_at_once(folder: Path) -> None:
-    with workers(folder, "--plugin=own.py", "--shutdown-timeout=600") as served, ExitStack() as stack:
+    with workers(folder, "--plugin=own.py", MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN="600") as served, ExitStack() as stack:
         [first, _] = stack.enter_context(two_workers(served))
         first.call("block")
         served.until("blocking")
@@ -437,7 +442,7 @@ def test_second_signal_ends_all_at_once(folder: Path) -> None:
 
 
 def test_worker_whose_event_loop_is_blocked_is_replaced(folder: Path) -> None:
-    with workers(folder, "--plugin=own.py", "--worker-timeout=0.2") as served, ExitStack() as stack:
+    with workers(folder, "--plugin=own.py", MCPTRIO_HTTP_WORKER_TIMEOUT="0.2") as served, ExitStack() as stack:
         first, second = stack.enter_context(two_workers(served))
         victim, other = first.who(), second.who()
         first.call("block")
@@ -467,19 +472,20 @@ def test_workers_do_not_outlive_their_parent(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("env", "told"),
     [
-        (("--stdio", "--workers=2"), "--workers goes with --http, not with stdio"),
-        (("--http", "--workers=0"), "expected a number from 1 to 1024, or auto, got '0'"),
-        (("--http", "--workers=many"), "expected a number from 1 to 1024, or auto, got 'many'"),
-        (("--http", "--workers=2", "--store=memory"), "memory is one process's own"),
+        ({"MCPTRIO_HTTP_WORKERS": "0"}, "expected an integer from 1 to 1024, or \"auto\", got '0'"),
+        ({"MCPTRIO_HTTP_WORKERS": "many"}, "expected an integer from 1 to 1024, or \"auto\", got 'many'"),
+        ({"MCPTRIO_HTTP_WORKERS": "2", "MCPTRIO_HTTP_STORE": "memory"}, "memory is one process's own"),
     ],
-    ids=["stdio", "none", "many", "memory"],
+    ids=["none", "many", "memory"],
 )
 def test_wrong_use_is_said(
-    args: tuple[str, ...], told: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    env: dict[str, str], told: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["mcptrio", "serve", *args])
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("sys.argv", ["mcptrio", "serve", "--http"])
     with pytest.raises(SystemExit) as exited:
         main()
 

@@ -139,7 +139,17 @@ class Trial:
         config = self.make_folder("config") / "mcptrio.toml"
         lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
         config.write_text(f"[plugins.{self.plugin}]\n{lines}", "utf-8")
-        serve = ("-m", "mcptrio", "serve", "--stdio", "--log-level=error", "--only", self.plugin, f"--config={config}")
+        serve = (
+            "-m",
+            "mcptrio",
+            "serve",
+            "--stdio",
+            "--log-level=error",
+            "--strict",
+            "--plugin",
+            self.plugin,
+            f"--config={config}",
+        )
         return (sys.executable, *serve)
 
     @asynccontextmanager

@@ -1,7 +1,7 @@
 """What the command line and the configuration ask of a server that is to be served, together.
 
 Made by ``mcptrio serve``, read by whatever serves.
-The one rule: an option wins over the file, and the file over the default.
+The one rule: an option wins over the environment, the environment over the file, and the file over the default.
 """
 
 from __future__ import annotations
@@ -50,14 +50,9 @@ class Asked:
             size: what the transport calls its bytes.
             filed: what the transport's own table says of them; wins over ``[server]``.
         """
-        read, options = self.read, self.options
-        of_file = {size: read.message_bytes, "depth": read.message_depth, "batch": read.message_batch}
-        wanted = {
-            size: options["max_message_bytes"],
-            "depth": options["max_message_depth"],
-            "batch": options["max_batch"],
-        }
-        return {**given(of_file), **(filed or {}), **given(wanted)}
+        read = self.read
+        general = {size: read.message_bytes, "depth": read.message_depth, "batch": read.message_batch}
+        return {**given(general), **(filed or {})}
 
     def ready(self) -> Ready:
         """Says where we serve, once we do."""

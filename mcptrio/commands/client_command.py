@@ -50,7 +50,7 @@ class ClientCommand(click.Command):
             if not ctx.meta[_COMMAND]:
                 raise click.UsageError("expected a command behind --, got nothing", ctx)
             args = args[:at]
-        elif any(arg == "--plugin" or arg.startswith("--plugin=") for arg in args) or self._has_plugin(ctx):
+        elif any(arg == "--plugin" or arg.startswith("--plugin=") for arg in args):
             ctx.meta[_COMMAND] = ()
         return super().parse_args(ctx, args)
 
@@ -78,10 +78,6 @@ class ClientCommand(click.Command):
         inner = click.Command(self.name, params=[*self.own_params, _json()], help=self.help, add_help_option=True)
         with inner.make_context(self.name, list(words)) as ctx:
             return dict(ctx.params)
-
-    def _has_plugin(self, ctx: click.Context) -> bool:
-        option = next(param for param in self.params if param.name == "plugins")
-        return option.resolve_envvar_value(ctx) is not None
 
 
 def _options(given: dict[str, Any], command: tuple[str, ...]) -> ClientOptions:

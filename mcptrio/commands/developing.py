@@ -37,32 +37,7 @@ from mcptrio.transports.stdio import open_stdio
 
 __all__ = ["command"]
 
-_OPTIONS: Final = ("MCPTRIO_DEV_", "MCPTRIO_SERVE_")
-"""How the variables begin that stand for options; the worker is given those as arguments."""
-_OF_TRANSPORT: Final = frozenset(
-    {
-        "transport",
-        "tcp",
-        "unix",
-        "fd",
-        "host",
-        "port",
-        "path",
-        "legacy_sse",
-        "websocket",
-        "http2",
-        "access_log",
-        "allow_hosts",
-        "allow_origins",
-        "store",
-        "workers",
-        "worker_timeout",
-        "tls_cert",
-        "tls_key",
-        "tls_client_ca",
-        "tls_passphrase_file",
-    }
-)
+_OF_TRANSPORT: Final = frozenset({"transport", "listen", "host", "port"})
 """Options that say how the client is served, which is no business of the worker."""
 
 
@@ -71,8 +46,8 @@ def _dev(**params: Any) -> None:
     if transport not in ("stdio", "http"):
         raise click.UsageError("expected --stdio or --http")
     chosen = Chosen(**{name: params[name] for name in fields_dict(Chosen) if name in params})
-    log_to_stderr(params["log_level"], params["log_format"])
     read = chosen.read()
+    log_to_stderr(params["log_level"] or read.log.get("level", "info"), read.log.get("format", "text"))
     sources = _Sources(chosen, read)
     if transport == "http":
         from mcptrio.commands.developing_http import over_http
@@ -80,17 +55,17 @@ def _dev(**params: Any) -> None:
         over_http(params, read, _command("dev", "--stdio", *_arguments(params)))
     else:
         command = _command("serve", "--stdio", *_arguments({**params, "strict": True}))
-        _over_stdio(params, read, Watch(sources), Launch(command=command, env=dict(_environment(read))))
+        _over_stdio(read, Watch(sources), Launch(command=command, env=dict(_environment(read))))
 
 
-def _over_stdio(options: Mapping[str, Any], read: Config, watch: Watch, launch: Launch) -> None:
+def _over_stdio(read: Config, watch: Watch, launch: Launch) -> None:
     bounds = {
-        "message_bytes": options["max_message_bytes"] or read.message_bytes,
-        "depth": options["max_message_depth"] or read.message_depth,
-        "batch": options["max_batch"] or read.message_batch,
+        "message_bytes": read.message_bytes,
+        "depth": read.message_depth,
+        "batch": read.message_batch,
     }
     limits = Limits(**given(bounds))
-    shutdown = options["shutdown_timeout"] or read.timeouts.get("shutdown", Timeouts().shutdown)
+    shutdown = read.timeouts.get("shutdown", Timeouts().shutdown)
 
     async def relay(stop: trio.Event) -> None:
         async with open_stdio(limits=limits, restore=False) as channel:
@@ -128,7 +103,7 @@ def _command(*arguments: str) -> list[str]:
 
 
 def _arguments(params: Mapping[str, Any]) -> Iterator[str]:
-    """What was said on our command line and in our environment, as the worker is to be told."""
+    """The arguments of the worker: those of our command line."""
     for option in serve.params:
         value = params.get(option.name or "")
         if not isinstance(option, click.Option) or option.name in _OF_TRANSPORT or value in (None, False, ()):
@@ -142,9 +117,7 @@ def _arguments(params: Mapping[str, Any]) -> Iterator[str]:
 
 def _environment(read: Config) -> Iterator[tuple[str, str]]:
     """The whole environment of a worker."""
-    for name, value in os.environ.items():
-        if not name.startswith(_OPTIONS):
-            yield name, value
+    yield from os.environ.items()
     yield RELOADED, "1"
     # A module that is changed twice within a second would otherwise be taken from its compiled form.
     yield "PYTHONDONTWRITEBYTECODE", "1"

@@ -10,10 +10,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-import click
-
 from mcptrio import __version__
-from mcptrio.commands.asked import Asked, given
+from mcptrio.commands.asked import Asked
 from mcptrio.commands.plugin_server import Wanted
 from mcptrio.commands.serving_http import over_http as serve_over_http
 from mcptrio.config import Config
@@ -37,35 +35,29 @@ def over_http(options: Mapping[str, Any], read: Config, command: Sequence[str]) 
     Args:
         command: starts what is mounted.
     """
-    if options["workers"] not in (None, 1):
-        raise click.UsageError("--workers: expected nothing with dev: there is one that is reloaded")
+    if read.http.get("workers", 1) != 1:
+        raise read.error(("http", "workers"), "expected nothing with dev: there is one that is reloaded")
     asked = Asked(
-        make=partial(_make, options, read, command),
+        make=partial(_make, read, command),
         read_again=lambda: (read, Wanted(names=[], files=[], without=[], strict=False)),
         read=read,
         options=options,
-        addresses=[*options["tcp"], *options["unix"], *options["fd"]],
-        as_json=options["log_format"] == "json",
+        addresses=options["listen"],
+        as_json=read.log.get("format") == "json",
     )
     serve_over_http(asked, None)
 
 
-def _make(options: Mapping[str, Any], read: Config, command: Sequence[str]) -> Server:
-    timeouts = {name: options[f"{name}_timeout"] for name in ("request", "idle", "input", "shutdown")}
-    limits = {
-        "requests": options["max_requests"],
-        "requests_per_session": options["max_session_requests"],
-        "sessions": options["max_sessions"],
-    }
+def _make(read: Config, command: Sequence[str]) -> Server:
     target = Command(args=command, inherit_env=True, stderr="forward")
     server = Server(
         read.name or "mcptrio",
         version=__version__,
         instructions=read.instructions,
         plugins=[Mount(target, name=_NAME, options=MountOptions(prefix="", wait=_WAIT))],
-        timeouts=Timeouts(**{**read.timeouts, **given(timeouts)}),
-        limits=Limits(**{**read.limits, **given(limits)}),
-        ping_interval=options["ping_interval"] if options["ping_interval"] is not None else read.ping_interval or 0.0,
+        timeouts=Timeouts(**read.timeouts),
+        limits=Limits(**dict[str, Any](read.limits)),
+        ping_interval=read.ping_interval or 0.0,
     )
     server.announce_lists()
     return server

@@ -54,10 +54,6 @@ def question(name: str, chosen: Chosen) -> str:
             "plugins": [name],
             "config": str(chosen.config) if chosen.config is not None else None,
             "profile": chosen.profile,
-            "read_only": chosen.read_only,
-            "include": list(chosen.include),
-            "exclude": list(chosen.exclude),
-            "locked": chosen.locked,
         }
     )
 

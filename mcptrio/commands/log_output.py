@@ -11,9 +11,7 @@ from typing import Any, TextIO
 from mcptrio.printable import printable
 from mcptrio.tracebacks import explain_warning, render, to_fields
 
-__all__ = ["LEVELS", "log_to_stderr", "log_warnings"]
-
-LEVELS = ("debug", "info", "warning", "error")
+__all__ = ["log_to_stderr", "log_warnings"]
 
 _log = logging.getLogger("mcptrio.python")
 
@@ -22,7 +20,7 @@ def log_to_stderr(level: str, style: str) -> None:
     """Write the log to standard error from now on, with an exception's own frames; at ``debug`` with all frames.
 
     Args:
-        level: one of :data:`LEVELS`; less severe records are dropped.
+        level: one of :data:`mcptrio.config.LOG_LEVELS`; less severe records are dropped.
         style: ``text`` or ``json``.
     """
     handler = logging.StreamHandler(sys.stderr)

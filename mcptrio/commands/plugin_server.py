@@ -38,12 +38,14 @@ __all__ = [
     "LOCK",
     "Chosen",
     "Wanted",
+    "config_option",
     "isolation",
     "keys_of",
     "make_server",
     "plugin_names",
     "plugin_options",
     "prints_on_stderr",
+    "profile_option",
     "read_config",
     "refuse_empty",
     "tables_of",
@@ -57,10 +59,24 @@ LOCK = "mcptrio.lock"
 _log = logging.getLogger("mcptrio.cli")
 
 _LEAST_KEY_BYTES = 16
-_OF_ISOLATED = ("request_timeout", "idle_timeout", "input_timeout", "shutdown_timeout", "max_message_bytes")
-"""Options that hold for a plugin in a process of its own too."""
 _MIDDLEWARE = {"rate_limit": "RateLimit", "audit_log": "AuditLog"}
 """Plugins that come with mcptrio: loaded where they have a table."""
+
+
+config_option = click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    envvar="MCPTRIO_CONFIG",
+    show_envvar=True,
+    help="Read this file; by default ./mcptrio.toml.",
+)
+profile_option = click.option(
+    "--profile",
+    metavar="NAME",
+    envvar="MCPTRIO_PROFILE",
+    show_envvar=True,
+    help="[profiles.NAME] of the file wins over the rest of it.",
+)
 
 
 def plugin_options(command: Any) -> Any:
@@ -82,13 +98,6 @@ def plugin_options(command: Any) -> Any:
                 help="Serve this plugin, installed or a file; repeat for more. By default all that are installed.",
             ),
             click.option(
-                "--only",
-                multiple=True,
-                metavar="NAME|FILE.py",
-                shell_complete=plugin_names,
-                help="As --plugin, and it is an error if it fails.",
-            ),
-            click.option(
                 "--no-plugin",
                 "no_plugins",
                 multiple=True,
@@ -96,22 +105,9 @@ def plugin_options(command: Any) -> Any:
                 shell_complete=plugin_names,
                 help="Leave this plugin out.",
             ),
-            click.option(
-                "--config", type=click.Path(path_type=Path), help="Read this file; by default ./mcptrio.toml."
-            ),
-            click.option("--profile", metavar="NAME", help="What the file says in [profiles.NAME] wins over the rest."),
+            config_option,
+            profile_option,
             click.option("--strict", is_flag=True, help="A plugin that fails is an error, not a quarantine."),
-            click.option("--read-only", is_flag=True, help="Offer only tools that are marked read-only."),
-            click.option(
-                "--include",
-                multiple=True,
-                metavar="GLOB",
-                help="Offer only tools of such names: git_*; repeat for more.",
-            ),
-            click.option(
-                "--exclude", multiple=True, metavar="GLOB", help="Offer no tools of such names; repeat for more."
-            ),
-            click.option("--locked", is_flag=True, help="Offer no tool that is not as in mcptrio.lock."),
         )
     ):
         given = option(given)
@@ -129,20 +125,21 @@ def plugin_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) 
 
 
 def read_config(path: Path | None, profile: str | None = None) -> Config:
-    """The configuration: of this file, else of ./mcptrio.toml, else empty.
+    """The configuration: of this file, else of ./mcptrio.toml, with the environment, which wins over it.
 
     Raises:
         ConfigError: the file cannot be read, is wrong, or has no such profile.
     """
     if path is None:
-        path = Path(CONFIG)
-        if not path.is_file():
-            if profile is not None:
-                raise ConfigError(f"--profile: there is no {path} that could have a profile {profile!r}")
+        here = Path(CONFIG)
+        path = here if here.is_file() else None
+        if path is None and profile is not None:
+            raise ConfigError(f"--profile: there is no {here} that could have a profile {profile!r}")
+        if path is None and not any(name.startswith("MCPTRIO_") for name in os.environ):
             return Config()
     from mcptrio.config_file import load_config
 
-    return load_config(path, profile)
+    return load_config(path, profile, os.environ)
 
 
 @frozen(kw_only=True)
@@ -150,15 +147,10 @@ class Chosen:
     """What the options say of plugins. See the options of the same names."""
 
     plugins: Sequence[str] = ()
-    only: Sequence[str] = ()
     no_plugins: Sequence[str] = ()
     config: Path | None = None
     profile: str | None = None
     strict: bool = False
-    read_only: bool = False
-    include: Sequence[str] = ()
-    exclude: Sequence[str] = ()
-    locked: bool = False
 
     def read(self) -> Config:
         """
@@ -172,7 +164,7 @@ class Chosen:
         Raises:
             ConfigError: a file is not there, or what the file names is not installed.
         """
-        return Wanted.of(read, self.plugins, self.no_plugins, self.strict, self)
+        return Wanted.of(read, self.plugins, self.no_plugins, self.strict)
 
 
 def tables_of(read: Config) -> PluginTables:
@@ -209,12 +201,8 @@ class Wanted:
         plugins: Sequence[str],
         no_plugins: Sequence[str],
         strict: bool,
-        chosen: Chosen | None = None,
     ) -> Wanted:
         """
-        Args:
-            chosen: what else the options say.
-
         Raises:
             ConfigError: a file is not there, or what the file names is not installed.
         """
@@ -222,17 +210,14 @@ class Wanted:
         from mcptrio.plugins.finding import check_offered, offered
         from mcptrio.plugins.policy import ToolPolicy
 
-        chosen = chosen or Chosen()
-        if plugins and chosen.only:
-            raise click.UsageError("expected --plugin or --only, got both")
-        option, key = "--only" if chosen.only else "--plugin", "only" if read.only is not None else "enable"
-        named = plugins or chosen.only
+        key = "only" if read.only is not None else "enable"
+        named = plugins
         given = named or (read.only if key == "only" else read.enable)
         files = [Path(name) if named else read.beside(name) for name in given or () if name.endswith(".py")]
         for file in files:
             if not file.is_file():
                 missing = f"no such file: {file}"
-                raise ConfigError(f"{option}: {missing}") if named else read.error(("server", key), missing)
+                raise ConfigError(f"--plugin: {missing}") if named else read.error(("server", key), missing)
         names = None if given is None else [name for name in given if not name.endswith(".py")]
         for place, said in ((key, names if not named else None), ("disable", read.disable)):
             if said:
@@ -245,13 +230,9 @@ class Wanted:
             files=files,
             # Whoever names a plugin here and now wants it, whatever the file says.
             without=[*no_plugins, *(name for name in read.disable if name not in named)],
-            strict=strict or bool(chosen.only) or (not plugins and read.only is not None),
-            policy=ToolPolicy(
-                read_only=read.read_only or chosen.read_only,
-                include=tuple(chosen.include) or read.include,
-                exclude=(*read.exclude, *chosen.exclude),
-            ),
-            locked=read.locked or chosen.locked,
+            strict=strict or (not plugins and read.only is not None),
+            policy=ToolPolicy(read_only=read.read_only, include=read.include, exclude=read.exclude),
+            locked=read.locked,
         )
 
 
@@ -286,13 +267,6 @@ def make_server(
         elif name not in manager.plugins:
             # Not an error: one file may serve several environments.
             _log.warning("%s", read.error(("plugins", name), "no such plugin is installed"))
-    timeouts = {name: options.get(f"{name}_timeout") for name in ("request", "idle", "input", "shutdown")}
-    limits = {
-        "requests": options.get("max_requests"),
-        "requests_per_session": options.get("max_session_requests"),
-        "sessions": options.get("max_sessions"),
-    }
-    ping_interval = options.get("ping_interval")
     lock = _lock(read, wanted)
     server = Server(
         read.name or "mcptrio",
@@ -301,11 +275,11 @@ def make_server(
         plugins=manager,
         config=tables,
         tool_policy=_policy(wanted, lock),
-        timeouts=Timeouts(**{**read.timeouts, **_given(timeouts)}),
-        limits=Limits(**{**read.limits, **_given(limits)}),
+        timeouts=Timeouts(**read.timeouts),
+        limits=Limits(**dict[str, Any](read.limits)),
         page_size=read.page_size or 100,
         list_all=read.list_all or False,
-        ping_interval=ping_interval if ping_interval is not None else read.ping_interval or 0.0,
+        ping_interval=read.ping_interval or 0.0,
         keys=keys_of(read) or ([key] if key else []),
         bus=bus,
         audience=read.audience or "mcptrio",
@@ -338,11 +312,11 @@ def isolation(read: Config, options: Mapping[str, Any], *, strict: bool = False)
     """
     if options.get("isolated") or options.get("no_isolation"):
         return None
-    return partial(_instead, tables_of(read), read, options, strict)
+    return partial(_instead, tables_of(read), read, strict)
 
 
 def _instead(
-    tables: PluginTables, read: Config, options: Mapping[str, Any], strict: bool, name: str, path: Path | None
+    tables: PluginTables, read: Config, strict: bool, name: str, path: Path | None
 ) -> Callable[[], Any] | None:
     """What is taken in the place of a plugin that runs in a process of its own."""
     try:
@@ -353,11 +327,8 @@ def _instead(
         return None
     from mcptrio.mounting.isolation import Isolation
 
-    given = {key: options.get(key) for key in _OF_ISOLATED}
-    more = [word for key, value in _given(given).items() for word in (f"--{key.replace('_', '-')}", str(value))]
     source = read.source
-    if source is not None and source.overlay[0]:
-        more += ["--profile", source.overlay[0][-1]]
+    more = ["--profile", source.overlay[0][-1]] if source is not None and source.overlay[0] else []
     isolation = Isolation(config=source.path if source is not None else None, options=more, strict=strict)
     return partial(isolation.mount, name, path)
 
@@ -405,10 +376,6 @@ def _version() -> str:
     from mcptrio import __version__
 
     return __version__
-
-
-def _given(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def keys_of(read: Config) -> list[bytes]:

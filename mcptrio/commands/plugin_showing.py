@@ -35,7 +35,7 @@ _HINTS = ("read_only", "destructive", "idempotent", "open_world")
 @click.argument("name", metavar="NAME", shell_complete=plugin_names)
 def command(chosen: Chosen, name: str, with_traceback: bool, as_json: bool) -> None:
     """Show everything about a plugin: settings and where they come from, tools, hooks, faults. NAME may be FILE.py."""
-    if not (chosen.plugins or chosen.only):
+    if not chosen.plugins:
         # Only this one is imported, and also if it is disabled: somebody wants to know.
         chosen = evolve(chosen, plugins=(name,))
     read = chosen.read()

@@ -45,6 +45,4 @@ for _each in (
     plugin_installing.uninstall,
     doctoring.command,
 ):
-    # MCPTRIO_PLUGINS_CONFIG is for all of them.
-    _each.context_settings["auto_envvar_prefix"] = "MCPTRIO_PLUGINS"
     command.add_command(_each)

@@ -7,14 +7,12 @@ Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from mcptrio.commands.log_output import LEVELS
-from mcptrio.commands.plugin_server import Chosen, plugin_names
-from mcptrio.commands.serving import command as serve_command
+from mcptrio.commands.plugin_server import Chosen, config_option, plugin_names, profile_option
 from mcptrio.commands.serving import serve
+from mcptrio.config import LOG_LEVELS
 
 __all__ = ["command"]
 
@@ -24,9 +22,9 @@ __all__ = ["command"]
 @click.option("--http", is_flag=True, help="Serve HTTP. Without this option: standard input and output.")
 @click.option("--host", help="Bind this address.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), help="Bind this port; 0 takes a free one.  [default: 8000]")
-@click.option("--config", type=click.Path(path_type=Path), help="Read this file; by default ./mcptrio.toml.")
-@click.option("--profile", metavar="NAME", help="[profiles.NAME] of the file wins over the rest of it.")
-@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
+@config_option
+@profile_option
+@click.option("--log-level", type=click.Choice(LOG_LEVELS), help="[default: info]")
 def command(
     plugins: tuple[str, ...],
     http: bool,
@@ -34,7 +32,7 @@ def command(
     port: int | None,
     config: Path | None,
     profile: str | None,
-    log_level: str,
+    log_level: str | None,
 ) -> None:
     """Run plugins, files or installed ones, as a server over stdio or HTTP.
 
@@ -43,16 +41,9 @@ def command(
     """
     if not http and (host is not None or port is not None):
         raise click.UsageError("--host and --port go with --http")
-    options: dict[str, Any] = {param.name: None for param in serve_command.params if param.name is not None} | {
-        "host": host,
-        "port": port,
-        "isolated": False,
-    }
     serve(
         "http" if http else "stdio",
         Chosen(plugins=plugins, config=config, profile=profile),
         addresses=[],
-        log_level=log_level,
-        log_format="text",
-        options=options,
+        options={"host": host, "port": port, "log_level": log_level, "isolated": False},
     )

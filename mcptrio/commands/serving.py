@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcptrio.commands.asked import Asked, names
-from mcptrio.commands.log_output import LEVELS, log_to_stderr
+from mcptrio.commands.log_output import log_to_stderr
 from mcptrio.commands.plugin_server import Chosen, Wanted, make_server, plugin_options, refuse_empty, tables_of
 from mcptrio.commands.serving_auth import identify_by, refuse_streams
-from mcptrio.commands.serving_values import FILE, SECONDS, absolute, descriptor, no_nan, store, tcp, unix, workers
-from mcptrio.config import LEAST_DEPTH, LEAST_MESSAGE_BYTES, Config
+from mcptrio.commands.serving_values import addresses
+from mcptrio.config import LOG_LEVELS, Config
 from mcptrio.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -31,18 +31,6 @@ __all__ = ["RELOADED", "ServeCommand", "command", "serve"]
 
 RELOADED = "MCPTRIO_RELOADED"
 """In the environment of a worker of ``mcptrio dev``."""
-
-_OF_HTTP = (
-    "workers",
-    "worker_timeout",
-    "tls_cert",
-    "tls_key",
-    "tls_client_ca",
-    "tls_passphrase_file",
-    "http2",
-    "access_log",
-)
-"""Options that mean nothing elsewhere, and would be missed."""
 
 
 class ServeCommand(click.Command):
@@ -62,102 +50,38 @@ class ServeCommand(click.Command):
 @click.command("serve", cls=ServeCommand)
 @click.option("--stdio", "transport", flag_value="stdio", help="Serve standard input and output.")
 @click.option("--http", "transport", flag_value="http", help="Serve HTTP.")
-@click.option("--stream", "transport", flag_value="stream", help="Serve connections, one message a line.")
 @click.option("--transport", "transport", metavar="NAME", help="Serve one of these, or the transport of a plugin.")
 @click.option(
-    "--tcp", multiple=True, metavar="[HOST:]PORT", callback=tcp, help="Serve connections here.  [host: 127.0.0.1]"
-)
-@click.option("--unix", multiple=True, metavar="PATH", callback=unix, help="Serve connections on this Unix socket.")
-@click.option(
-    "--fd",
+    "--listen",
     multiple=True,
-    metavar="N",
-    callback=descriptor,
-    help="Serve connections on this inherited socket, or of systemd.",
+    metavar="ADDRESS",
+    callback=addresses,
+    help="Serve connections at PORT, HOST:PORT, unix:PATH or fd:N; repeat for more.",
 )
 @plugin_options
 @click.option("--host", help="Bind this address.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), help="Bind this port; 0 takes a free one.  [default: 8000]")
-@click.option("--path", callback=absolute, help="Serve the endpoint here.  [default: /mcp]")
-@click.option(
-    "--legacy-sse/--no-legacy-sse",
-    default=None,
-    help="Serve HTTP with SSE, for old clients, on /sse and /messages.  [default: yes]",
-)
-@click.option("--websocket/--no-websocket", default=None, help="Serve MCP over WebSocket, on /ws.  [default: yes]")
-@click.option("--http2", is_flag=True, default=None, help="Speak HTTP/2 too, by Hypercorn: slower.")
-@click.option("--access-log", is_flag=True, default=None, help="Log each HTTP request.")
-@click.option("--allow-host", "allow_hosts", multiple=True, help="A name that Host may carry; * for any.")
-@click.option("--allow-origin", "allow_origins", multiple=True, help="A web origin that may call; * for any.")
-@click.option("--store", callback=store, help="Keep sessions in memory or sqlite:PATH.  [default: memory]")
-@click.option(
-    "--workers", metavar="N|auto", callback=workers, help="Processes that serve HTTP; auto: one a CPU.  [default: 1]"
-)
-@click.option(
-    "--worker-timeout",
-    type=click.FloatRange(min=0),
-    callback=no_nan,
-    help="Seconds after which a worker that is blocked is replaced; 0: never.  [default: 60]",
-)
-@click.option("--tls-cert", type=FILE, help="Serve HTTPS with the certificate in this file.")
-@click.option("--tls-key", type=FILE, help="The key of the certificate.")
-@click.option("--tls-client-ca", type=FILE, help="Clients need a certificate of an authority in this file.")
-@click.option("--tls-passphrase-file", type=FILE, help="The passphrase of the key is in this file.")
-@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
-@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--request-timeout", **SECONDS, help="Seconds for one request.")
-@click.option("--idle-timeout", **SECONDS, help="Seconds without progress.")
-@click.option("--input-timeout", **SECONDS, help="Seconds for a client's answer.")
-@click.option("--shutdown-timeout", **SECONDS, help="Seconds to finish on a signal.")
-@click.option("--max-requests", type=click.IntRange(min=1), help="Requests in flight on this server.")
-@click.option("--max-session-requests", type=click.IntRange(min=1), help="Requests in flight in one session.")
-@click.option("--max-sessions", type=click.IntRange(min=1), help="Sessions on this server.")
-@click.option(
-    "--max-message-bytes", type=click.IntRange(min=LEAST_MESSAGE_BYTES), help="Size of one message.  [default: 4 MiB]"
-)
-@click.option("--max-message-depth", type=click.IntRange(min=LEAST_DEPTH), help="Nesting of it.  [default: 64]")
-@click.option("--max-batch", type=click.IntRange(min=1), help="Messages in one array.  [default: 100]")
-@click.option(
-    "--ping-interval",
-    type=click.FloatRange(min=0),
-    callback=no_nan,
-    help="Seconds between keep-alive pings; 0 for none.",
-)
+@click.option("--log-level", type=click.Choice(LOG_LEVELS), help="[default: info]")
 @click.option(
     "--isolated",
     is_flag=True,
     hidden=True,
-    # It believes whoever started it, which is nothing that an environment passes on.
-    allow_from_autoenv=False,
     help="This is the process of a plugin that is isolated.",
 )
-def command(
-    transport: str | None,
-    chosen: Chosen,
-    log_level: str,
-    log_format: str,
-    tcp: list[str],
-    unix: list[str],
-    fd: list[str],
-    **options: Any,
-) -> None:
-    """Serve the installed plugins, or those named, over stdio, HTTP, sockets, or a transport of a plugin."""
-    serve(transport, chosen, addresses=[*tcp, *unix, *fd], log_level=log_level, log_format=log_format, options=options)
+def command(transport: str | None, chosen: Chosen, listen: list[str], **options: Any) -> None:
+    """Serve the installed plugins, or those named, over stdio, HTTP, sockets, or a transport of a plugin.
+
+    Everything else is set in mcptrio.toml and the environment: MCPTRIO_HTTP_PATH is path of [http].
+    """
+    serve(transport, chosen, addresses=listen, options=options)
 
 
-def serve(
-    transport: str | None,
-    chosen: Chosen,
-    *,
-    addresses: list[str],
-    log_level: str,
-    log_format: str,
-    options: dict[str, Any],
-) -> None:
+def serve(transport: str | None, chosen: Chosen, *, addresses: list[str], options: dict[str, Any]) -> None:
     """Serve until a signal or the end of the input ends it.
 
     Args:
-        options: the other options of ``serve``, by name; ``None`` for one that is not given.
+        addresses: where connections are accepted.
+        options: ``host``, ``port`` and ``log_level``, ``None`` if not given; and ``isolated``.
 
     Raises:
         click.UsageError: the options contradict each other.
@@ -165,20 +89,16 @@ def serve(
     """
     transport = transport or ("stream" if addresses else None)
     if transport is None:
-        raise click.UsageError("expected --stdio, --http, --tcp, --unix, --fd or --transport")
+        raise click.UsageError("expected --stdio, --http, --listen or --transport")
     if addresses and transport not in ("stream", "http"):
-        raise click.UsageError(f"--tcp, --unix and --fd do not go with {transport}")
+        raise click.UsageError(f"--listen does not go with {transport}")
     if options["isolated"] and transport != "stdio":
         raise click.UsageError(f"--isolated goes with --stdio, not with {transport}: the parent is there alone")
-    if transport != "http":
-        for name in _OF_HTTP:
-            if options[name] is not None:
-                raise click.UsageError(f"--{name.replace('_', '-')} goes with --http, not with {transport}")
     worker = _adopted() if transport == "http" else None
     # What is made from here until the server stands, stays: to look for garbage in it is a tenth of the start.
     gc.disable()
-    log_to_stderr(log_level, log_format)
     read = chosen.read()
+    log_to_stderr(options["log_level"] or read.log.get("level", "info"), read.log.get("format", "text"))
     make = partial(_make, read, chosen.wanted(read), options, worker)
     asked = Asked(
         make=make,
@@ -186,7 +106,7 @@ def serve(
         read=read,
         options=options,
         addresses=addresses,
-        as_json=log_format == "json",
+        as_json=read.log.get("format") == "json",
     )
     if transport == "stdio":
         _over_stdio(asked)
@@ -289,7 +209,7 @@ def _over_streams(asked: Asked) -> None:
     read = asked.read.stream
     where = asked.addresses or read.get("listen")
     if not where:
-        raise click.UsageError("expected an address: --tcp, --unix, --fd or stream.listen of the configuration")
+        raise click.UsageError("expected an address: --listen, or stream.listen of the configuration")
     filed = {name: value for name, value in read.items() if name in names(StreamOptions)}
     stream = StreamOptions(limits=Limits(**asked.bounds("message_bytes")), **filed)
     server = asked.make()

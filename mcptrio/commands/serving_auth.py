@@ -70,4 +70,4 @@ def refuse_streams(read: Config) -> None:
         click.UsageError: there is an ``[auth]``, and lines over a socket have no place for a token.
     """
     if read.asks_for_auth(os.environ):
-        raise click.UsageError("[auth] guards --http and --stdio; what comes over --tcp, --unix or --fd has no token")
+        raise click.UsageError("[auth] guards --http and --stdio; what comes over --listen has no token")

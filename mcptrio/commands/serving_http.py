@@ -8,7 +8,6 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-import click
 from attrs import evolve
 
 from mcptrio.commands.asked import Asked, given, names
@@ -37,9 +36,8 @@ def over_http(asked: Asked, worker: Worker | None) -> None:
     filed = {name: value for name, value in read.http.items() if name in names(HTTPLimits)}
     wanted = {
         **read.http,
-        **given({name: options[name] for name in _OPTIONS}),
-        **given({name: options[name] or None for name in ("allow_hosts", "allow_origins")}),
-        "store": options["store"] or _filed_store(read),
+        **given({name: options[name] for name in ("host", "port")}),
+        "store": _filed_store(read),
     }
     if worker is not None:
         if worker.beginning.folder is not None:
@@ -60,10 +58,10 @@ def over_http(asked: Asked, worker: Worker | None) -> None:
             limits=HTTPLimits(**asked.bounds("body_bytes", filed)),
         )
     except ValueError as error:
-        raise click.UsageError(f"{error}; --no-legacy-sse leaves the last two out") from error
+        raise read.error(("http", "path"), f"{error}; legacy_sse = false leaves the last two out") from error
     guard = guard_for(read, worker.beginning.key if worker is not None else None)
     http = evolve(http, auth=guard)
-    certificates = certificates_of(read, options, http2=http.http2)
+    certificates = certificates_of(read, http2=http.http2)
     server = asked.make()
     check_own_issuers(read, server)
     process = HTTPProcess(
@@ -76,9 +74,6 @@ def over_http(asked: Asked, worker: Worker | None) -> None:
     address = {name: wanted[name] for name in ("host", "port") if name in wanted}
     ready = asked.ready() if worker is None else process.ready
     process.run(partial(serve_http, server, **address, options=http, task_status=ready))
-
-
-_OPTIONS = ("host", "port", "path", "legacy_sse", "websocket", "http2", "access_log")
 
 
 def _filed_store(read: Config) -> str:

@@ -1,4 +1,4 @@
-"""The options of ``mcptrio serve`` for TLS, made into certificates.
+"""The keys of ``[http]`` for TLS, made into certificates.
 
 Called by :mod:`mcptrio.commands.serving` where HTTP is served.
 The one rule: a passphrase comes from a file or the environment, never from the command line, which ``ps`` shows to all.
@@ -7,9 +7,9 @@ The one rule: a passphrase comes from a file or the environment, never from the 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from mcptrio.config import Config
 from mcptrio.errors import ConfigError
@@ -23,29 +23,26 @@ _PASSPHRASE_BYTES: Final = 1024
 """What OpenSSL takes of one."""
 
 
-def certificates_of(read: Config, options: Mapping[str, Any], *, http2: bool) -> Certificates | None:
-    """What the command line, or else the file, says of TLS; ``None`` where neither says anything.
+def certificates_of(read: Config, *, http2: bool) -> Certificates | None:
+    """The certificates that the configuration names; ``None`` if it names none.
 
     Raises:
         ConfigError: a file is missing from what is said, or cannot be used.
     """
-    certificate, key = _path(read, options, "tls_cert"), _path(read, options, "tls_key")
-    client_ca, passphrase = _path(read, options, "tls_client_ca"), _path(read, options, "tls_passphrase_file")
+    certificate, key = _path(read, "tls_cert"), _path(read, "tls_key")
+    client_ca, passphrase = _path(read, "tls_client_ca"), _path(read, "tls_passphrase_file")
     if certificate is None and key is None:
-        for name, given in (("--tls-client-ca", client_ca), ("--tls-passphrase-file", passphrase)):
+        for name, given in (("tls_client_ca", client_ca), ("tls_passphrase_file", passphrase)):
             if given is not None:
-                raise ConfigError(f"{name}: there is no TLS without --tls-cert and --tls-key")
+                raise read.error(("http", name), "there is no TLS without tls_cert and tls_key")
         return None
     if certificate is None or key is None:
-        raise ConfigError("--tls-cert, --tls-key: expected both or none")
+        raise read.error(("http", "tls_cert" if key is None else "tls_key"), "expected tls_cert and tls_key, or none")
     files = TLSFiles(certificate=certificate, key=key, client_ca=client_ca, passphrase=_passphrase(passphrase))
     return Certificates(files, http2=http2)
 
 
-def _path(read: Config, options: Mapping[str, Any], name: str) -> Path | None:
-    given: Path | None = options[name]
-    if given is not None:
-        return given
+def _path(read: Config, name: str) -> Path | None:
     filed = read.http.get(name)
     return read.beside(filed) if filed is not None else None
 

@@ -12,7 +12,6 @@ import sys
 import trio
 
 from mcptrio.commands.asked import Asked
-from mcptrio.errors import ConfigError
 from mcptrio.runtime.timeouts import Timeouts
 from mcptrio.serve.process import Hangups, run
 from mcptrio.serve.workers import Plan, Pool
@@ -23,7 +22,7 @@ __all__ = ["supervise", "worker_count"]
 
 def worker_count(asked: Asked) -> int:
     """How many processes are to serve."""
-    wanted: int | str = asked.options["workers"] or asked.read.http.get("workers", 1)
+    wanted: int | str = asked.read.http.get("workers", 1)
     if isinstance(wanted, int):
         return wanted
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
@@ -39,15 +38,16 @@ def supervise(asked: Asked, count: int) -> None:
     """
     read, options = asked.read, asked.options
     if sys.platform == "win32":
-        raise ConfigError("--workers: Windows has no sockets that processes can inherit; serve with one")
-    store = options["store"] or read.http.get("store")
+        raise read.error(("http", "workers"), "Windows has no sockets that processes can inherit; serve with one")
+    store = read.http.get("store")
     if store == "memory":
-        raise ConfigError("--store: expected sqlite:PATH or nothing with --workers: memory is one process's own")
-    if options["legacy_sse"] or (options["legacy_sse"] is None and read.http.get("legacy_sse", False)):
-        raise ConfigError("--legacy-sse: expected nothing with --workers: HTTP with SSE needs one process for a client")
+        raise read.error(("http", "store"), "expected sqlite:PATH or nothing with workers: memory is one process's own")
+    if read.http.get("legacy_sse", False):
+        problem = "expected false with workers: HTTP with SSE needs one process for a client"
+        raise read.error(("http", "legacy_sse"), problem)
     host = options["host"] or read.http.get("host", "127.0.0.1")
     port = options["port"] if options["port"] is not None else read.http.get("port", 8000)
-    shutdown = options["shutdown_timeout"] or read.timeouts.get("shutdown", Timeouts().shutdown)
+    shutdown = read.timeouts.get("shutdown", Timeouts().shutdown)
     addresses = asked.addresses or [f"[{host}]:{port}" if ":" in host else f"{host}:{port}"]
     pool = Pool(
         Plan(
@@ -57,7 +57,7 @@ def supervise(asked: Asked, count: int) -> None:
             shutdown=shutdown + read.http.get("shutdown_delay", 0.0),
             as_json=asked.as_json,
             folder=store is None,
-            silence=_silence(asked),
+            silence=read.http.get("worker_timeout", 60.0),
         )
     )
     hangups = Hangups()
@@ -66,12 +66,6 @@ def supervise(asked: Asked, count: int) -> None:
         await pool.run(stop, hangups, task_status=asked.ready())
 
     run(keep, hangups=hangups, at_once=pool.kill)
-
-
-def _silence(asked: Asked) -> float:
-    """Seconds after which a worker whose event loop is blocked is replaced."""
-    said: float | None = asked.options["worker_timeout"]
-    return said if said is not None else asked.read.http.get("worker_timeout", 60.0)
 
 
 def _command() -> list[str]:

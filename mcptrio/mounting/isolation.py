@@ -17,7 +17,7 @@ from pathlib import Path
 from attrs import field, frozen
 
 from mcptrio.client.timeouts import ClientTimeouts
-from mcptrio.commands.log_output import LEVELS
+from mcptrio.config import LOG_LEVELS, variable_of
 from mcptrio.mounting.mount import Mount
 from mcptrio.mounting.options import MountOptions
 from mcptrio.protocol.revisions.registry import LATEST
@@ -54,9 +54,9 @@ class Isolation:
         Args:
             path: of a plugin that is a file.
         """
-        # What its options are is said on its command line alone.
-        unset = {variable: "" for variable in os.environ if variable.startswith("MCPTRIO_SERVE_")}
-        command = Command(args=self.command(name, path), env=unset, inherit_env=True, stderr=_Said(name).say)
+        # _Said reads the records of the process as text.
+        env = {variable_of(("log", "format")): "text"}
+        command = Command(args=self.command(name, path), env=env, inherit_env=True, stderr=_Said(name).say)
         # Its tools have the prefix already that they would have here; and what it speaks is known.
         # What a strict server waits for is the end of the import, whichever way it ends.
         wait = IMPORT + WAIT / 2 if self.strict else WAIT
@@ -74,7 +74,7 @@ class Isolation:
         plugin = name if path is None else str(path.absolute())
         config = ["--config", str(self.config.absolute())] if self.config is not None else []
         level = logging.getLevelName(logging.getLogger().getEffectiveLevel()).lower()
-        log = ["--log-level", level if level in LEVELS else "info"]
+        log = ["--log-level", level if level in LOG_LEVELS else "info"]
         own = ["--plugin", plugin, *config, "--strict", "--isolated", *log]
         return [*interpreter, "-m", "mcptrio", "serve", "--stdio", *own, *self.options]
 

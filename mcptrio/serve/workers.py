@@ -1,6 +1,6 @@
 """The parent of worker processes: it owns the sockets they accept from, and sees to it that they are there.
 
-Run by the command line for ``serve --http --workers N``. It imports no plugin and no HTTP stack; each worker is a fresh
+Run by the command line for ``http.workers``. It imports no plugin and no HTTP stack; each worker is a fresh
 interpreter that runs the same command and inherits the sockets (:mod:`mcptrio.serve.worker`). All accept from the same
 queue of the kernel: with SO_REUSEPORT each would have a queue of its own, which is lost with it.
 The one rule: nothing outlives it. What it starts it ends, within the shutdown timeout; if it is killed itself, the

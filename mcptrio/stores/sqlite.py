@@ -1,6 +1,6 @@
 """The stores in one SQLite file: sessions and undelivered events outlive the process, a kill included.
 
-Opened by :mod:`mcptrio.serve.http_options` for ``--store sqlite:PATH``, and by embedders. Several processes of one
+Opened by :mod:`mcptrio.serve.http_options` for the store ``sqlite:PATH``, and by embedders. Several processes of one
 machine may share the file.
 The one rule: opening puts things in order. The streams of processes that are gone end by their wills, and nothing is
 older than the clock can say.

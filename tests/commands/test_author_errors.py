@@ -376,7 +376,8 @@ def test_broken_file_at_a_terminal(tmp_path: Path, command: tuple[str, ...]) -> 
 
 def test_log_as_json_has_the_exception_as_fields(garden: Path) -> None:
     request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "raises", "_meta": META}}
-    done = run("serve", "--stdio", "--plugin", "garden.py", "--log-format=json", cwd=garden.parent, stdin=line(request))
+    env = {"MCPTRIO_LOG_FORMAT": "json"}
+    done = run("serve", "--stdio", "--plugin", "garden.py", cwd=garden.parent, stdin=line(request), env=env)
 
     [entry] = [each for each in map(json.loads, done.stderr.splitlines()) if each["level"] == "error"]
     assert entry["failure_id"] in json.loads(done.stdout)["result"]["content"][0]["text"]

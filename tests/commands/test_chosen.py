@@ -46,9 +46,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def listed(folder: Path, *args: str) -> dict[str, Any]:
+def listed(folder: Path, *args: str, **env: str) -> dict[str, Any]:
     """The plugins that are not disabled."""
-    ended = run("plugins", "--json", *args, cwd=folder)
+    ended = run("plugins", "--json", *args, cwd=folder, **env)
     assert ended.returncode == 0, ended.stderr
     return {each["name"]: each for each in json.loads(ended.stdout) if each["state"] != "disabled"}
 
@@ -56,11 +56,11 @@ def listed(folder: Path, *args: str) -> dict[str, Any]:
 # Policies
 
 
-def test_policies_by_option_beside_those_of_the_file(folder: Path) -> None:
+def test_policies_of_the_environment_instead_of_those_of_the_file(folder: Path) -> None:
     (folder / "mcptrio.toml").write_text("[server]\nenable = ['own.py']\nexclude = ['pull']\ninclude = ['l*']\n")
 
     assert listed(folder)["own"]["offers"]["tools"] == ["look"]
-    own = listed(folder, "--include=p*", "--include=look", "--exclude=lo*")["own"]
+    own = listed(folder, MCPTRIO_SERVER_INCLUDE="p*, look", MCPTRIO_SERVER_EXCLUDE="lo*,pull")["own"]
     assert own["offers"]["tools"] == ["push"]
     assert own["withheld"] == {"look": "it is excluded", "pull": "it is excluded"}
 
@@ -69,7 +69,7 @@ def test_policies_by_option_beside_those_of_the_file(folder: Path) -> None:
 
 
 def test_only_is_an_error_where_one_fails(folder: Path) -> None:
-    option = run("serve", "--stdio", "--only=broken.py", cwd=folder)
+    option = run("serve", "--stdio", "--strict", "--plugin=broken.py", cwd=folder)
     (folder / "mcptrio.toml").write_text("[server]\nonly = ['own.py', 'broken.py']\n")
     of_file = run("serve", "--stdio", cwd=folder)
 
@@ -78,7 +78,7 @@ def test_only_is_an_error_where_one_fails(folder: Path) -> None:
         assert "plugin broken: import failed: RuntimeError: no such luck" in ended.stderr
     assert list(listed(folder, "--plugin=own.py")) == ["own"]
     assert listed(folder, "--plugin=broken.py")["broken"]["state"] == "quarantined"
-    assert list(listed(folder, "--only=own.py")) == ["own"]
+    assert list(listed(folder, MCPTRIO_SERVER_ONLY="own.py")) == ["own"]
 
 
 @pytest.mark.parametrize(
@@ -101,11 +101,10 @@ def test_what_only_may_not_be(folder: Path, text: str, said: str) -> None:
     assert f"mcptrio: {said}" in ended.stderr
 
 
-def test_plugin_and_only_do_not_go_together(folder: Path) -> None:
-    ended = run("plugins", "--plugin=own.py", "--only=own.py", cwd=folder)
+def test_one_in_the_environment_takes_the_place_of_the_other_in_the_file(folder: Path) -> None:
+    (folder / "mcptrio.toml").write_text("[server]\nenable = ['broken.py']\n")
 
-    assert ended.returncode == 2
-    assert "expected --plugin or --only, got both" in ended.stderr
+    assert list(listed(folder, MCPTRIO_SERVER_ONLY="own.py")) == ["own"]
 
 
 # Profiles
@@ -178,7 +177,7 @@ def test_what_is_wrong_is_said_where_the_profile_says_it(tmp_path: Path) -> None
         (
             "[profiles.x.profiles.y]",
             None,
-            ":1: profiles.x.profiles: expected one of server, http, stream, auth, plugins, got",
+            ":1: profiles.x.profiles: expected one of server, http, stream, log, auth, plugins, got",
         ),
     ],
 )
@@ -194,7 +193,7 @@ def test_a_profile_on_the_command_line_and_in_the_environment(folder: Path) -> N
 
     assert listed(folder)["own"]["offers"]["tools"] == ["look", "pull"]
     assert listed(folder, "--profile=review")["own"]["offers"]["tools"] == ["look"]
-    ended = run("serve", "--stdio", cwd=folder, MCPTRIO_SERVE_PROFILE="revue")
+    ended = run("serve", "--stdio", cwd=folder, MCPTRIO_PROFILE="revue")
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "there is no profile 'revue'; did you mean review?" in ended.stderr
 

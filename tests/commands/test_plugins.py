@@ -100,7 +100,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_list_tells_cost_warnings_and_what_is_withheld(folder: Path, site: str) -> None:
-    ended = run("plugins", "--read-only", cwd=folder, PYTHONPATH=site, KEEPER_REFERRED="hidden-3")
+    ended = run("plugins", cwd=folder, MCPTRIO_SERVER_READ_ONLY="true", PYTHONPATH=site, KEEPER_REFERRED="hidden-3")
     head, *_ = table = ended.stdout.partition("\n\n")[0].splitlines()
     row = next(re.split(r"  +", line) for line in table if line.startswith("keeper"))
 
@@ -116,7 +116,7 @@ def test_the_list_tells_cost_warnings_and_what_is_withheld(folder: Path, site: s
 
 
 def test_list_is_what_is_meant_where_nothing_is_said(folder: Path, site: str) -> None:
-    env = {"PYTHONPATH": site, "KEEPER_REFERRED": "x", "MCPTRIO_PLUGINS_CONFIG": "mcptrio.toml"}
+    env = {"PYTHONPATH": site, "KEEPER_REFERRED": "x", "MCPTRIO_CONFIG": "mcptrio.toml"}
     one, other = (
         json.loads(run(*args, cwd=folder, **env).stdout)
         for args in [("plugins", "--json"), ("plugins", "list", "--json")]

@@ -84,12 +84,6 @@ def test_a_url(folder: Path, transport: str) -> None:
     assert (done.returncode, json.loads(done.stdout)) == (0, {"degrees": 21.5, "sky": "blue"})
 
 
-def test_plugins_from_the_environment(folder: Path) -> None:
-    done = run("list", "prompts", cwd=folder, env={"MCPTRIO_LIST_PLUGINS": str(PLUGIN)})
-
-    assert (done.returncode, done.stdout) == (0, b"moods\tAsk how things are.\n")
-
-
 # What each way becomes
 
 

@@ -1,4 +1,4 @@
-"""The official conformance suite finds nothing wrong with ``mcptrio serve --http --http2`` either: Hypercorn serves.
+"""The official conformance suite finds nothing wrong with ``http.http2 = true`` either: Hypercorn serves.
 
 The requirements of both eras; what differs between the revisions of one is above the HTTP server.
 """
@@ -16,7 +16,7 @@ from tests.node import Node, find_node
 
 __all__: list[str] = []
 
-COMMAND = (sys.executable, "-m", "mcptrio", "serve", "--http", "--http2", "--port", "0", "--plugin", "everything")
+COMMAND = (sys.executable, "-m", "mcptrio", "serve", "--http", "--port", "0", "--plugin", "everything")
 BOTH = [leg for leg in LEGS if leg.name in ("2025-11-25", "2026-07-28")]
 
 
@@ -31,8 +31,10 @@ def suite() -> tuple[Node, Path]:
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """One server for both; it must also have logged no traceback."""
     log = tmp_path_factory.mktemp("hypercorn") / "log"
-    with serve(COMMAND, log) as url:
-        yield url
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MCPTRIO_HTTP_HTTP2", "true")
+        with serve(COMMAND, log) as url:
+            yield url
 
     assert 'File "' not in log.read_text("utf-8", "replace")
 

@@ -60,10 +60,11 @@ async def ask(ctx: Context) -> str:
 async def _process(tmp_path: Path, revision: str, **options: Any) -> AsyncIterator[tuple[Peer, trio.Process]]:
     plugin = tmp_path / "plugin.py"
     plugin.write_text(PLUGIN)
-    command = [sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin", str(plugin), "--shutdown-timeout=600"]
+    command = [sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin", str(plugin)]
+    env = os.environ | {"MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": "600"}
     async with trio.open_nursery() as nursery:
         process = await trio.lowlevel.open_process(
-            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            command, cwd=ROOT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         assert isinstance(process.stdin, trio.lowlevel.FdStream)
         assert isinstance(process.stdout, trio.lowlevel.FdStream)

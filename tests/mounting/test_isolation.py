@@ -92,7 +92,7 @@ async def test_installed_plugin_under_its_own_names(tmp_path: Path) -> None:
     (tmp_path / "mcptrio.toml").write_text(
         "[server]\nexclude = ['other']\n\n[plugins.good]\nisolate = true\ninclude = ['fine', 'good_other']\n"
     )
-    async with served(tmp_path, "--plugin", "good", PYTHONPATH=str(site), MCPTRIO_SERVE_TCP="") as client:
+    async with served(tmp_path, "--plugin", "good", PYTHONPATH=str(site), MCPTRIO_LOG_FORMAT="json") as client:
         assert [tool.name for tool in await client.tools().all()] == ["good_fine"]
 
     assert len(log.read_text().split()) == 1

@@ -290,7 +290,7 @@ async def test_what_cannot_be_read_is_nobody(said: Any, subject: str | None) -> 
     assert [each and each.subject for each in seen] == [subject]
 
 
-@pytest.mark.parametrize("transport", ["--http", "--stream"])
+@pytest.mark.parametrize("transport", ["--http", "--listen=0"])
 def test_process_of_a_plugin_is_on_its_pipe_alone(transport: str, tmp_path: Path) -> None:
     args = [sys.executable, "-m", "mcptrio", "serve", transport, "--isolated"]
     ended = subprocess.run(args, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)

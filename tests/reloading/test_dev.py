@@ -404,14 +404,14 @@ def test_it_ends_with_its_client_and_answers_first(garden: Path) -> None:
 
 
 def test_what_does_not_go_with_it_is_refused(garden: Path) -> None:
-    for arguments in ([], ["--tcp", "0"], ["--transport", "stream"]):
+    for arguments in ([], ["--listen", "0"], ["--transport", "stream"]):
         done = CliRunner().invoke(cli, ["dev", *arguments])
         assert done.exit_code == 2
         assert "expected --stdio or --http" in done.output
 
-    with serving(cwd=garden.parent, command=[*DEV, "--http", "--workers", "2"]) as served:
+    with serving(cwd=garden.parent, command=[*DEV, "--http"], env={"MCPTRIO_HTTP_WORKERS": "2"}) as served:
         assert served.end()[0] == 2
-        assert "--workers: expected nothing with dev" in served.stderr
+        assert "MCPTRIO_HTTP_WORKERS: expected nothing with dev" in served.stderr
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
@@ -434,6 +434,6 @@ async def test_over_http_the_session_stays(garden: Path, revision: str) -> None:
 def test_the_worker_is_told_what_was_said(garden: Path) -> None:
     """In the environment as on the command line."""
     command = [*DEV, "--stdio", "--no-plugin", "nobody"]
-    with serving(cwd=garden.parent, command=command, env={"MCPTRIO_DEV_PLUGINS": "garden.py"}) as served:
+    with serving(cwd=garden.parent, command=command, env={"MCPTRIO_SERVER_ENABLE": "garden.py"}) as served:
         served.send(HELLO)
         assert json.dumps(served.receive()).count("no plugin 'nobody' is installed") == 1
