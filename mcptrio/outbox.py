@@ -15,17 +15,15 @@ from typing import TypeAlias
 import trio
 
 from mcptrio.errors import ConnectionClosed
+from mcptrio.protocol.bounds import MAX_QUEUED_BYTES
 from mcptrio.protocol.jsonrpc import encoded_size
 from mcptrio.protocol.messages import Message, Notification
 from mcptrio.waiter import Waiter
 
-__all__ = ["HELD", "MAX_BYTES", "Item", "Outbox"]
+__all__ = ["HELD", "Item", "Outbox"]
 
 HELD = 256
 """Offers a full outbox keeps beside its queue: news of lists and subscribed resources must not get lost."""
-
-MAX_BYTES = 16 * 1024 * 1024
-"""Bytes of JSON that may be queued for one peer. A single larger message is still sent."""
 
 Item: TypeAlias = Message | Sequence[Message]
 """A message, or a sequence of messages that becomes one JSON-RPC batch."""
@@ -45,7 +43,7 @@ class Outbox:
         self,
         max_messages: int = 1000,
         *,
-        max_bytes: int = MAX_BYTES,
+        max_bytes: int = MAX_QUEUED_BYTES,
         write_now: Callable[[Message], bool] | None = None,
     ) -> None:
         for name, bound in (("max_messages", max_messages), ("max_bytes", max_bytes)):

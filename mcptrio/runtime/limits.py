@@ -11,7 +11,7 @@ from typing import Final
 from attrs import field, frozen
 from attrs.validators import and_, ge, gt, instance_of
 
-from mcptrio.outbox import MAX_BYTES
+from mcptrio.protocol.bounds import MAX_QUEUED_BYTES
 
 __all__ = ["Limits"]
 
@@ -45,6 +45,6 @@ class Limits:
     parked: int = field(default=1_000, validator=[instance_of(int), ge(0)])
     state_bytes: int = field(default=64 * 1024, validator=_COUNT)
     outbox: int = field(default=1_000, validator=_COUNT)
-    outbox_bytes: int = field(default=MAX_BYTES, validator=_COUNT)
+    outbox_bytes: int = field(default=MAX_QUEUED_BYTES, validator=_COUNT)
     threads: int = field(default=40, validator=_COUNT)
     logs_per_second: float = field(default=200.0, validator=[instance_of(int | float), gt(0)])
