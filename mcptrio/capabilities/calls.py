@@ -63,7 +63,7 @@ async def call(
         for each in (
             limiter,
             limits.limiter if limits is not None else None,
-            host.seen_by(owner).threads if function.in_thread else None,
+            host.supervisor.threads.of_calls(owner) if function.in_thread else None,
         ):
             if each is not None:
                 await work.hold(each)

@@ -90,7 +90,7 @@ class Methods:
             ending = Cancelling()
             with self._host.supervisor.works.new(mark.name, owner, ending) as work, ending.cancel_scope:
                 if function.in_thread:
-                    await work.hold(self._host.seen_by(owner).threads)
+                    await work.hold(self._host.supervisor.threads.of_calls(owner))
                 await function(dict.fromkeys(free, params), None, work)
 
         self.listeners.setdefault(mark.name, []).append(hear)

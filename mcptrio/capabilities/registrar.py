@@ -182,8 +182,12 @@ class Registrar(ABC):
 
     @property
     def threads(self) -> trio.CapacityLimiter:
-        """For sync code in threads: a plugin's own share, or the server's."""
-        return self._server.supervisor.threads.of(None)
+        """The limiter for threads that a function starts: a plugin's own, or the server's.
+
+        It has ``limits.threads`` places, beside those that the sync functions themselves run in. A thread that waits
+        for another one needs a limiter of its own.
+        """
+        return self._server.supervisor.threads.of_helpers(None)
 
     # For subclasses
 

@@ -214,7 +214,7 @@ class PluginSetup(Registrar):
 
     @property
     def threads(self) -> trio.CapacityLimiter:
-        return self._host.supervisor.threads.of(self._plugin.name)
+        return self._host.supervisor.threads.of_helpers(self._plugin.name)
 
     # For the base class
 

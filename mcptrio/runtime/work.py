@@ -187,19 +187,32 @@ class ThreadShares:
 
     def __init__(self, share: int) -> None:
         self._share = share
-        self._limiters: dict[str | None, trio.CapacityLimiter] = {}
+        self._calls: dict[str | None, trio.CapacityLimiter] = {}
+        self._helpers: dict[str | None, trio.CapacityLimiter] = {}
 
-    def of(self, owner: str | None) -> trio.CapacityLimiter:
-        """A plugin's share; ``None``: the server's own."""
-        limiter = self._limiters.get(owner)
-        if limiter is None:
-            limiter = self._limiters[owner] = trio.CapacityLimiter(self._share)
-        return limiter
+    def of_calls(self, owner: str | None) -> trio.CapacityLimiter:
+        """A plugin's share for its sync functions; ``None``: the server's own."""
+        return self._limiter(self._calls, owner)
+
+    def of_helpers(self, owner: str | None) -> trio.CapacityLimiter:
+        """As many again, for the threads that its functions start.
+
+        A sync function may start one and wait for it. If both came from one share, functions that have all of it would
+        wait for each other.
+        """
+        return self._limiter(self._helpers, owner)
 
     @property
     def borrowed_tokens(self) -> int:
         """Threads that are busy."""
-        return sum(limiter.borrowed_tokens for limiter in self._limiters.values())
+        limiters = (*self._calls.values(), *self._helpers.values())
+        return sum(limiter.borrowed_tokens for limiter in limiters)
 
     def snapshot(self) -> dict[str, Any]:
         return {"busy": self.borrowed_tokens, "limit": self._share}
+
+    def _limiter(self, limiters: dict[str | None, trio.CapacityLimiter], owner: str | None) -> trio.CapacityLimiter:
+        limiter = limiters.get(owner)
+        if limiter is None:
+            limiter = limiters[owner] = trio.CapacityLimiter(self._share)
+        return limiter

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -157,7 +158,7 @@ async def test_a_thread_that_was_left_behind_keeps_its_place_in_its_tool(revisio
 class Named:
     """A plugin with one tool."""
 
-    def __init__(self, name: str, function: Callable[[], Any]) -> None:
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.__name__ = name
         self._function = function
 
@@ -181,6 +182,29 @@ async def test_threads_that_were_left_behind_hold_up_no_other_plugin(revision: s
             with trio.fail_after(30):
                 assert (await client.call_tool("quick")).content[0].text == "quick"  # type: ignore[union-attr]
         await ended(server)
+
+
+@REVISIONS
+async def test_sync_functions_that_have_all_places_can_start_threads(revision: str | None) -> None:
+    """They would wait for each other if the threads came from the same places."""
+    together = threading.Barrier(2, timeout=60)
+
+    def outer(ctx: Context) -> str:
+        together.wait()
+        return trio.from_thread.run(partial(trio.to_thread.run_sync, lambda: "inner", limiter=ctx.server.threads))
+
+    config = {"nesting": {"timeout": 30}}
+    server = Server(plugins=[Named("nesting", outer)], config=config, limits=Limits(threads=2))
+    said: list[Any] = []
+    async with server.open(), mcptrio.connect(server, revision=revision) as client:
+
+        async def call() -> None:
+            said.append((await client.call_tool("nesting")).content[0].text)  # type: ignore[union-attr]
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(call)
+            nursery.start_soon(call)
+    assert said == ["inner", "inner"]
 
 
 @REVISIONS
