@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from mcptrio.client.forms import Form as Form
     from mcptrio.client.forms import Page as Page
     from mcptrio.client.handlers import Handlers as Handlers
-    from mcptrio.client.handlers import InputFailed as InputFailed
     from mcptrio.client.listings import Listing as Listing
     from mcptrio.client.subscriptions import Change as Change
     from mcptrio.client.subscriptions import Changes as Changes
@@ -41,35 +40,27 @@ if TYPE_CHECKING:
     from mcptrio.client.tool_calls import ToolCall as ToolCall
     from mcptrio.connecting import connect as connect
     from mcptrio.errors import AuthorizationError as AuthorizationError
-    from mcptrio.errors import Code as Code
     from mcptrio.errors import ConfigError as ConfigError
     from mcptrio.errors import ConnectionClosed as ConnectionClosed
-    from mcptrio.errors import HeaderMismatch as HeaderMismatch
+    from mcptrio.errors import InputFailed as InputFailed
     from mcptrio.errors import InsufficientScope as InsufficientScope
-    from mcptrio.errors import InternalError as InternalError
     from mcptrio.errors import InvalidParams as InvalidParams
-    from mcptrio.errors import InvalidRequest as InvalidRequest
-    from mcptrio.errors import LocalProtocolError as LocalProtocolError
     from mcptrio.errors import MCPError as MCPError
     from mcptrio.errors import MCPTrioError as MCPTrioError
     from mcptrio.errors import MethodNotFound as MethodNotFound
     from mcptrio.errors import MissingClientCapability as MissingClientCapability
+    from mcptrio.errors import NotApproved as NotApproved
     from mcptrio.errors import Overloaded as Overloaded
-    from mcptrio.errors import ParseError as ParseError
     from mcptrio.errors import PluginError as PluginError
-    from mcptrio.errors import ProtocolError as ProtocolError
     from mcptrio.errors import RateLimited as RateLimited
     from mcptrio.errors import RemoteProtocolError as RemoteProtocolError
     from mcptrio.errors import RequestFailed as RequestFailed
     from mcptrio.errors import RequestTimeout as RequestTimeout
     from mcptrio.errors import ResourceNotFound as ResourceNotFound
-    from mcptrio.errors import SessionLost as SessionLost
     from mcptrio.errors import ToolError as ToolError
-    from mcptrio.errors import UnsupportedProtocolVersion as UnsupportedProtocolVersion
     from mcptrio.errors import URLElicitationRequired as URLElicitationRequired
     from mcptrio.host.approval import ApprovalRequest as ApprovalRequest
     from mcptrio.host.approval import Decision as Decision
-    from mcptrio.host.approval import NotApproved as NotApproved
     from mcptrio.host.audit import AuditRecord as AuditRecord
     from mcptrio.host.audit_file import AuditFile as AuditFile
     from mcptrio.host.changes import HostChange as HostChange
@@ -256,34 +247,25 @@ _HOMES = {
     "ServerStatus": "mcptrio.host.member",
     # Errors
     "AuthorizationError": "mcptrio.errors",
-    "Code": "mcptrio.errors",
     "ConfigError": "mcptrio.errors",
     "ConnectionClosed": "mcptrio.errors",
-    "HeaderMismatch": "mcptrio.errors",
-    "InputFailed": "mcptrio.client.handlers",
+    "InputFailed": "mcptrio.errors",
     "InsufficientScope": "mcptrio.errors",
-    "InternalError": "mcptrio.errors",
     "InvalidParams": "mcptrio.errors",
-    "InvalidRequest": "mcptrio.errors",
-    "LocalProtocolError": "mcptrio.errors",
     "MCPError": "mcptrio.errors",
     "MCPTrioError": "mcptrio.errors",
     "MethodNotFound": "mcptrio.errors",
     "MissingClientCapability": "mcptrio.errors",
     "Overloaded": "mcptrio.errors",
-    "NotApproved": "mcptrio.host.approval",
-    "ParseError": "mcptrio.errors",
+    "NotApproved": "mcptrio.errors",
     "PluginError": "mcptrio.errors",
-    "ProtocolError": "mcptrio.errors",
     "RemoteProtocolError": "mcptrio.errors",
     "RequestFailed": "mcptrio.errors",
     "RequestTimeout": "mcptrio.errors",
     "RateLimited": "mcptrio.errors",
     "ResourceNotFound": "mcptrio.errors",
-    "SessionLost": "mcptrio.errors",
     "ToolError": "mcptrio.errors",
     "URLElicitationRequired": "mcptrio.errors",
-    "UnsupportedProtocolVersion": "mcptrio.errors",
 }
 """Every public name, and the module that has it."""
 

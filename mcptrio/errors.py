@@ -1,8 +1,8 @@
 """The exceptions of mcptrio, and the JSON-RPC error codes by name.
 
-Everything an embedder or a plugin may catch is here; everything derives from :class:`MCPTrioError`.
-The one rule: an exception that crosses the wire is an :class:`MCPError`; anything else reaches the peer as a plain
-internal error, and the log in full.
+Every exception derives from :class:`MCPTrioError`. A subclass of :class:`MCPError` crosses the wire: the peer raises
+the same class with the same attributes (:mod:`mcptrio.protocol.remote_errors`). Any other exception of a handler
+reaches the peer as an :class:`InternalError` without details, and the log in full.
 
 Source: JSON-RPC 2.0 section 5.1; MCP 2026-07-28, basic/index, "Error Codes"; MCP 2025-11-25, client/elicitation.
 """
@@ -20,6 +20,7 @@ __all__ = [
     "ConnectionClosed",
     "ConsentNeeded",
     "HeaderMismatch",
+    "InputFailed",
     "InsufficientScope",
     "InternalError",
     "InvalidParams",
@@ -29,6 +30,7 @@ __all__ = [
     "MCPTrioError",
     "MethodNotFound",
     "MissingClientCapability",
+    "NotApproved",
     "Overloaded",
     "ParseError",
     "PluginError",
@@ -49,6 +51,8 @@ __all__ = [
 class Code(IntEnum):
     """JSON-RPC error codes by name."""
 
+    NOT_APPROVED = -1
+    """From a client; MCP 2025-11-25, client/sampling, "Error Handling"."""
     PARSE_ERROR = -32700
     INVALID_REQUEST = -32600
     METHOD_NOT_FOUND = -32601
@@ -72,7 +76,8 @@ class MCPError(MCPTrioError):
 
     Args:
         message: one line; the peer reads it.
-        code: the JSON-RPC code; subclasses fix it.
+        code: the JSON-RPC code. A subclass has its own, the same in every revision; a revision may send another
+            number for it.
         data: any JSON value, sent as ``error.data``; ``None`` leaves the member out.
     """
 
@@ -111,16 +116,26 @@ class InvalidParams(MCPError):
 
 
 class InternalError(MCPError):
-    """Something failed on our side; the message gives nothing away."""
+    """A handler failed. The message names no details; the log of the failing side has them."""
 
     code = Code.INTERNAL_ERROR
 
 
+class InputFailed(InternalError):
+    """A handler of the client failed to answer the server's question; its exception is the cause."""
+
+
+class NotApproved(MCPError):
+    """The user did not agree, so nothing was sent."""
+
+    code = Code.NOT_APPROVED
+
+
 class InsufficientScope(MCPError):
-    """The token of whoever asks is good, and not for this. Over HTTP it is answered with 403 and a challenge instead.
+    """The caller's token is valid but lacks scopes. Over HTTP, the status is 403, with a challenge.
 
     Args:
-        scopes: all that it takes.
+        scopes: all scopes that the request needs.
     """
 
     code = Code.INVALID_REQUEST
@@ -156,7 +171,11 @@ class RateLimited(Overloaded):
 
 
 class ResourceNotFound(MCPError):
-    """No resource at this URI. The revision turns the code into -32002 or -32602."""
+    """No resource at this URI. The handshake revisions send -32002, 2026-07-28 sends -32602.
+
+    Args:
+        uri: the URI of the request.
+    """
 
     code = Code.RESOURCE_NOT_FOUND
 
@@ -186,7 +205,12 @@ class MissingClientCapability(MCPError):
 
 
 class UnsupportedProtocolVersion(MCPError):
-    """The revision asked for is not spoken here."""
+    """The server does not support the requested revision.
+
+    Args:
+        requested: the revision of the request.
+        supported: the revisions that the server supports.
+    """
 
     code = Code.UNSUPPORTED_PROTOCOL_VERSION
 
@@ -195,6 +219,8 @@ class UnsupportedProtocolVersion(MCPError):
             f"unsupported protocol version: expected one of {', '.join(supported)}, got {requested!r}",
             data={"supported": supported, "requested": requested},
         )
+        self.requested = requested
+        self.supported = supported
 
 
 class URLElicitationRequired(MCPError):
@@ -208,6 +234,7 @@ class URLElicitationRequired(MCPError):
 
     def __init__(self, message: str, *, elicitations: list[dict[str, Any]]) -> None:
         super().__init__(message, data={"elicitations": elicitations})
+        self.elicitations = elicitations
 
 
 class ToolError(MCPTrioError):

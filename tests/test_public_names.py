@@ -15,17 +15,14 @@ from mcptrio import (
     Elicited,
     ElicitURL,
     GetPromptResult,
-    InternalError,
     InvalidParams,
     MCPError,
     MCPTrioError,
     MissingClientCapability,
     ModelHint,
     ModelPreferences,
-    ParseError,
     PluginError,
     PromptMessage,
-    ProtocolError,
     RemoteProtocolError,
     Sample,
     Server,
@@ -36,6 +33,7 @@ from mcptrio import (
     hookimpl,
     redact,
 )
+from mcptrio.errors import InternalError, ParseError, ProtocolError
 from tests.test_hooks import both_eras, talking
 
 __all__: list[str] = []

@@ -204,7 +204,7 @@ def _failure(scope: RequestScope, host: Host, entry: ToolEntry, error: BaseExcep
     if isinstance(error, ToolError):
         return _failed(with_names(str(error), host.seen_by(entry.owner).tool_name))
     if isinstance(error, URLElicitationRequired) and not scope.request.peer.revision.url_elicitation_error:
-        urls = ", ".join(elicitation["url"] for elicitation in error.data["elicitations"])
+        urls = ", ".join(elicitation["url"] for elicitation in error.elicitations)
         return _failed(f"{error.message}: {urls}")
     if isinstance(error, MCPError):
         raise error

@@ -20,7 +20,7 @@ import trio
 from attrs import Attribute, field, frozen
 
 from mcptrio.client.forms import Form, Page
-from mcptrio.errors import ConfigError, InvalidParams, MCPError, MethodNotFound
+from mcptrio.errors import ConfigError, InputFailed, InvalidParams, MCPError, MethodNotFound
 from mcptrio.protocol.model.base import Result
 from mcptrio.protocol.model.content import TextContent, ToolResultContent, ToolUseContent
 from mcptrio.protocol.model.elicitation import ElicitFormParams, ElicitResult, ElicitURLParams
@@ -37,7 +37,7 @@ from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageRe
 from mcptrio.protocol.revisions.revision import Revision
 from mcptrio.runtime.dispatch import Failure, contain, contain_sync
 
-__all__ = ["Handlers", "InputFailed", "Roots"]
+__all__ = ["Handlers", "Roots"]
 
 _log = logging.getLogger("mcptrio.client.handlers")
 
@@ -46,10 +46,6 @@ Folder: TypeAlias = str | Path | Root
 
 Roots: TypeAlias = Sequence[Folder] | Callable[[], Awaitable[Sequence[Folder]]]
 """The folders a server may work in, or what tells them each time."""
-
-
-class InputFailed(MCPError):
-    """A handler of the client failed to answer the server's question; its exception is the cause."""
 
 
 def _check_plain(_handlers: Handlers, attribute: Attribute[Any], handler: object) -> None:

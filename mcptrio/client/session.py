@@ -39,7 +39,6 @@ from mcptrio.protocol.client_connection import (
     ClientConnection,
     RemoteServer,
     RequestSent,
-    error_of,
     log_level_meta,
 )
 from mcptrio.protocol.events import CancelReceived, NotificationReceived, Refused, RequestReceived, Unexpected
@@ -52,6 +51,7 @@ from mcptrio.protocol.model.lifecycle import (
 from mcptrio.protocol.model.logging import LoggingMessageParams, SetLevelParams
 from mcptrio.protocol.model.methods import Side
 from mcptrio.protocol.model.progress import ProgressParams
+from mcptrio.protocol.remote_errors import server_error
 from mcptrio.protocol.revisions.registry import LATEST_HANDSHAKE, REVISIONS
 from mcptrio.protocol.revisions.revision import Inputs, LogLevel, Revision
 
@@ -207,7 +207,7 @@ class ClientSession:
             )
         except RequestFailed as failed:
             if failed.reply is not None:
-                raise _refusal(failed, failed.reply) from failed
+                raise _refusal(failed, failed.reply, sent) from failed
             raise
         except ConnectionClosed as closed:
             if self._given_up:
@@ -236,7 +236,7 @@ class ClientSession:
             raise
         except RequestFailed as failed:
             if failed.reply is not None:
-                raise _refusal(failed, failed.reply) from failed
+                raise _refusal(failed, failed.reply, sent) from failed
             raise
         return self._connection.result(sent, answer)
 
@@ -431,15 +431,16 @@ class ClientSession:
                 _log.debug("%s: a cancellation did not get through: %s", link.name, error)
 
 
-def _refusal(failed: RequestFailed, reply: MCPError) -> MCPError:
-    """The error of a refused HTTP request, in the class it has where the answer is read in full."""
-    if failed.status in (429, 503):
-        # Known to be worth another attempt, unlike the same error in a response.
-        cls = RateLimited if failed.status == 429 else Overloaded
-        busy: MCPError = cls(reply.message, retry_after=1.0 if failed.retry_after is None else failed.retry_after)
-        busy.code, busy.data = reply.code, reply.data
-        return busy
-    return error_of(ErrorResponse.of(None, reply))
+def _refusal(failed: RequestFailed, reply: MCPError, sent: RequestSent) -> MCPError:
+    """Return the exception for the error in the body of a refused HTTP request."""
+    error = server_error(ErrorResponse.of(sent.message.id, reply), sent.revision, sent.message.params)
+    if failed.status not in (429, 503) or isinstance(error, Overloaded):
+        return error
+    # Other servers say by status and header only that a retry is worth while.
+    cls = RateLimited if failed.status == 429 else Overloaded
+    busy: MCPError = cls(reply.message, retry_after=1.0 if failed.retry_after is None else failed.retry_after)
+    busy.code, busy.data = reply.code, reply.data
+    return busy
 
 
 def _is_ours(method: str) -> bool:

@@ -19,7 +19,7 @@ import trio
 from mcptrio.client.cache import Cache
 from mcptrio.client.known_tools import KnownTools
 from mcptrio.client.supervisor import ClientSupervisor
-from mcptrio.errors import Code, MCPError, MCPTrioError, RemoteProtocolError
+from mcptrio.errors import HeaderMismatch, MCPTrioError, RemoteProtocolError
 from mcptrio.protocol.model.fields import ABSENT
 from mcptrio.protocol.model.tools import CallToolResult, ListToolsResult
 
@@ -89,8 +89,8 @@ class ToolRequests:
             await self._list(timeout)
         try:
             return await send(self._known.mirrored(name))
-        except MCPError as error:
-            if not mirrors or error.code != Code.HEADER_MISMATCH:
+        except HeaderMismatch:
+            if not mirrors:
                 raise
             # "SHOULD fetch the tools again and retry" (streamable-http).
             self.forget()

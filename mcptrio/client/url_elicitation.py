@@ -67,7 +67,7 @@ def _pages(session: ClientSession, required: URLElicitationRequired) -> list[Eli
     Raises:
         URLElicitationRequired: what the server sent is no list of pages.
     """
-    elicitations = required.data["elicitations"][:_MOST]
+    elicitations = required.elicitations[:_MOST]
     if not elicitations:
         raise required
     try:

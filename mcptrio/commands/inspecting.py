@@ -28,7 +28,7 @@ from mcptrio.commands.oddities import (
 from mcptrio.commands.schema_words import describe, properties, required
 from mcptrio.commands.text_width import cut
 from mcptrio.commands.visit import Visit
-from mcptrio.errors import Code, MCPError, RemoteProtocolError
+from mcptrio.errors import MCPError, MethodNotFound, RemoteProtocolError
 from mcptrio.protocol.model.prompts import Prompt
 from mcptrio.protocol.model.resources import Resource, ResourceTemplate
 from mcptrio.protocol.model.tools import Tool
@@ -100,7 +100,7 @@ async def _list_all(visit: Visit) -> _Lists:
                 items.extend(getattr(page, member))
                 pages += 1
         except MCPError as error:
-            if is_declared and (kind != "templates" or error.code != Code.METHOD_NOT_FOUND):
+            if is_declared and (kind != "templates" or not isinstance(error, MethodNotFound)):
                 lists.oddities.append(_odd("error", method, f"is refused, although {feature} is declared: {error}"))
         except RemoteProtocolError as error:
             lists.oddities.append(_odd("error", method, f"cannot be read: {error}"))

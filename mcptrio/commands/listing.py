@@ -13,7 +13,7 @@ from mcptrio.commands.client_command import ClientCommand
 from mcptrio.commands.schema_words import signature
 from mcptrio.commands.text_width import cut
 from mcptrio.commands.visit import Visit
-from mcptrio.errors import Code, MCPError
+from mcptrio.errors import MethodNotFound
 from mcptrio.protocol.model.prompts import Prompt
 from mcptrio.protocol.model.resources import Resource, ResourceTemplate
 from mcptrio.protocol.model.tools import Tool
@@ -58,10 +58,10 @@ async def fetch(visit: Visit, kind: str) -> Sequence[Any]:
     }
     try:
         return await listings[kind].all()
-    except MCPError as error:
-        if error.code == Code.METHOD_NOT_FOUND and kind != "tools":
-            return ()  # a server with resources need not know templates
-        raise
+    except MethodNotFound:
+        if kind == "tools":
+            raise
+        return ()  # a server with resources need not know templates
 
 
 def has(visit: Visit, kind: str) -> bool:

@@ -23,15 +23,13 @@ from mcptrio.commands.console import Console
 from mcptrio.commands.interrupts import Interrupts
 from mcptrio.commands.messages import show_message
 from mcptrio.commands.terminal import Interrupted, Terminal
-from mcptrio.errors import MCPError
+from mcptrio.errors import NotApproved
 from mcptrio.protocol.model.content import TextContent, ToolResultContent, ToolUseContent, UnknownContent
 from mcptrio.protocol.model.elicitation import ElicitResult
 from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult, SamplingContentBlock
 
 __all__ = ["Person", "handlers_for"]
 
-_DECLINED = -1
-"""The code of a sampling request that the user rejects (client/sampling, "Error Handling")."""
 _OPENING = 20.0
 """Seconds for a browser to start."""
 _SHOWN = 4_000
@@ -74,7 +72,7 @@ class Person:
         """Show what a model would be asked, and have the person write the answer.
 
         Raises:
-            MCPError: they would not.
+            NotApproved: the user declined.
         """
         async with self._terminal.floor():
             for line in self._request(params):
@@ -85,7 +83,7 @@ class Person:
                 self._interrupts.interrupt()
                 text = None
         if text is None:
-            raise MCPError("the user rejected the sampling request", code=_DECLINED)
+            raise NotApproved("the user rejected the sampling request")
         return CreateMessageResult(
             role="assistant", content=(TextContent(text=text),), model="human", stop_reason="endTurn"
         )

@@ -4,7 +4,7 @@ Used by applications; the public names are in ``mcptrio``.
 The one rule: a server is another one's business in nothing.
 """
 
-from mcptrio.host.approval import ApprovalRequest, Approve, Decision, NotApproved
+from mcptrio.host.approval import ApprovalRequest, Approve, Decision
 from mcptrio.host.audit import AuditRecord
 from mcptrio.host.audit_file import AuditFile
 from mcptrio.host.changes import HostChange, HostChanges
@@ -26,6 +26,5 @@ __all__ = [
     "HostListing",
     "HostOptions",
     "Listed",
-    "NotApproved",
     "ServerStatus",
 ]

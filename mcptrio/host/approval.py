@@ -21,13 +21,13 @@ from attrs import field, frozen
 
 from mcptrio.client.forms import Form, Page
 from mcptrio.client.printable import printable
-from mcptrio.errors import InvalidParams, MCPError
+from mcptrio.errors import InvalidParams, NotApproved
 from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult
 from mcptrio.protocol.model.tools import Tool
 from mcptrio.protocol.revisions.registry import LATEST
 from mcptrio.runtime.dispatch import Failure, contain
 
-__all__ = ["Approval", "ApprovalRequest", "Approve", "Decision", "NotApproved"]
+__all__ = ["Approval", "ApprovalRequest", "Approve", "Decision"]
 
 _log = logging.getLogger("mcptrio.host.approval")
 
@@ -44,12 +44,6 @@ _VERBS: dict[Kind, str] = {
 
 _EDITABLE: dict[Kind, Any] = {"tool": None, "sampling": CreateMessageParams, "reply": CreateMessageResult}
 """What the edited arguments have to be; those of a tool are checked by its server."""
-
-
-class NotApproved(MCPError):
-    """The user did not agree, so nothing was sent."""
-
-    code = -1
 
 
 @frozen(kw_only=True)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import orjson
 import trio
 
-from mcptrio.host.approval import Approval, ApprovalRequest, NotApproved
+from mcptrio.errors import NotApproved
+from mcptrio.host.approval import Approval, ApprovalRequest
 from mcptrio.host.audit import Entry
 from mcptrio.host.lookup import find, find_fresh
 from mcptrio.host.member import Member

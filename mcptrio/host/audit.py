@@ -17,8 +17,7 @@ import trio
 from attrs import frozen
 
 from mcptrio.capabilities.logging import Logging
-from mcptrio.errors import MCPError, MCPTrioError, RequestTimeout
-from mcptrio.host.approval import NotApproved
+from mcptrio.errors import MCPError, MCPTrioError, NotApproved, RequestTimeout
 from mcptrio.runtime.dispatch import Failure, contain_sync
 
 __all__ = ["Audit", "AuditKind", "AuditRecord", "Auditor", "Entry", "Outcome", "Redact"]

@@ -17,7 +17,7 @@ from attrs import frozen
 
 from mcptrio.client.client import Client
 from mcptrio.client.listings import Listing
-from mcptrio.errors import Code, MCPError, MCPTrioError
+from mcptrio.errors import MCPTrioError, MethodNotFound
 from mcptrio.host.listing import HostList, Listed
 from mcptrio.host.member import Member
 from mcptrio.host.names import hosted_names
@@ -128,8 +128,7 @@ async def _read(member: Member, source: _Source, most: int, client: Client) -> t
             items += getattr(page, source.field)
             if len(items) > most:
                 return items[:most], epoch, False
-    except MCPError as error:
+    except MethodNotFound:
         # It says that it has tools, but not what they are; or has resources, but no templates.
-        if error.code != Code.METHOD_NOT_FOUND:
-            raise
+        pass
     return items, epoch, True

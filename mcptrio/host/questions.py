@@ -19,8 +19,8 @@ import orjson
 
 from mcptrio.client.forms import Form, Page
 from mcptrio.client.handlers import Handlers
-from mcptrio.errors import Overloaded
-from mcptrio.host.approval import Approval, ApprovalRequest, NotApproved
+from mcptrio.errors import NotApproved, Overloaded
+from mcptrio.host.approval import Approval, ApprovalRequest
 from mcptrio.host.audit import Auditor, Entry
 from mcptrio.host.options import HostOptions
 from mcptrio.protocol.model.content import TextContent

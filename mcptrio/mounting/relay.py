@@ -162,10 +162,10 @@ class Relay:
                 result = await self._upstream.ask(partial(self._send, context, method, wire))
             except URLElicitationRequired as required:
                 if context.inputs.scope.request.peer.revision.inputs is Inputs.BACK_CHANNEL:
-                    for each in required.data["elicitations"]:
+                    for each in required.elicitations:
                         self._calls.page_asked(str(each.get("elicitationId")), context)
                     raise
-                return {"urls": required.data["elicitations"]}
+                return {"urls": required.elicitations}
             if isinstance(result, InputRequiredResult):
                 return LATEST.unstructure(result)
             done.append(result)

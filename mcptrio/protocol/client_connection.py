@@ -20,9 +20,7 @@ from mcptrio.errors import (
     LocalProtocolError,
     MCPError,
     MethodNotFound,
-    MissingClientCapability,
     RemoteProtocolError,
-    URLElicitationRequired,
 )
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION
 from mcptrio.protocol.events import (
@@ -45,9 +43,10 @@ from mcptrio.protocol.model.lifecycle import (
     ServerCapabilities,
 )
 from mcptrio.protocol.model.methods import Method, Side
+from mcptrio.protocol.remote_errors import server_error
 from mcptrio.protocol.revisions.revision import Inputs, Lifecycle, Revision
 
-__all__ = ["ClientConnection", "RemoteServer", "RequestSent", "error_of", "log_level_meta"]
+__all__ = ["ClientConnection", "RemoteServer", "RequestSent", "log_level_meta"]
 
 _INITIALIZE: Final = "initialize"
 _CANCELLED: Final = "notifications/cancelled"
@@ -144,7 +143,7 @@ class ClientConnection:
             RemoteProtocolError: the result is not one of this method in this revision.
         """
         if isinstance(answer, ErrorResponse):
-            raise error_of(answer)
+            raise server_error(answer, sent.revision, sent.message.params)
         raw, method = answer.result, sent.method
         kind = raw.get("resultType", _COMPLETE) if sent.revision.inputs is Inputs.ROUND_TRIPS else _COMPLETE
         if method is None and kind == _COMPLETE:
@@ -272,20 +271,6 @@ class ClientConnection:
 def log_level_meta(level: str) -> dict[str, Any]:
     """The member of ``_meta`` that asks for log messages about one request (2026-07-28)."""
     return {LOG_LEVEL: level}
-
-
-def error_of(answer: ErrorResponse) -> MCPError:
-    """The exception for a server's error; of its own class where the code has one a caller acts upon."""
-    message, data = answer.message, answer.data
-    if answer.code == Code.URL_ELICITATION_REQUIRED and isinstance(data, dict):
-        elicitations = data.get("elicitations")
-        if isinstance(elicitations, list) and all(isinstance(each, dict) for each in elicitations):
-            return URLElicitationRequired(message, elicitations=elicitations)
-    if answer.code == Code.MISSING_CLIENT_CAPABILITY and isinstance(data, dict):
-        required = data.get("requiredCapabilities")
-        if isinstance(required, dict):
-            return MissingClientCapability(message, required=required)
-    return MCPError(message, code=answer.code, data=data)
 
 
 def _error_response(id: RequestId, error: MCPError, revision: Revision) -> ErrorResponse:

@@ -51,6 +51,7 @@ from mcptrio.protocol.messages import (
 from mcptrio.protocol.model.lifecycle import InitializeParams
 from mcptrio.protocol.model.logging import LEVELS
 from mcptrio.protocol.model.methods import Method, Side
+from mcptrio.protocol.remote_errors import client_error
 from mcptrio.protocol.revisions.registry import LATEST_HANDSHAKE, MODERN_VERSIONS, REVISIONS, negotiate
 from mcptrio.protocol.revisions.revision import Inputs, Lifecycle, Revision
 from mcptrio.protocol.state import Phase, may_receive, may_send
@@ -254,7 +255,9 @@ class Connection:
     def _error(self, message: ErrorResponse) -> Event:
         if message.id is None or self.pending.pop(message.id, None) is None:
             return Unexpected(f"an error for {message.id!r}, which nobody asked: {message.message}")
-        return ResponseReceived(message.id, error=MCPError(message.message, code=message.code, data=message.data))
+        # Only handshake revisions have requests to a client, and those have one peer.
+        revision = self.peer.revision if self.peer is not None else LATEST_HANDSHAKE
+        return ResponseReceived(message.id, error=client_error(message, revision))
 
     # Sending
 

@@ -229,7 +229,7 @@ class RoundTrips:
             if action in ("decline", "cancel"):
                 raise ToolError(f"the user chose to {action}: {error.message}")
         requests: dict[str, InputRequest] = {}
-        for elicitation in error.data["elicitations"]:
+        for elicitation in error.elicitations:
             url = ElicitURLParams(message=elicitation["message"], url=elicitation["url"])
             requests[elicitation["elicitationId"]] = ElicitRequest(params=url)
         require(self.scope.request.peer, "elicitation.url")

@@ -16,7 +16,6 @@ from mcptrio import (
     CallToolResult,
     Client,
     ClientTimeouts,
-    Code,
     ConnectionClosed,
     Context,
     Form,
@@ -33,7 +32,7 @@ from mcptrio import (
     serve_stream,
     tool,
 )
-from mcptrio.errors import LocalProtocolError, RemoteProtocolError
+from mcptrio.errors import Code, LocalProtocolError, RemoteProtocolError
 from mcptrio.protocol.messages import Incoming, Message, Request, Response
 from mcptrio.transports.memory import MemoryChannel
 from tests.client.scripted import FORM, lives, play, text

@@ -8,18 +8,8 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio import (
-    ClientTimeouts,
-    Code,
-    ConfigError,
-    CreateMessageResult,
-    Form,
-    Handlers,
-    MCPError,
-    Page,
-    Root,
-    TextContent,
-)
+from mcptrio import ClientTimeouts, ConfigError, CreateMessageResult, Form, Handlers, MCPError, Page, Root, TextContent
+from mcptrio.errors import Code
 from mcptrio.protocol.messages import ErrorResponse, Request, Response
 from mcptrio.protocol.model.content import ToolUseContent
 from tests.client.scripted import FORM, Script, lives, play

@@ -15,7 +15,6 @@ from trio.testing import wait_all_tasks_blocked
 from mcptrio import (
     CallToolResult,
     Client,
-    Code,
     Context,
     Header,
     MCPError,
@@ -26,7 +25,7 @@ from mcptrio import (
     serve_http,
 )
 from mcptrio.client.known_tools import KnownTools
-from mcptrio.errors import RemoteProtocolError
+from mcptrio.errors import Code, RemoteProtocolError
 from mcptrio.protocol.model.tools import ListToolsResult, Tool
 from tests.client.scripted import Script, play
 from tests.interaction.applies import HANDSHAKE, MODERN, SINCE_2025_06

@@ -20,10 +20,10 @@ from mcptrio import (
     ConnectionClosed,
     RequestFailed,
     Server,
-    SessionLost,
     connect,
     serve_http,
 )
+from mcptrio.errors import SessionLost
 from tests.interaction.applies import HANDSHAKE
 from tests.transports.http.web import Seen, Wire, answer, eventually, serving
 

@@ -8,7 +8,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from mcptrio import ClientTimeouts, Code, Handlers, MCPError, Page, TextContent
+from mcptrio import ClientTimeouts, Handlers, MCPError, Page, TextContent
+from mcptrio.errors import Code
 from tests.client.scripted import play, text
 
 __all__: list[str] = []

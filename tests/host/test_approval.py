@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio import ClientTimeouts, Server
-from mcptrio.host import ApprovalRequest, AuditRecord, Decision, Host, HostOptions, NotApproved
+from mcptrio import ClientTimeouts, NotApproved, Server
+from mcptrio.host import ApprovalRequest, AuditRecord, Decision, Host, HostOptions
 from tests.host.scripted import Scripted, plain, text_of
 
 __all__: list[str] = []

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio import ConnectionClosed, MCPError, RequestTimeout
-from mcptrio.host import ApprovalRequest, AuditFile, AuditRecord, Host, HostOptions, NotApproved
+from mcptrio import ConnectionClosed, MCPError, NotApproved, RequestTimeout
+from mcptrio.host import ApprovalRequest, AuditFile, AuditRecord, Host, HostOptions
 from tests.host.scripted import Scripted, plain
 
 __all__: list[str] = []

@@ -9,8 +9,8 @@ import pytest
 import trio
 import trio.testing
 
-from mcptrio import Context, CreateMessageParams, ElicitURL, Form, Handlers, Page, ToolError
-from mcptrio.host import ApprovalRequest, AuditRecord, Decision, Host, HostOptions, NotApproved
+from mcptrio import Context, CreateMessageParams, ElicitURL, Form, Handlers, NotApproved, Page, ToolError
+from mcptrio.host import ApprovalRequest, AuditRecord, Decision, Host, HostOptions
 from mcptrio.protocol.messages import ErrorResponse, Request, Response
 from tests.host.scripted import Scripted, note, plain, text_of
 

@@ -395,7 +395,8 @@ class HTTPApp:
         scopes = self._engine.lacking_scopes(incoming, principal)
         if not scopes:
             return None
-        return refusal_of(self._guard.demand(request_head(scope, exchange.headers), principal, scopes))
+        demand = self._guard.demand(request_head(scope, exchange.headers), principal, scopes)
+        return refusal_of(demand, scopes=scopes)
 
 
 async def _show(page: _Page, exchange: Exchange, method: str) -> None:

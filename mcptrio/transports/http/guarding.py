@@ -11,7 +11,7 @@ from __future__ import annotations
 import ssl
 
 from mcptrio.abc import Principal, RequestHead
-from mcptrio.errors import AuthorizationError, Code
+from mcptrio.errors import AuthorizationError, InsufficientScope, InvalidRequest
 from mcptrio.protocol.messages import ErrorResponse
 from mcptrio.transports.http.exchange import Scope
 from mcptrio.transports.http.headers import Headers
@@ -41,12 +41,17 @@ def request_head(scope: Scope, headers: Headers, *, is_beside: bool = False) -> 
     )
 
 
-def refusal_of(error: AuthorizationError) -> Refusal:
-    """The response that a guard wants."""
+def refusal_of(error: AuthorizationError, *, scopes: frozenset[str] = frozenset()) -> Refusal:
+    """Return the response that a guard wants.
+
+    Args:
+        scopes: the scopes that the request needs, if the token lacks some.
+    """
     headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in error.headers.items()]
     if error.challenge:
         headers.append((b"www-authenticate", error.challenge.encode("latin-1")))
-    return Refusal(error.status, ErrorResponse(None, int(Code.INVALID_REQUEST), str(error)), tuple(headers))
+    body = InsufficientScope(str(error), scopes=scopes) if scopes else InvalidRequest(str(error))
+    return Refusal(error.status, ErrorResponse.of(None, body), tuple(headers))
 
 
 def is_same_person(one: Principal | None, other: Principal | None) -> bool:

@@ -1,0 +1,125 @@
+"""The exception for an error response of the peer.
+
+The connections of both sides and the HTTP client call this. A class whose attributes are not in ``data`` is not chosen,
+so that an error of a server with other conventions stays a plain one of its code.
+Source: MCP 2026-07-28, basic/index, "Error Codes"; MCP 2025-11-25, client/elicitation and client/sampling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import inf
+from typing import Any, Final, TypeAlias
+
+from mcptrio.errors import (
+    HeaderMismatch,
+    InsufficientScope,
+    InternalError,
+    InvalidParams,
+    InvalidRequest,
+    MCPError,
+    MethodNotFound,
+    MissingClientCapability,
+    NotApproved,
+    Overloaded,
+    ParseError,
+    RateLimited,
+    ResourceNotFound,
+    UnsupportedProtocolVersion,
+    URLElicitationRequired,
+)
+from mcptrio.protocol.messages import ErrorResponse
+from mcptrio.protocol.revisions.revision import Revision
+
+__all__ = ["client_error", "server_error"]
+
+_Read: TypeAlias = Callable[[str, Mapping[str, Any]], "MCPError | None"]
+
+
+def server_error(answer: ErrorResponse, revision: Revision, params: Mapping[str, Any] | None = None) -> MCPError:
+    """Return the exception for an error of a server.
+
+    Args:
+        revision: the revision of the request.
+        params: the parameters of the request. They have the URI if ``data`` does not.
+    """
+    data = answer.data
+    if answer.code == ResourceNotFound.code and params is not None:
+        data = {"uri": params.get("uri"), **(data if isinstance(data, dict) else {})}
+    return _error(answer, data, revision, _FROM_SERVER)
+
+
+def client_error(answer: ErrorResponse, revision: Revision) -> MCPError:
+    """Return the exception for an error of a client, which answers a request of the server."""
+    return _error(answer, answer.data, revision, _FROM_CLIENT)
+
+
+def _error(answer: ErrorResponse, data: Any, revision: Revision, readers: Mapping[type[MCPError], _Read]) -> MCPError:
+    members = data if isinstance(data, dict) else {}
+    for cls, read in readers.items():
+        # Some servers send the number of another revision.
+        if answer.code in (cls.code, revision.codes.get(cls.code)):
+            error = read(answer.message, members)
+            if error is not None:
+                error.message, error.args, error.data = answer.message, (answer.message,), answer.data
+                return error
+    return MCPError(answer.message, code=answer.code, data=answer.data)
+
+
+def _plain(cls: type[MCPError]) -> _Read:
+    return lambda message, _: cls(message)
+
+
+def _insufficient_scope(message: str, data: Mapping[str, Any]) -> MCPError | None:
+    scopes = _strings(data.get("scopes"))
+    return InsufficientScope(message, scopes=frozenset(scopes)) if scopes is not None else None
+
+
+def _overloaded(message: str, data: Mapping[str, Any]) -> MCPError | None:
+    seconds = data.get("retryAfter")
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 <= seconds < inf:
+        return None
+    cls = RateLimited if data.get("reason") == RateLimited.REASON else Overloaded
+    return cls(message, retry_after=float(seconds))
+
+
+def _resource_not_found(_: str, data: Mapping[str, Any]) -> MCPError | None:
+    uri = data.get("uri")
+    return ResourceNotFound(uri) if isinstance(uri, str) else None
+
+
+def _missing_capability(message: str, data: Mapping[str, Any]) -> MCPError | None:
+    required = data.get("requiredCapabilities")
+    return MissingClientCapability(message, required=required) if isinstance(required, dict) else None
+
+
+def _unsupported_version(_: str, data: Mapping[str, Any]) -> MCPError | None:
+    requested, supported = data.get("requested"), _strings(data.get("supported"))
+    if not isinstance(requested, str) or supported is None:
+        return None
+    return UnsupportedProtocolVersion(requested, supported)
+
+
+def _url_required(message: str, data: Mapping[str, Any]) -> MCPError | None:
+    elicitations = data.get("elicitations")
+    if not isinstance(elicitations, list) or not all(isinstance(each, dict) for each in elicitations):
+        return None
+    return URLElicitationRequired(message, elicitations=elicitations)
+
+
+def _strings(value: Any) -> list[str] | None:
+    return value if isinstance(value, list) and all(isinstance(each, str) for each in value) else None
+
+
+_PLAIN: Final = (ParseError, InvalidRequest, MethodNotFound, InvalidParams, InternalError, HeaderMismatch)
+_FROM_SERVER: Final[Mapping[type[MCPError], _Read]] = {
+    ResourceNotFound: _resource_not_found,
+    InsufficientScope: _insufficient_scope,
+    Overloaded: _overloaded,
+    MissingClientCapability: _missing_capability,
+    UnsupportedProtocolVersion: _unsupported_version,
+    URLElicitationRequired: _url_required,
+    **{cls: _plain(cls) for cls in _PLAIN},
+}
+"""The first class whose code and data fit is raised."""
+_FROM_CLIENT: Final[Mapping[type[MCPError], _Read]] = {**_FROM_SERVER, NotApproved: _plain(NotApproved)}
