@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from mcptrio.client.subscriptions import Changes as Changes
     from mcptrio.client.timeouts import ClientTimeouts as ClientTimeouts
     from mcptrio.client.tool_calls import ToolCall as ToolCall
+    from mcptrio.commands.quick_start import run as run
     from mcptrio.connecting import connect as connect
     from mcptrio.errors import AuthorizationError as AuthorizationError
     from mcptrio.errors import ConfigError as ConfigError
@@ -143,6 +144,7 @@ _HOMES = {
     "PluginSetup": "mcptrio.plugins.setup",
     "Registrar": "mcptrio.capabilities.registrar",
     "hookimpl": "mcptrio.plugins.hooks",
+    "run": "mcptrio.commands.quick_start",
     "lifespan": "mcptrio.plugins.hooks",
     "method": "mcptrio.capabilities.marks",
     "notification": "mcptrio.capabilities.marks",

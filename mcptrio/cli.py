@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from importlib import import_module
 from textwrap import indent
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -20,7 +20,7 @@ from mcptrio.errors import ConfigError, PluginError
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-__all__ = ["COMMANDS", "cli", "main"]
+__all__ = ["COMMANDS", "cli", "end", "main"]
 
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -144,8 +144,13 @@ def cli() -> None:
 
 def main() -> None:
     """The entry point."""
+    end(cli, "mcptrio")
+
+
+def end(command: click.Command, name: str, obj: object = None) -> NoReturn:
+    """Run a command with the words of the command line, and end this process as it ends."""
     try:
-        cli(prog_name="mcptrio")
+        command(prog_name=name, obj=obj)
     except (ConfigError, PluginError, OSError, BaseExceptionGroup) as error:
         from mcptrio.printable import printable
         from mcptrio.tracebacks import details_of
@@ -159,3 +164,4 @@ def main() -> None:
         if isinstance(told, PluginError) and (details := details_of(told)):
             click.echo(indent("\n".join(map(printable, details.split("\n"))), "  "), err=True)
         sys.exit(1 if isinstance(told, OSError) else 2)
+    sys.exit(0)

@@ -158,10 +158,11 @@ def test_commands_exist(block: Block) -> None:
 
 
 def test_commands_on_the_pages_own_modules_run_as_written(tmp_path: Path) -> None:
-    """``mcptrio serve --stdio --plugin name.py`` serves the module that README shows under that name."""
+    """A command that names a file serves the module that README shows under that name."""
     readme = [block for block in blocks("python", "sh") if block.where.startswith("README.md")]
     modules = {match[1] + ".py": block.text for block in readme if (match := _FILE.match(block.text))}
-    lines = [line for block in readme if block.language == "sh" for line in shell_lines(block) if "--stdio" in line]
+    lines = [line for block in readme if block.language == "sh" for line in shell_lines(block)]
+    lines = [line for line in lines if any(name in line for name in modules)]
     for name, text in modules.items():
         (tmp_path / name).write_text(text)
     scripts = Path(sys.executable).parent

@@ -25,9 +25,12 @@ def introduce_stdio(name: str | None) -> None:
         name: of the server; ``None`` if the configuration has none.
     """
     words = sys.argv[1:]
+    # A program that calls mcptrio.run() is its own command.
+    program = sys.argv[0] if sys.argv[0].endswith(".py") and Path(sys.argv[0]).name != "__main__.py" else None
+    command = shlex.join(["python", program] if program is not None else ["mcptrio"])
     entry = {
         "command": sys.executable,
-        "args": ["-m", "mcptrio", *map(_absolute, words)],
+        "args": [*([_absolute(program)] if program is not None else ["-m", "mcptrio"]), *map(_absolute, words)],
         "cwd": os.getcwd(),
     }
     lines = [
@@ -38,9 +41,9 @@ def introduce_stdio(name: str | None) -> None:
         f'  entry in its configuration, under "mcpServers":  "{name or "mcptrio"}": {json.dumps(entry)}',
         "  or let mcptrio write it:  mcptrio host install --help",
         _strong("Try its tools"),
-        f"  mcptrio list -- mcptrio {shlex.join(words)}",
+        f"  mcptrio list -- {command} {shlex.join(words)}".rstrip(),
         _strong("Serve HTTP instead"),
-        f"  mcptrio {shlex.join(_over_http(words))}",
+        f"  {command} {shlex.join(_over_http(words))}",
     ]
     for line in lines:
         click.echo(line, err=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import evolve, fields_dict, frozen
+from attrs import evolve, evolve, fields_dict, frozen
 
 from mcptrio.config import Config
 from mcptrio.errors import ConfigError
@@ -147,6 +147,8 @@ class Chosen:
     """What the options say of plugins. See the options of the same names."""
 
     plugins: Sequence[str] = ()
+    objects: Sequence[object] = ()
+    """Modules, classes and objects that a program gives instead of names."""
     no_plugins: Sequence[str] = ()
     config: Path | None = None
     profile: str | None = None
@@ -164,7 +166,8 @@ class Chosen:
         Raises:
             ConfigError: a file is not there, or what the file names is not installed.
         """
-        return Wanted.of(read, self.plugins, self.no_plugins, self.strict)
+        wanted = Wanted.of(read, self.plugins, self.no_plugins, self.strict)
+        return evolve(wanted, objects=self.objects, names=(), files=()) if self.objects else wanted
 
 
 def tables_of(read: Config) -> PluginTables:
@@ -183,6 +186,7 @@ class Wanted:
     files: Sequence[Path]
     without: Sequence[str]
     strict: bool
+    objects: Sequence[object] = ()
     policy: ToolPolicy | None = None
     """Which tools; ``None`` for all."""
     locked: bool | None = False
@@ -260,6 +264,10 @@ def make_server(
         manager.load_installed(only=wanted.names, without=wanted.without)
     for file in wanted.files:
         manager.load_file(file)
+    for each in wanted.objects:
+        # The program itself is named as its file would be.
+        is_program = getattr(each, "__name__", None) == "__main__"
+        manager.register(each, Path(sys.argv[0]).stem if is_program else None)
     # A process for one plugin has none of the others, and what is around its calls is around them where they begin.
     for name in read.plugins if not options.get("isolated") else ():
         if name in _MIDDLEWARE and name not in manager.plugins and name not in wanted.without:

@@ -1,4 +1,4 @@
-"""``mcptrio run``: plugins as a server, with few options.
+"""``mcptrio run``, and ``mcptrio.run`` in a program: plugins as a server, with few options.
 
 It serves as ``mcptrio serve`` does; everything else is set in mcptrio.toml and the environment.
 Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
@@ -6,15 +6,18 @@ Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
+from mcptrio.cli import end
 from mcptrio.commands.plugin_server import Chosen, config_option, plugin_names, profile_option
 from mcptrio.commands.serving import serve
 from mcptrio.config import LOG_LEVELS
 
-__all__ = ["command"]
+__all__ = ["command", "run"]
 
 
 @click.command("run")
@@ -25,7 +28,9 @@ __all__ = ["command"]
 @config_option
 @profile_option
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), help="[default: info]")
+@click.pass_obj
 def command(
+    objects: tuple[object, ...] | None,
     plugins: tuple[str, ...],
     http: bool,
     host: str | None,
@@ -41,9 +46,26 @@ def command(
     """
     if not http and (host is not None or port is not None):
         raise click.UsageError("--host and --port go with --http")
+    if objects and plugins:
+        raise click.UsageError(f"the program says which plugins it runs; got {' '.join(plugins)}")
     serve(
         "http" if http else "stdio",
-        Chosen(plugins=plugins, config=config, profile=profile),
+        Chosen(plugins=plugins, objects=objects or (), config=config, profile=profile),
         addresses=[],
         options={"host": host, "port": port, "log_level": log_level, "isolated": False},
     )
+
+
+def run(*plugins: object) -> NoReturn:
+    """Run plugins as a server, over stdio or HTTP. The program takes the options of ``mcptrio run``.
+
+    ``python clock.py`` serves standard input and output, as a client wants it; at a terminal it says how to connect a
+    client. ``python clock.py --http`` serves HTTP. Settings come from ``mcptrio.toml`` and the environment.
+
+    Args:
+        plugins: modules, classes and objects; by default the file that is run.
+
+    Raises:
+        SystemExit: the server has ended; with 0 after a signal or the end of the input, 2 for wrong use.
+    """
+    end(command, Path(sys.argv[0]).name, obj=plugins or (sys.modules["__main__"],))

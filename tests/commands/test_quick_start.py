@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -58,3 +59,50 @@ def test_an_address_goes_with_http(folder: Path) -> None:
 
     assert done.returncode == 2
     assert b"--host and --port go with --http" in done.stderr
+
+
+PROGRAM = """
+from mcptrio import run, tool
+
+@tool
+async def dig() -> str:
+    return "dug"
+
+if __name__ == "__main__":
+    run()
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "allotment.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def test_a_program_serves_itself(program: Path) -> None:
+    with serving(cwd=program.parent, command=[sys.executable, program.name]) as served:
+        served.greet()
+        assert served.call("dig") == "dug"
+
+
+def test_a_program_over_http(program: Path) -> None:
+    with serving(cwd=program.parent, command=[sys.executable, program.name, "--http", "--port=0"]) as served:
+        assert served.port > 0
+
+
+def test_settings_of_a_program_are_those_of_its_file(program: Path) -> None:
+    (program.parent / "mcptrio.toml").write_text("[plugins.allotment]\nprefix = 'plot'\n")
+    with serving(cwd=program.parent, command=[sys.executable, program.name]) as served:
+        served.greet()
+        assert served.call("plot_dig") == "dug"
+
+
+def test_a_program_takes_no_names_of_plugins(program: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, program.name, "fs"], cwd=program.parent, capture_output=True, timeout=60, check=False
+    )
+
+    assert done.returncode == 2
+    assert b"the program says which plugins it runs; got fs" in done.stderr
+    assert b"Usage: allotment.py" in done.stderr
