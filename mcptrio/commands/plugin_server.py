@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import evolve, evolve, fields_dict, frozen
+from attrs import evolve, fields_dict, frozen
 
 from mcptrio.config import Config
 from mcptrio.errors import ConfigError
