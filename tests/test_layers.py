@@ -37,7 +37,7 @@ LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
         ),
     ),
     (frozenset({"protocol"}),),
-    (*(frozenset({each}) for each in ("abc", "outbox", "contexts", "nurseries", "nesting")),),
+    (*(frozenset({each}) for each in ("abc", "outbox", "contexts", "nurseries", "nesting", "shares")),),
     (frozenset({"runtime"}), frozenset({"transports"}), frozenset({"auth"}), frozenset({"stores"})),
     (frozenset({"capabilities"}),),
     (frozenset({"server", "plugins"}), frozenset({"client"}), frozenset({"extensions"})),

@@ -162,6 +162,7 @@ class Connection:
             )
         except MCPError as error:
             return Refused(self._error_response(message.id, error, self.peer.revision if self.peer else None))
+        event.weight, event.owner = message.weight, message.owner
         self.in_flight[message.id] = event
         return event
 

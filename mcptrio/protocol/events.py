@@ -5,6 +5,7 @@ Yielded by :meth:`mcptrio.protocol.connection.Connection.receive`, consumed by t
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, TypeAlias
 
 from attrs import define, field, frozen
@@ -45,6 +46,10 @@ class RequestReceived:
     peer: Peer
     log_level: str | None = None
     """The level this request asks for, where the revision sets it per request."""
+    weight: int = 0
+    """As :class:`mcptrio.protocol.messages.Request` has it."""
+    owner: Hashable = None
+    """As well."""
 
 
 @define(slots=True)

@@ -14,7 +14,7 @@ import orjson
 
 from mcptrio.protocol.messages import RequestId
 
-__all__ = ["HEAD_BYTES", "TAIL_BYTES", "identify", "read_head", "read_id", "read_tail", "too_many"]
+__all__ = ["HEAD_BYTES", "TAIL_BYTES", "identify", "read_head", "read_id", "read_tail", "too_many", "weigh"]
 
 HEAD_BYTES = 512
 """How much of the beginning of a message is looked at for its id."""
@@ -34,6 +34,15 @@ has a backslash before it, each quotation mark begins or ends what it seems to."
 _STRUCTURE = b'[]{},:"'
 _OTHERS = bytes(set(range(256)) - set(_STRUCTURE))
 _TEXTS = re.compile(rb'"[^"]*"')
+
+_LIGHT = 1024
+"""Bytes of a text that weighs nothing: the number of requests bounds it."""
+_CONTAINER = 250
+"""Bytes of memory that an object of one member takes, or an array; measured."""
+_VALUE = 64
+"""Bytes of memory that an item or a member takes."""
+_EXACT_FROM = 1024 * 1024
+"""An estimate above this is worth a second look, without what is inside strings."""
 
 
 def read_head(start: bytes) -> tuple[bytes, bytes | None] | None:
@@ -80,10 +89,7 @@ def too_many(data: bytes | bytearray | memoryview, containers: int, values: int)
     text = data if isinstance(data, bytes) else bytes(data)
     if text.count(b"[") + text.count(b"{") <= containers and text.count(b",") <= values:
         return None
-    if b"\\" in text:
-        # A run of backslashes begins outside of an escape, so that pairs are pairs.
-        text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
-    text = text.translate(None, _OTHERS)
+    text = _structure(text)
     # Strings are keys or values, so more of them than this break the limit, and need not be cut out.
     if text.count(b'"') <= 4 * values:
         text = _TEXTS.sub(b"", text.replace(b'""', b""))
@@ -93,3 +99,28 @@ def too_many(data: bytes | bytearray | memoryview, containers: int, values: int)
         if text.count(b",") <= values:
             return None
     return f"message of more than {values} values: the limit is {values}"
+
+
+def weigh(data: bytes | bytearray | memoryview) -> int:
+    """About how many bytes of memory a JSON text takes when it is parsed, never much less; 0 for a short text."""
+    size = data.nbytes if isinstance(data, memoryview) else len(data)
+    if size <= _LIGHT:
+        return 0
+    text = data if isinstance(data, bytes) else bytes(data)
+    weight = size + _weight(text)
+    if weight > max(_EXACT_FROM, 2 * size):
+        text = _structure(text)
+        weight = size + _weight(_TEXTS.sub(b"", text.replace(b'""', b"")))
+    return weight
+
+
+def _weight(text: bytes) -> int:
+    return _CONTAINER * (text.count(b"[") + text.count(b"{")) + _VALUE * text.count(b",")
+
+
+def _structure(text: bytes) -> bytes:
+    """The brackets, commas, colons and quotation marks of a JSON text, without those that are escaped."""
+    if b"\\" in text:
+        # A run of backslashes begins outside of an escape, so that pairs are pairs.
+        text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return text.translate(None, _OTHERS)

@@ -15,7 +15,7 @@ Source: JSON-RPC 2.0 sections 4-6; MCP 2026-07-28, basic/index, "Messages"; MCP 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from math import isfinite
 from typing import Any
 
@@ -23,7 +23,7 @@ import orjson
 from attrs import frozen
 
 from mcptrio.errors import Code, LocalProtocolError
-from mcptrio.protocol.json_shape import HEAD_BYTES, TAIL_BYTES, identify, too_many
+from mcptrio.protocol.json_shape import HEAD_BYTES, TAIL_BYTES, identify, too_many, weigh
 from mcptrio.protocol.messages import (
     Batch,
     ErrorResponse,
@@ -79,8 +79,11 @@ _BOM = b"\xef\xbb\xbf"
 _MESSAGES = (Response, Notification, Request, ErrorResponse)
 
 
-def decode(data: bytes | bytearray | memoryview, limits: Limits = DEFAULT) -> Incoming:
+def decode(data: bytes | bytearray | memoryview, limits: Limits = DEFAULT, *, owner: Hashable = None) -> Incoming:
     """The message in ``data``. Never raises.
+
+    Args:
+        owner: the client that sent it, where that is not the connection.
 
     Returns:
         A message; a :class:`Batch` where ``data`` is an array; or :class:`Malformed` with the reply that says why:
@@ -106,8 +109,15 @@ def decode(data: bytes | bytearray | memoryview, limits: Limits = DEFAULT) -> In
     if size > limits.meta_bytes and (refusal := _large_meta(value, limits.meta_bytes)) is not None:
         return refusal
     if type(value) is list:
-        return _decode_batch(value, limits)
-    return _decode_object(value)
+        batch = _decode_batch(value, limits)
+        for each in batch.messages if isinstance(batch, Batch) else ():
+            if type(each) is Request:
+                each.weight, each.owner = weigh(orjson.dumps(each.params)), owner
+        return batch
+    message = _decode_object(value)
+    if type(message) is Request:
+        message.weight, message.owner = weigh(data), owner
+    return message
 
 
 def encode(message: Message | Sequence[Message]) -> bytes:

@@ -9,9 +9,10 @@ Source: JSON-RPC 2.0 sections 4 and 5; MCP 2026-07-28, basic/index, "Messages".
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, TypeAlias
 
-from attrs import define
+from attrs import define, field
 
 from mcptrio.errors import MCPError
 
@@ -36,6 +37,10 @@ class Request:
     id: RequestId
     method: str
     params: dict[str, Any] | None = None
+    weight: int = field(default=0, eq=False, repr=False)
+    """About how many bytes of memory ``params`` take; 0 for few, and for a message that did not come as bytes."""
+    owner: Hashable = field(default=None, eq=False, repr=False)
+    """The client that ``weight`` counts for, where the transport knows one; otherwise its connection is the owner."""
 
 
 @define(slots=True)

@@ -26,6 +26,8 @@ class Limits:
         requests: requests in flight on this process.
         requests_per_session: requests in flight in one session (one stdio process is one session); as many
             notifications may be waiting for plugins to hear them, more are dropped.
+        held_bytes: memory that the parameters of all requests at work may take together, estimated from their JSON; one
+            client may hold as much as is free, so at most half.
         listen_streams: open ``subscriptions/listen`` requests.
         subscriptions: URIs one session or one listen request may subscribe to.
         parked: handlers that wait for a client's answer between two requests; past it the caller with the most of them
@@ -40,6 +42,7 @@ class Limits:
     sessions: int = field(default=10_000, validator=_COUNT)
     requests: int = field(default=10_000, validator=_COUNT)
     requests_per_session: int = field(default=1_000, validator=_COUNT)
+    held_bytes: int = field(default=256 * 1024 * 1024, validator=_COUNT)
     listen_streams: int = field(default=10_000, validator=_COUNT)
     subscriptions: int = field(default=1_000, validator=_COUNT)
     parked: int = field(default=1_000, validator=[instance_of(int), ge(0)])

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import trio
 
 from mcptrio.abc import Outlet, Principal
-from mcptrio.errors import ConnectionClosed, InternalError, MCPError
+from mcptrio.errors import ConnectionClosed, InternalError, MCPError, Overloaded
 from mcptrio.protocol.events import RequestReceived
 from mcptrio.protocol.messages import ErrorResponse, Notification, Response
 from mcptrio.runtime.callers import Stated, read_stated
 from mcptrio.runtime.progress import Progress
 from mcptrio.runtime.timeouts import Timeouts, call_timeout
+from mcptrio.shares import Place, Places
 
 if TYPE_CHECKING:
     from mcptrio.runtime.session import Session
@@ -60,7 +61,9 @@ class RequestScope:
         "_concluding",
         "_latest",
         "_lent",
+        "_place",
         "_timeouts",
+        "_users",
         "_waiting",
         "closes",
         "deadline",
@@ -112,6 +115,8 @@ class RequestScope:
         self.standing: Standing | None = None
         self._lent: trio.CancelScope | None = None
         self._concluding: trio.CancelScope | None = None
+        self._place: Place | None = None
+        self._users = 0
         self.stated: Stated | None = None
         if session.believes:
             self.stated = read_stated(request.method.name, meta)
@@ -141,6 +146,32 @@ class RequestScope:
     def log_level(self) -> str | None:
         """The least severe level the client wants to see of this request; ``None``: nothing."""
         return self.request.log_level or self.session.log_level_of(self.request.peer)
+
+    def hold(self, places: Places) -> None:
+        """The request begins, and takes bytes of memory for its parameters. Call :meth:`let_go` once at its end.
+
+        Raises:
+            Overloaded: all requests, or those of its client, hold too many already.
+        """
+        weight, owner = self.request.weight, self.request.owner
+        self._place = places.take(self.session if owner is None else owner, weight) if weight else None
+        if weight and self._place is None:
+            raise Overloaded(
+                f"too much to hold: the parameters take about {weight} bytes of memory, those of all requests at work"
+                f" {places.taken}; the limit is {places.limit}, and half of it for one client"
+            )
+        self.use()
+
+    def use(self) -> None:
+        """One more holds the parameters: the request, or code of a plugin, which may outlive it."""
+        self._users += 1
+
+    def let_go(self) -> None:
+        """One less; the last one gives the place back."""
+        self._users -= 1
+        if not self._users and self._place is not None:
+            self.session.supervisor.held.give_back(self._place)
+            self._place = None
 
     def cancel(self, reason: str) -> None:
         """Stop the request: nothing more is sent for it. The first reason given is kept."""

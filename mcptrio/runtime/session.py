@@ -262,8 +262,8 @@ class Session:
         """
         self.supervisor.admit(self)
         scope = RequestScope(event, outlet, self, self.supervisor.settings.timeouts, closes=closes)
-        self.in_flight[event.id] = scope
         self.supervisor.opened(scope)
+        self.in_flight[event.id] = scope
         return scope
 
     async def handle(self, scope: RequestScope) -> bool:

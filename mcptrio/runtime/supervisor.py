@@ -41,6 +41,7 @@ from mcptrio.runtime.session import Session
 from mcptrio.runtime.settings import Settings
 from mcptrio.runtime.work import ThreadShares, Works
 from mcptrio.runtime.workers import Workers
+from mcptrio.shares import Places
 
 __all__ = ["Listener", "Supervisor"]
 
@@ -88,6 +89,7 @@ class Supervisor:
         self.sessions: set[Session] = set()
         self.in_flight = 0
         self.loop = EventLoop()
+        self.held = Places(settings.limits.held_bytes)
         self.deadlines = Deadlines()
         self.parking = ParkingLot(settings.limits.parked)
         self.works = Works()
@@ -181,13 +183,15 @@ class Supervisor:
             raise Overloaded(f"too many requests: {limits.requests_per_session} are in flight in this session")
 
     def opened(self, scope: RequestScope) -> None:
-        """One request more is in flight."""
+        """One request more is in flight. Raises what :meth:`RequestScope.hold` raises."""
+        scope.hold(self.held)
         self.in_flight += 1
         self.deadlines.add(scope)
 
     def released(self, scope: RequestScope) -> None:
         """One request less is in flight."""
         self.in_flight -= 1
+        scope.let_go()
         self.deadlines.discard(scope)
         if not self.in_flight and self.draining:
             self._idle.set()

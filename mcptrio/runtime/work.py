@@ -33,6 +33,14 @@ class Ending(Protocol):
         """End it in the regular way if it stays open for as long as its client wants."""
         ...
 
+    def use(self) -> None:
+        """A work that holds its parameters begins."""
+        ...
+
+    def let_go(self) -> None:
+        """That work has ended."""
+        ...
+
 
 class Cancelling:
     """What is not a request of the protocol, and ends by its cancel scope: a notification, an HTTP exchange."""
@@ -46,6 +54,12 @@ class Cancelling:
 
     def conclude(self) -> None:
         """See :class:`Ending`. Does nothing."""
+
+    def use(self) -> None:
+        """See :class:`Ending`. Its parameters are not counted."""
+
+    def let_go(self) -> None:
+        """See :class:`Ending`."""
 
 
 class Work:
@@ -74,6 +88,7 @@ class Work:
         """One more task or thread of it runs."""
         if self._parts == 0:
             self._works.add(self)
+            self.scope.use()
         self._parts += 1
 
     def end(self) -> None:
@@ -83,6 +98,7 @@ class Work:
             while self._held:
                 self._held.pop().release_on_behalf_of(self)
             self._works.discard(self)
+            self.scope.let_go()
             if self._ended is not None:
                 self._ended.set()
                 self._ended = None

@@ -145,3 +145,19 @@ async def test_result_that_is_nested_too_deeply_fails_its_call_alone() -> None:
             with pytest.raises(RequestFailed, match="nested more than 128 levels deep"):
                 await client.call_tool("nest", {"levels": 200})
             await client.call_tool("nest", {"levels": 1})
+
+
+async def test_requests_at_work_hold_bounded_memory(serve: Serve) -> None:
+    """What has ended gives it back."""
+    hold = Hold()
+    peer = await serve(plugins=[hold], limits=Limits(held_bytes=100_000))
+    fat = {"name": "hold", "arguments": {}, "more": "x" * 60_000}
+    call = await peer.start("tools/call", fat)
+    await peer.eventually(lambda: serve.server.snapshot()["in_flight"] == 1)
+
+    await _refused(await peer.start("tools/call", fat), "too much to hold")
+    assert (await peer.request("tools/list"))["tools"]
+    hold.release.set()
+    await call.result()
+
+    await (await peer.start("tools/call", fat)).result()

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import sys
+from typing import Any, cast
 
 import orjson
 import pytest
@@ -320,6 +321,33 @@ def test_brackets_and_commas_inside_a_text_do_not_count(text: str) -> None:
     data = orjson.dumps({"jsonrpc": "2.0", "method": "m", "params": {"a": [text, text[1:], 1]}})
 
     assert decode(data) == Notification("m", {"a": [text, text[1:], 1]})
+
+
+def in_memory(value: Any) -> int:
+    children = [*value.values(), *value] if isinstance(value, dict) else value if isinstance(value, list) else []
+    return sys.getsizeof(value) + sum(in_memory(child) for child in children)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [b"{}", b"[]", b'[{"a":{}}]', b"[1,2]", b'{"a":1,"b":[{}]}', b"1e5", b"123456", b'"text"', b'"' + b"x" * 99 + b'"'],
+)
+def test_weight_of_a_request_covers_what_it_takes(item: bytes) -> None:
+    received = decode(b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":[%b]}}' % b",".join([item] * 5000))
+
+    assert isinstance(received, Request)
+    assert received.weight > 0.8 * in_memory(received.params)
+
+
+def test_weight_of_a_long_text_is_its_length() -> None:
+    data = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "m", "params": {"a": 'if a[i, "j"] {' * 100_000}})
+    (one,) = cast(Batch, decode(b"[" + data + b"]")).messages
+    received = decode(data)
+
+    assert isinstance(received, Request)
+    assert isinstance(one, Request)
+    assert len(data) <= received.weight < 1.01 * len(data)
+    assert one.weight == pytest.approx(received.weight, rel=0.01)
 
 
 def test_meta_is_bounded() -> None:

@@ -23,6 +23,7 @@ from mcptrio.abc import ASGIApp, Bus, Engine, EventStore, Guard, Principal, Sess
 from mcptrio.errors import AuthorizationError, ConnectionClosed, Overloaded, RateLimited
 from mcptrio.protocol.jsonrpc import Limits, decode
 from mcptrio.protocol.messages import Incoming, Request
+from mcptrio.shares import Place, Places
 from mcptrio.transports.http.addresses import Proxies
 from mcptrio.transports.http.cors import answer_preflight, every_origin, is_preflight, one_origin
 from mcptrio.transports.http.exchange import Exchange, HTTPLimits, Receive, Scope, Send
@@ -44,7 +45,7 @@ from mcptrio.transports.http.rules import (
     judge_upgrade,
 )
 from mcptrio.transports.http.sessions import Sessions
-from mcptrio.transports.http.shares import Place, Places, address_owner, principal_owner
+from mcptrio.transports.http.shares import address_owner, principal_owner
 from mcptrio.transports.http.silence import Silence
 from mcptrio.transports.http.stateful import serve_session
 from mcptrio.transports.http.stateless import answer
@@ -339,6 +340,7 @@ class HTTPApp:
             if principal is not None and not self._open.hand_over(held, principal_owner(principal)):
                 await self._refuse_one_more(exchange)
                 return
+        exchange.owner = held.owner
         if isinstance(wanted, Upgrade):
             await serve_websocket(self._engine, wanted, exchange, self._json_limits, principal)
             return
@@ -355,7 +357,7 @@ class HTTPApp:
         method: str = scope["method"]
         decision: Decision
         if method == "POST":
-            incoming = decode(body, self._json_limits)
+            incoming = decode(body, self._json_limits, owner=exchange.owner)
             exchange.describe(incoming)
             decision = judge_post(exchange.headers, incoming, self._engine.mirrored_parameters)
         else:

@@ -9,7 +9,7 @@ Source: ASGI 3.0, HTTP and WebSocket message format; WHATWG HTML 9.2 (event stre
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, MutableMapping, Sequence
 from math import ceil
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -152,6 +152,8 @@ class Exchange:
     """Whether the client has left, or is as good as gone because it does not read."""
     parted: bool = False
     """Whether the response goes on, though nobody waits for its end."""
+    owner: Hashable = None
+    """The client that it counts for, as :class:`mcptrio.shares.Places` has it."""
     stay: Stay | None = None
     """Of a request that a guard has admitted: what ends it if it stays open for longer than its token is good."""
     on_over: Callable[[], None] | None = None

@@ -105,7 +105,7 @@ class LegacySSE:
         if channel is None or channel.principal != principal:
             await exchange.refuse(_UNKNOWN)
             return
-        incoming = decode(body, self._json_limits)
+        incoming = decode(body, self._json_limits, owner=exchange.owner)
         if isinstance(incoming, Malformed):
             await exchange.refuse(Refusal(400, incoming.reply))
             return

@@ -14,7 +14,7 @@ and 2025-11-25, basic/transports, "Custom Transports".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableMapping, Sequence
+from collections.abc import Hashable, Iterable, MutableMapping, Sequence
 from contextlib import suppress
 from math import inf
 from typing import Any, Final
@@ -66,14 +66,18 @@ class WebSocketChannel:
     Args:
         first_within: seconds for the first message; a connection that is opened and left alone is closed.
         write_timeout: seconds for one message to leave; a client that reads nothing for so long is gone.
+        owner: the client that its requests count for.
     """
 
     name = "websocket"
 
-    def __init__(self, upgrade: Upgrade, limits: Limits, *, first_within: float, write_timeout: float) -> None:
+    def __init__(
+        self, upgrade: Upgrade, limits: Limits, *, first_within: float, write_timeout: float, owner: Hashable = None
+    ) -> None:
         self._receive = upgrade.receive
         self._send = upgrade.send
         self._limits = limits
+        self._owner = owner
         self._first_within = first_within
         self._write_timeout = write_timeout
         self._heard = False
@@ -107,7 +111,7 @@ class WebSocketChannel:
         limit = self._limits.message_bytes
         if len(data) > limit:
             raise self._refuse(CloseCode.TOO_BIG, f"message of {len(data)} bytes: the limit is {limit} bytes")
-        return [decode(data, self._limits)]
+        return [decode(data, self._limits, owner=self._owner)]
 
     async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
         """Write all of it, a message or a batch in each WebSocket message.
@@ -182,7 +186,13 @@ async def serve_websocket(
         await exchange.overloaded(_STOPPING, 1.0)
         return
     waits = exchange.limits
-    channel = WebSocketChannel(upgrade, limits, first_within=waits.body_timeout, write_timeout=waits.write_timeout)
+    channel = WebSocketChannel(
+        upgrade,
+        limits,
+        first_within=waits.body_timeout,
+        write_timeout=waits.write_timeout,
+        owner=exchange.owner,
+    )
     # What is said where the engine raises, which it does for no fault of the client's.
     code, reason = CloseCode.FAILED, "internal error"
     try:

@@ -1,0 +1,72 @@
+"""Fair shares of a limited number of places, so that one client cannot take all of them.
+
+The HTTP endpoint takes a place for each exchange, the supervisor one for each byte of memory that a request holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from attrs import define
+
+__all__ = ["Place", "Places"]
+
+
+@define(eq=False)
+class Place:
+    """One place that is taken, or several together."""
+
+    owner: Hashable
+    """``None``: it counts in the total alone."""
+    size: int = 1
+
+
+class Places:
+    """Places that owners take and give back.
+
+    An owner may hold as many places as are free. One busy client thus gets half of all places, two get a third each,
+    and some always stay free for the next client.
+
+    Args:
+        limit: places in total, at least 1.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.taken = 0
+        self._held: dict[Hashable, int] = {}
+
+    def take(self, owner: Hashable, size: int = 1) -> Place | None:
+        """Take a place; ``None`` if too few places are free or the owner holds its share already."""
+        held = 0 if owner is None else self._held.get(owner, 0)
+        free = self.limit - self.taken
+        if size > free or (held and held + size - 1 > free):
+            return None
+        self._count(owner, size)
+        return Place(owner, size)
+
+    def hand_over(self, place: Place, owner: Hashable) -> bool:
+        """Count a place for another owner. Returns False, and changes nothing, if that one holds its share already."""
+        if place.owner == owner:
+            return True
+        held = self._held.get(owner, 0)
+        # The place itself is free for the new owner.
+        if held > self.limit - self.taken + place.size:
+            return False
+        self.give_back(place)
+        self._count(owner, place.size)
+        place.owner = owner
+        return True
+
+    def give_back(self, place: Place) -> None:
+        """Call it once for each place."""
+        self.taken -= place.size
+        if place.owner is not None:
+            self._held[place.owner] -= place.size
+            if not self._held[place.owner]:
+                del self._held[place.owner]
+
+    def _count(self, owner: Hashable, size: int) -> None:
+        self.taken += size
+        if owner is not None:
+            self._held[owner] = self._held.get(owner, 0) + size
