@@ -33,7 +33,7 @@ class Restaurant:
     def __init__(self) -> None:
         self._numbers = count(1)
 
-    async def _reserve(self, guests: int, area: str) -> int:
+    def _reserve(self, guests: int, area: str) -> int:
         return next(self._numbers)
 
     @tool(read_only=False, destructive=False)

@@ -7,12 +7,9 @@ import subprocess
 import sys
 from typing import Any
 
-import pytest
-
 from mcptrio import (
     Context,
     Elicit,
-    Elicited,
     ElicitURL,
     GetPromptResult,
     InvalidParams,
@@ -44,7 +41,7 @@ ALL = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}}
 @both_eras
 async def test_questions_of_different_kinds_in_one_round(revision: str) -> None:
     async def sign(ctx: Context) -> str:
-        form, page, said = await ctx.ask(
+        form, page, said = await ctx.ask_all(
             Elicit("Sign here", str),
             ElicitURL("Pay there", "https://pay.example.com/1", "pay-1"),
             Sample(
@@ -53,15 +50,12 @@ async def test_questions_of_different_kinds_in_one_round(revision: str) -> None:
                 model_preferences=ModelPreferences(hints=(ModelHint(name="small"),), speed_priority=1.0),
             ),
         )
-        assert isinstance(form, Elicited)
-        assert page == Elicited("decline")
-        with pytest.raises(ToolError, match="decline"):
-            page.unwrap()
-        return f"{form.unwrap()}: {said.content[0].text}"
+        assert page is None
+        return f"{form}: {said.text}"
 
     def elicited(params: dict[str, Any]) -> dict[str, Any]:
         if params.get("mode") == "url":
-            return {"action": "decline"}
+            return {"action": "accept"}
         return {"action": "accept", "content": dict.fromkeys(params["requestedSchema"]["properties"], "Ada")}
 
     asked: list[dict[str, Any]] = []

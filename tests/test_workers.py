@@ -49,8 +49,8 @@ async def who() -> str:
 @tool
 async def ask(ctx: Context) -> str:
     \"\"\"Ask for a name.\"\"\"
-    answer = await ctx.elicit("Name?", str, key="name")
-    return f"{answer.unwrap()} @ {os.getpid()}"
+    answer = await ctx.ask("Name?", str, key="name")
+    return f"{answer} @ {os.getpid()}"
 
 
 @tool

@@ -11,13 +11,13 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, overload
 
 import orjson
 import trio
 
 from mcptrio.abc import Principal
-from mcptrio.capabilities.questions import Elicit, Elicited, ElicitURL, ListRoots, Sample
+from mcptrio.capabilities.questions import Elicit, Elicited, ElicitURL, ListRoots, Question, Sample
 from mcptrio.capabilities.tracking import Tracked
 from mcptrio.errors import URLElicitationRequired
 from mcptrio.protocol.messages import Notification, RequestId
@@ -35,19 +35,33 @@ from mcptrio.protocol.model.tools import Tool
 from mcptrio.protocol.revisions.revision import Lifecycle
 from mcptrio.runtime.callers import caller_of
 from mcptrio.runtime.event_loop import EventLoop
-from mcptrio.runtime.inputs import InputChannel, Question, declares, require
+from mcptrio.runtime.inputs import InputChannel, declares, require
 from mcptrio.runtime.request_scope import RequestScope
 
 if TYPE_CHECKING:
+    # Type checkers have this module built in, so it is no dependency. The default makes a bare Context a Context[Any].
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
     from mcptrio.capabilities.host import Host
+
+    StateT = TypeVarWithDefault("StateT", default=Any)
+else:
+    StateT = TypeVar("StateT")
 
 __all__ = ["Context"]
 
 T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+P = ParamSpec("P")
 
 
-class Context:
+class Context(Generic[StateT]):
     """One request, as its handler sees it.
+
+    A plugin with a lifespan annotates ``ctx: Context[State]``, where ``State`` is the type that the lifespan yields.
 
     Attributes:
         server: what the handler's plugin can add to the server.
@@ -58,7 +72,7 @@ class Context:
         self._inputs = inputs
         self._host = host
         self.server = host.seen_by(owner)
-        self.state = host.state_of(owner)
+        self.state: StateT = host.state_of(owner)
 
     # Who asks
 
@@ -189,17 +203,80 @@ class Context:
 
     # Ask
 
-    async def elicit(self, message: str, schema: Any, *, key: str | None = None) -> Elicited[Any]:
-        """Ask the user.
+    @overload
+    async def ask(self, message: str, schema: type[T], *, key: str | None = None) -> T: ...
+    @overload
+    async def ask(self, message: str, schema: Sequence[str] | Mapping[str, str], *, key: str | None = None) -> str: ...
+    @overload
+    async def ask(self, message: str, schema: Mapping[str, Any], *, key: str | None = None) -> dict[str, Any]: ...
+    @overload
+    async def ask(self, message: str, schema: Any, *, key: str | None = None) -> Any: ...
+    async def ask(self, message: str, schema: Any, *, key: str | None = None) -> Any:
+        """Ask the user, and end the tool if the user refuses.
 
         Args:
             message: what is asked, and why.
             schema: a class with flat fields (attrs, dataclass, TypedDict, msgspec, pydantic), ``str``, ``int``,
-                ``float``, ``bool``, a ``Literal``, an ``Enum``, a list of choices, or a JSON Schema.
+                ``float``, ``bool``, a ``Literal``, an ``Enum``, a list of choices, a dict from choice to title, or a
+                JSON Schema.
             key: names the question on the wire of 2026-07-28; by default its content does.
 
         Returns:
-            What the user did, with an instance of ``schema`` if accepted.
+            The answer: an instance of a class, a scalar, the choice, or a dict for a JSON Schema.
+
+        Raises:
+            ToolError: the user declined, or closed the question. Uncaught, it tells the model so.
+            MissingClientCapability: the client has no forms.
+            trio.TooSlowError: no answer within ``timeouts.input``.
+        """
+        [answer] = await self.ask_all(Elicit(message, schema, key))
+        return answer
+
+    @overload
+    async def ask_all(self, first: Question[A], /) -> tuple[A]: ...
+    @overload
+    async def ask_all(self, first: Question[A], second: Question[B], /) -> tuple[A, B]: ...
+    @overload
+    async def ask_all(self, first: Question[A], second: Question[B], third: Question[C], /) -> tuple[A, B, C]: ...
+    @overload
+    async def ask_all(
+        self, first: Question[A], second: Question[B], third: Question[C], fourth: Question[D], /
+    ) -> tuple[A, B, C, D]: ...
+    @overload
+    async def ask_all(self, *questions: Question[T]) -> tuple[T, ...]: ...
+    async def ask_all(self, *questions: Question[Any]) -> tuple[Any, ...]:
+        """Ask several questions in one round trip: ``Elicit``, ``ElicitURL``, ``Sample``, ``ListRoots``.
+
+        Returns:
+            The answers in the order of the questions, each as :meth:`ask`, :meth:`sample` or :meth:`list_roots`
+            returns it; ``None`` for a page that the user agreed to open.
+
+        Raises:
+            ToolError: the user refused a form or a page.
+            MissingClientCapability: the client cannot answer one of them; none is asked then.
+            MCPError: the client answered one with an error.
+            trio.TooSlowError: no answer within ``timeouts.input``.
+        """
+        answers = await self._inputs.ask(questions)
+        return tuple(question.settle(answer) for question, answer in zip(questions, answers, strict=True))
+
+    @overload
+    async def elicit(self, message: str, schema: type[T], *, key: str | None = None) -> Elicited[T]: ...
+    @overload
+    async def elicit(
+        self, message: str, schema: Sequence[str] | Mapping[str, str], *, key: str | None = None
+    ) -> Elicited[str]: ...
+    @overload
+    async def elicit(
+        self, message: str, schema: Mapping[str, Any], *, key: str | None = None
+    ) -> Elicited[dict[str, Any]]: ...
+    @overload
+    async def elicit(self, message: str, schema: Any, *, key: str | None = None) -> Elicited[Any]: ...
+    async def elicit(self, message: str, schema: Any, *, key: str | None = None) -> Elicited[Any]:
+        """Ask the user, for a tool that goes on if the user refuses. Takes what :meth:`ask` takes.
+
+        Returns:
+            What the user did, with the answer in ``content`` if accepted.
 
         Raises:
             MissingClientCapability: the client has no forms.
@@ -295,31 +372,47 @@ class Context:
         answer: tuple[Root, ...] = (await self._inputs.ask([ListRoots(key)]))[0]
         return answer
 
-    async def ask(self, *questions: Question) -> tuple[Any, ...]:
-        """Several questions in one round trip; the answers in their order."""
-        return tuple(await self._inputs.ask(questions))
-
-    async def once(self, effect: Callable[..., Awaitable[Any]], *args: Any, key: str | None = None) -> Any:
+    @overload
+    async def once(self, effect: Callable[..., Awaitable[T]], /, *args: Any, key: str, **kwargs: Any) -> T: ...
+    @overload
+    async def once(self, effect: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    @overload
+    async def once(self, effect: Callable[..., T], /, *args: Any, key: str, **kwargs: Any) -> T: ...
+    @overload
+    async def once(self, effect: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    async def once(self, effect: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Run a side effect that must not run twice: in 2026-07-28 a handler that asks may be run again.
 
         In 2026-07-28 it runs once for a call, also where the client sends a retry twice to the same process; and where
         the call is cancelled, it has 5 seconds to end. One that fails or is cut runs again with the next retry.
 
         Args:
-            effect: an async function, which does not ask the client. Its result must be a JSON value, since it travels
-                with the client. The call returns it as JSON has it, so a tuple becomes a list.
+            effect: a function, async or not, which does not ask the client and does not block. Its result must be a
+                JSON value, since it travels with the client: a list and not a tuple, a dict with text keys.
+            args: arguments of ``effect``.
             key: names the effect; by default its name and arguments do, which must be JSON values then.
+            kwargs: keyword arguments of ``effect``, which cannot have one called ``key``.
 
         Raises:
             TypeError: the result, or an argument without a ``key``, is no JSON value.
         """
+        key: str | None = kwargs.pop("key", None)
         name = f"{getattr(effect, '__module__', '')}:{getattr(effect, '__qualname__', type(effect).__name__)}"
         if key is None:
             # Never by repr: that of most objects holds their address, which is another one in a replay.
-            key = name + json.dumps(_as_json(args, f"the arguments of {name}, or a key=..."), sort_keys=True)
+            given: Any = [list(args), kwargs] if kwargs else list(args)
+            key = name + json.dumps(_as_json(given, f"the arguments of {name}, or a key=..."), sort_keys=True)
 
         async def run() -> Any:
-            return _as_json(await effect(*args), f"the result of {name}")
+            done = effect(*args, **kwargs)
+            value = await done if isinstance(done, Awaitable) else done
+            result = _as_json(value, f"the result of {name}")
+            # A tuple would be a list in a replay, and not what the effect's annotation says.
+            if result != value:
+                raise TypeError(
+                    f"ctx.once: expected JSON values as the result of {name}: lists for tuples, and text as keys"
+                )
+            return result
 
         return await self._inputs.once(key, run)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import typing
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
@@ -126,8 +127,13 @@ def _context_parameter(function: Callable[..., Any]) -> str | None:
     for name, hint in hints.items():
         if name == "return":
             continue
-        if hint is Context or hint in ("Context", "mcptrio.Context", "Context | None"):
-            return name
-        if Context in typing.get_args(hint):
+        if _is_context(hint) or any(_is_context(part) for part in typing.get_args(hint)):
             return name
     return None
+
+
+def _is_context(hint: Any) -> bool:
+    """Whether an annotation says Context, with or without the type of its state."""
+    if isinstance(hint, str):
+        return re.fullmatch(r"(mcptrio\.)?Context(\[.*\])?( \| None)?", hint) is not None
+    return hint is Context or typing.get_origin(hint) is Context

@@ -1,6 +1,6 @@
 """What a server may ask a client, and how the answer is read.
 
-Given to ``ctx.ask`` (and made by ``ctx.elicit`` and its siblings); carried by an input channel of the runtime.
+Given to ``ctx.ask_all`` (and made by ``ctx.ask`` and its siblings); carried by an input channel of the runtime.
 The one rule: a question knows its method, its params, the capability it needs and its answer, and nothing of how it
 travels.
 
@@ -9,8 +9,8 @@ Source: MCP 2025-11-25 and 2026-07-28, client/elicitation, client/sampling, clie
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Generic, Literal, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, Literal, Protocol, TypeVar, cast, overload
 
 from attrs import Factory, field, frozen
 
@@ -29,15 +29,29 @@ from mcptrio.protocol.model.sampling import (
     ToolChoice,
 )
 from mcptrio.protocol.model.tools import Tool
+from mcptrio.runtime.inputs import Question as Carried
 
-__all__ = ["Elicit", "ElicitURL", "Elicited", "ListRoots", "Sample"]
+__all__ = ["Elicit", "ElicitURL", "Elicited", "ListRoots", "Question", "Sample"]
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Question(Carried, Protocol[T_co]):
+    """A question for ``ctx.ask_all``: :class:`Elicit`, :class:`ElicitURL`, :class:`Sample` or :class:`ListRoots`."""
+
+    def settle(self, answer: Any) -> T_co:
+        """Return the value that the handler gets, given what ``read`` returned.
+
+        Raises:
+            ToolError: the user refused to answer.
+        """
+        ...
 
 
 @frozen
 class Elicited(Generic[T]):
-    """What the user did with a question.
+    """What the user did with a question of ``ctx.elicit``.
 
     Attributes:
         action: ``accept``, ``decline`` (an explicit no) or ``cancel`` (no answer).
@@ -51,26 +65,36 @@ class Elicited(Generic[T]):
     def accepted(self) -> bool:
         return self.action == "accept"
 
-    def unwrap(self) -> T:
-        """The content.
 
-        Raises:
-            ToolError: the user did not accept.
-        """
-        if self.action != "accept":
-            raise ToolError(f"the user chose to {self.action}")
-        return self.content  # type: ignore[return-value]
+@frozen(init=False)
+class Elicit(Generic[T]):
+    """Have the user fill in a form.
 
-
-@frozen
-class Elicit:
-    """Have the user fill in a form."""
+    Args:
+        message: what is asked, and why.
+        schema: a class with flat fields, a scalar type, choices, or a JSON Schema; see ``ctx.ask``.
+        key: names the question on the wire of 2026-07-28; by default its content does.
+    """
 
     message: str
     schema: Any
-    """A class with flat fields, a scalar type, choices, or a JSON Schema; see :class:`Form`."""
     key: str | None = None
     form: Form = field(init=False, repr=False, default=Factory(lambda self: Form.of(self.schema), takes_self=True))
+
+    @overload
+    def __init__(self, message: str, schema: type[T], key: str | None = None) -> None: ...
+    @overload
+    def __init__(
+        self: Elicit[str], message: str, schema: Sequence[str] | Mapping[str, str], key: str | None = None
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Elicit[dict[str, Any]], message: str, schema: Mapping[str, Any], key: str | None = None
+    ) -> None: ...
+    @overload
+    def __init__(self: Elicit[Any], message: str, schema: Any, key: str | None = None) -> None: ...
+    def __init__(self, message: str, schema: Any, key: str | None = None) -> None:
+        self.__attrs_init__(message, schema, key)
 
     @property
     def capability(self) -> str:
@@ -82,10 +106,15 @@ class Elicit:
     def result_type(self) -> type[Result]:
         return ElicitResult
 
+    # Any where T would do: mypy would infer T from both sides of `Question`, and Any from a protocol's parameter.
     def read(self, result: ElicitResult) -> Elicited[Any]:
         if result.action != "accept":
             return Elicited(result.action)
         return Elicited("accept", self.form.convert(result.content or {}))
+
+    def settle(self, answer: Elicited[Any]) -> T:
+        _check_accepted(answer, self.message)
+        return cast("T", answer.content)
 
 
 @frozen
@@ -113,6 +142,9 @@ class ElicitURL:
 
     def read(self, result: ElicitResult) -> Elicited[None]:
         return Elicited(result.action)
+
+    def settle(self, answer: Elicited[None]) -> None:
+        _check_accepted(answer, self.message)
 
 
 @frozen
@@ -165,6 +197,9 @@ class Sample:
     def read(self, result: CreateMessageResult) -> CreateMessageResult:
         return result
 
+    def settle(self, answer: CreateMessageResult) -> CreateMessageResult:
+        return answer
+
 
 @frozen
 class ListRoots:
@@ -184,3 +219,13 @@ class ListRoots:
 
     def read(self, result: ListRootsResult) -> tuple[Root, ...]:
         return result.roots
+
+    def settle(self, answer: tuple[Root, ...]) -> tuple[Root, ...]:
+        return answer
+
+
+def _check_accepted(answer: Elicited[Any], message: str) -> None:
+    if answer.action == "decline":
+        raise ToolError(f"the user declined to answer: {message}")
+    if answer.action == "cancel":
+        raise ToolError(f"the user closed the question without an answer: {message}")

@@ -96,7 +96,7 @@ class Call:
             # Here, below the handler, since a question that waits for another request suspends that.
             try:
                 with scope:
-                    outcomes.append(await contain(partial(self.context.ask, question)))
+                    outcomes.append(await contain(partial(self.context.inputs.ask, [question])))
             finally:
                 answered.set()
 

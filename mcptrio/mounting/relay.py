@@ -86,7 +86,7 @@ class Relay:
                 return done
             if "urls" in recorded:
                 # The request was refused until the pages are visited: it is made anew.
-                await context.ask(*url_questions(recorded["urls"]))
+                await context.inputs.ask(url_questions(recorded["urls"]))
                 continue
             asked: InputRequiredResult = LATEST.structure(recorded, InputRequiredResult)
             wire = {**params, "inputResponses": await self._answers(context, number, asked)}
@@ -187,7 +187,7 @@ class Relay:
         if not questions and asked.request_state is None:
             raise RemoteProtocolError(f"{self._name}: expected inputRequests or requestState in an unfinished result")
         relayed = [RelayedQuestion.of(question, f"{number}:{key}") for key, question in questions.items()]
-        answers = await context.ask(*relayed) if relayed else ()
+        answers = await context.inputs.ask(relayed) if relayed else []
         return {key: LATEST.unstructure(answer) for key, answer in zip(questions, answers, strict=True)}
 
     async def _send(self, context: Context, method: str, wire: dict[str, Any], client: Client) -> Any:

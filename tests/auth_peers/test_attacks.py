@@ -55,7 +55,7 @@ class Office:
 
     @tool
     async def ask(self, ctx: Context) -> str:
-        answer = (await ctx.elicit("The number of your account?", str, key="number")).unwrap()
+        answer = await ctx.ask("The number of your account?", str, key="number")
         return f"{_subject(ctx)} said {answer}"
 
     @tool(scopes=["write"])

@@ -86,8 +86,8 @@ class Asking:
     @tool
     async def greet(self, ctx: Context, greeting: str) -> str:
         """Greet the user."""
-        first = (await ctx.elicit("First name?", str, key="first")).unwrap()
-        last = (await ctx.elicit("Last name?", str, key="last")).unwrap()
+        first = await ctx.ask("First name?", str, key="first")
+        last = await ctx.ask("Last name?", str, key="last")
         return f"{greeting}, {first} {last}"
 
     @tool
@@ -106,7 +106,7 @@ class Asking:
     @prompt
     async def letter(self, ctx: Context) -> str:
         """Begin a letter."""
-        return "Dear " + str((await ctx.elicit("To whom?", str, key="whom")).unwrap())
+        return "Dear " + str(await ctx.ask("To whom?", str, key="whom"))
 
 
 @pytest.mark.parametrize("revision", SINCE_2025_06)

@@ -218,9 +218,9 @@ class Coffee:
 async def order(ctx: Context, message: str) -> str:
     """Ask the user for a form."""
     answer = await ctx.elicit(message, Coffee)
-    if not answer.accepted:
+    coffee = answer.content
+    if coffee is None:
         return answer.action
-    coffee = answer.unwrap()
     return f"{coffee.size}, sugar {coffee.sugar}, {'to go' if coffee.to_go else 'here'}"
 
 
@@ -248,8 +248,8 @@ async def roots(ctx: Context) -> list[str]:
 @tool
 async def everything(ctx: Context) -> str:
     """Ask for three things at once."""
-    coffee, thought, roots = await ctx.ask(Elicit("Which coffee?", Coffee), Sample("tea?"), ListRoots())
-    return f"{coffee.unwrap().size}, {thought.model}, {roots[0].name}"
+    coffee, thought, roots = await ctx.ask_all(Elicit("Which coffee?", Coffee), Sample("tea?"), ListRoots())
+    return f"{coffee.size}, {thought.model}, {roots[0].name}"
 
 
 @tool
@@ -261,21 +261,21 @@ async def checkout(ctx: Context, name: str) -> str:
         return int(ctx.state.counts[f"{name} charged"])
 
     charged = await ctx.once(charge, key="charge")
-    first = (await ctx.elicit("Which coffee?", Coffee)).unwrap()
-    second = await ctx.elicit(f"Really {first.size}?", bool)
-    return f"charged {charged} time(s), {first.size}, {second.unwrap()}"
+    first = await ctx.ask("Which coffee?", Coffee)
+    second = await ctx.ask(f"Really {first.size}?", bool)
+    return f"charged {charged} time(s), {first.size}, {second}"
 
 
 @prompt
 async def interview(ctx: Context) -> str:
     """A prompt that asks first."""
-    return f"Serve a {(await ctx.elicit('Which coffee?', Coffee)).unwrap().size} coffee."
+    return f"Serve a {(await ctx.ask('Which coffee?', Coffee)).size} coffee."
 
 
 @resource("note://asked")
 async def asked(ctx: Context) -> str:
     """A resource that asks first."""
-    return f"a {(await ctx.elicit('Which coffee?', Coffee)).unwrap().size} note"
+    return f"a {(await ctx.ask('Which coffee?', Coffee)).size} note"
 
 
 # Resources, prompts, completion

@@ -165,12 +165,12 @@ async def test_questions_inside_a_result() -> None:
     server = plain()
 
     async def pay(ctx: Context) -> str:
-        [answer] = await ctx.ask(ElicitURL("Pay", "https://pay.example/1", "1"))
-        return str(answer.action)
+        await ctx.ask_all(ElicitURL("Pay", "https://pay.example/1", "1"))
+        return "paid"
 
     server.add_tool(pay)
     async with Host({"shop": server}, approve=only(), handlers=ALL) as host:
-        assert text_of(await host.call_tool("shop_pay")) == "decline"
+        assert text_of(await host.call_tool("shop_pay")) == "the user declined to answer: Pay"
         assert host.status()["shop"].revision == "2026-07-28"
 
 

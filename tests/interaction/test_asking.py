@@ -45,8 +45,7 @@ async def name(ctx: Context) -> str:
 @tool
 async def order(ctx: Context) -> str:
     """Ask for an order."""
-    answer = await ctx.elicit("What would you like?", Order)
-    return repr(answer.unwrap())
+    return repr(await ctx.ask("What would you like?", Order))
 
 
 @tool
@@ -63,15 +62,15 @@ async def numbers(ctx: Context) -> str:
     """Ask three times."""
     total = 0
     for position in range(3):
-        total += (await ctx.elicit(f"Number {position}?", int)).unwrap()
+        total += await ctx.ask(f"Number {position}?", int)
     return str(total)
 
 
 @tool
 async def again(ctx: Context) -> str:
     """Ask the same thing twice."""
-    first = (await ctx.elicit("Again?", int)).unwrap()
-    second = (await ctx.elicit("Again?", int)).unwrap()
+    first = await ctx.ask("Again?", int)
+    second = await ctx.ask("Again?", int)
     return f"{first} {second}"
 
 
@@ -79,8 +78,7 @@ async def again(ctx: Context) -> str:
 async def sample(ctx: Context) -> str:
     """Have the client's model say something."""
     said = await ctx.sample("Say hello", max_tokens=7, system_prompt="Be brief")
-    (block,) = said.content
-    return f"{said.model}: {block.text}"  # type: ignore[union-attr]
+    return f"{said.model}: {said.text}"
 
 
 @tool
@@ -98,8 +96,8 @@ async def page(ctx: Context) -> str:
 @tool
 async def several(ctx: Context) -> str:
     """Ask several things at once."""
-    answer, said, found = await ctx.ask(Elicit("Name?", str), Sample("Say hello"), ListRoots())
-    return f"{answer.content} {said.model} {len(found)}"
+    answer, said, found = await ctx.ask_all(Elicit("Name?", str), Sample("Say hello"), ListRoots())
+    return f"{answer} {said.model} {len(found)}"
 
 
 @tool
@@ -112,13 +110,13 @@ async def supported(ctx: Context) -> str:
 @resource("asked://name")
 async def asked_resource(ctx: Context) -> str:
     """A resource that asks."""
-    return str((await ctx.elicit("What is your name?", str)).unwrap())
+    return str(await ctx.ask("What is your name?", str))
 
 
 @prompt
 async def asked_prompt(ctx: Context) -> str:
     """A prompt that asks."""
-    return str((await ctx.elicit("What is your name?", str)).unwrap())
+    return str(await ctx.ask("What is your name?", str))
 
 
 def accept(**content: Any) -> Any:
@@ -416,8 +414,8 @@ async def test_child_tasks_may_ask_at_the_same_time(serve: Serve) -> None:
         heard: dict[str, str] = {}
 
         async def child(who: str) -> None:
-            heard[who] = (await ctx.elicit(f"{who}?", str)).unwrap()
-            heard[who] += (await ctx.elicit(f"{who} again?", str)).unwrap()
+            heard[who] = await ctx.ask(f"{who}?", str)
+            heard[who] += await ctx.ask(f"{who} again?", str)
 
         async with ctx.open_nursery() as nursery:
             for who in ("a", "b", "c"):

@@ -40,7 +40,7 @@ async def report(ctx: Context) -> str:
 @tool
 async def ask(ctx: Context) -> str:
     """A question."""
-    return str((await ctx.elicit("Which?", str)).unwrap())
+    return str(await ctx.ask("Which?", str))
 
 
 @resource("memo://today")

@@ -52,7 +52,7 @@ async def wait(ctx: Context, seconds: float) -> str:
 @tool
 async def ask(ctx: Context) -> str:
     """Ask."""
-    return (await ctx.elicit("Name?", str)).unwrap()
+    return await ctx.ask("Name?", str)
 '''
 
 

@@ -31,8 +31,8 @@ class Asking:
         """Ask twice."""
         self.runs += 1
         try:
-            first = (await ctx.elicit(question, str, key="first")).unwrap()
-            second = (await ctx.elicit("And then?", str, key="second")).unwrap()
+            first = await ctx.ask(question, str, key="first")
+            second = await ctx.ask("And then?", str, key="second")
         except trio.Cancelled:
             self.ended.append("cancelled")
             raise
@@ -42,7 +42,7 @@ class Asking:
     async def charge(self, ctx: Context) -> str:
         """Do something that must not be done twice, then ask."""
         number = await ctx.once(self._charge, "card")
-        answer = (await ctx.elicit("Sure?", str, key="sure")).unwrap()
+        answer = await ctx.ask("Sure?", str, key="sure")
         other = await ctx.once(self._charge, "other")
         return f"{number} {answer} {other}"
 
@@ -53,7 +53,7 @@ class Asking:
     @tool
     async def unkeyed(self, ctx: Context) -> str:
         """Ask without a key."""
-        return str((await ctx.elicit("Name?", str)).unwrap())
+        return str(await ctx.ask("Name?", str))
 
     @tool
     async def shielded(self, ctx: Context) -> str:

@@ -114,8 +114,8 @@ async def everything(ctx: Context) -> str:
 @tool
 async def together(ctx: Context) -> str:
     """Ask two things in one round."""
-    page, said = await ctx.ask(ElicitURL("Sign in, please", "https://example.com/in", "one"), Sample("Hello"))
-    return f"{page.action} {said.model}"
+    _, said = await ctx.ask_all(ElicitURL("Sign in, please", "https://example.com/in", "one"), Sample("Hello"))
+    return f"accept {said.model}"
 
 
 @tool

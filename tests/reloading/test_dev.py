@@ -57,8 +57,8 @@ async def wait(seconds: float) -> str:
 @tool
 async def ask(ctx: Context) -> str:
     """Asks the user."""
-    answer = await ctx.elicit("Which?", Plant)
-    return f"{ANSWER} and {answer.unwrap().name}"
+    plant = await ctx.ask("Which?", Plant)
+    return f"{ANSWER} and {plant.name}"
 
 
 @tool

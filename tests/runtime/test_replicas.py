@@ -81,7 +81,7 @@ async def replicas(*functions: Callable[..., Any], **options: Any) -> AsyncItera
 
 async def name(ctx: Context) -> str:
     """Ask."""
-    return str((await ctx.elicit("name?", str)).unwrap())
+    return str(await ctx.ask("name?", str))
 
 
 async def test_a_session_goes_on_at_the_other_replica(autojump_clock: Any) -> None:

@@ -45,8 +45,8 @@ def serving(function: Callable[..., Awaitable[str]], **options: Any) -> Server:
 
 
 async def twice(ctx: Context) -> str:
-    first = (await ctx.elicit("first?", str, key="first")).unwrap()
-    second = (await ctx.elicit("second?", str, key="second")).unwrap()
+    first = await ctx.ask("first?", str, key="first")
+    second = await ctx.ask("second?", str, key="second")
     return f"{first}, {second}"
 
 
@@ -99,7 +99,7 @@ async def test_a_question_that_is_given_up_is_not_asked_again(autojump_clock: An
     async def patient(ctx: Context) -> str:
         with trio.move_on_after(5):
             await ctx.elicit("now?", str, key="now")
-        return (await ctx.elicit("later?", str, key="later")).unwrap()
+        return await ctx.ask("later?", str, key="later")
 
     async with connected(serving(patient), revision=None) as client:
         one = await first_round(client)
@@ -115,7 +115,7 @@ async def test_a_retry_while_the_parked_handler_is_being_cleaned_up_replays(auto
     async def slow_to_leave(ctx: Context) -> str:
         starts.append(trio.current_time())
         try:
-            return (await ctx.elicit("what?", str, key="what")).unwrap()
+            return await ctx.ask("what?", str, key="what")
         finally:
             with trio.CancelScope(shield=True):
                 await trio.sleep(5)
@@ -134,7 +134,7 @@ async def test_a_parked_handler_ends_when_nobody_comes(autojump_clock: Any) -> N
     async def waiting(ctx: Context) -> str:
         began = trio.current_time()
         try:
-            return (await ctx.elicit("what?", str)).unwrap()
+            return await ctx.ask("what?", str)
         finally:
             ended.append(trio.current_time() - began)
 
@@ -152,7 +152,7 @@ async def test_the_oldest_is_evicted_and_its_retry_replays(autojump_clock: Any) 
 
     async def asks(ctx: Context) -> str:
         starts.append(1)
-        return (await ctx.elicit("what?", str, key="what")).unwrap()
+        return await ctx.ask("what?", str, key="what")
 
     server = serving(asks, limits=Limits(parked=2))
     async with connected(server, revision=None) as client:
@@ -262,7 +262,7 @@ async def test_stopping_ends_what_is_parked(autojump_clock: Any) -> None:
 
     async def waiting(ctx: Context) -> str:
         try:
-            return (await ctx.elicit("what?", str)).unwrap()
+            return await ctx.ask("what?", str)
         finally:
             ended.append(1)
 
@@ -279,7 +279,7 @@ async def test_two_questions_at_once_may_be_answered_one_by_one(autojump_clock: 
         answers: dict[str, str] = {}
 
         async def ask(key: str) -> None:
-            answers[key] = (await ctx.elicit(f"{key}?", str, key=key)).unwrap()
+            answers[key] = await ctx.ask(f"{key}?", str, key=key)
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ask, "a")
@@ -301,7 +301,7 @@ async def test_nothing_is_parked_whose_state_is_too_large(autojump_clock: Any) -
 
     async def large(ctx: Context) -> str:
         try:
-            return (await ctx.elicit("again?", str, key="k" * 3000)).unwrap()
+            return await ctx.ask("again?", str, key="k" * 3000)
         finally:
             ended.append(1)
 
@@ -358,7 +358,7 @@ async def test_a_client_that_asks_much_evicts_its_own_handlers(autojump_clock: A
 
     async def asks(ctx: Context) -> str:
         starts.append(ctx.caller)
-        return (await ctx.elicit("what?", str, key="what")).unwrap()
+        return await ctx.ask("what?", str, key="what")
 
     server = serving(asks, limits=Limits(parked=5))
     async with connected(server, revision=None) as greedy, open_client(server) as modest:
@@ -375,7 +375,7 @@ async def test_what_a_client_has_parked_ends_when_it_leaves(autojump_clock: Any)
 
     async def asks(ctx: Context) -> str:
         try:
-            return (await ctx.elicit("what?", str)).unwrap()
+            return await ctx.ask("what?", str)
         finally:
             ended.append(ctx.caller)
 

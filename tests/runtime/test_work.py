@@ -263,8 +263,8 @@ async def test_a_sync_tool_may_ask(revision: str | None) -> None:
     def ask(ctx: Context) -> str:
         starts.append(1)
         try:
-            first = trio.from_thread.run(lambda: ctx.elicit("first?", str, key="first")).unwrap()
-            second = trio.from_thread.run(lambda: ctx.elicit("second?", str, key="second")).unwrap()
+            first = trio.from_thread.run(lambda: ctx.ask("first?", str, key="first"))
+            second = trio.from_thread.run(lambda: ctx.ask("second?", str, key="second"))
         except Exception as error:
             failed.append(error)
             raise

@@ -27,8 +27,8 @@ async def now(zone: str = "UTC") -> str:
 
 @tool
 async def sow(ctx: Context, bed: str) -> str:
-    answer = await ctx.elicit(f"What goes into {bed}?", str)
-    return f"{answer.unwrap()} in {bed}"
+    answer = await ctx.ask(f"What goes into {bed}?", str)
+    return f"{answer} in {bed}"
 
 @tool
 async def wait(seconds: float) -> str:

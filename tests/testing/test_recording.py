@@ -20,8 +20,8 @@ class Garden:
     @tool
     async def sow(self, ctx: Context, bed: str) -> str:
         await ctx.report_progress(1, 2)
-        answer = await ctx.elicit(f"What goes into {bed}?", str)
-        return f"{answer.unwrap()} in {bed}, at 2026-02-03T04:05:06.789Z"
+        answer = await ctx.ask(f"What goes into {bed}?", str)
+        return f"{answer} in {bed}, at 2026-02-03T04:05:06.789Z"
 
     @tool
     async def water(self) -> None: ...

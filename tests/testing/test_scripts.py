@@ -40,9 +40,9 @@ class Choice:
 
 async def sow(ctx: Context, bed: str) -> str:
     answer = await ctx.elicit(f"What goes into {bed}?", Choice)
-    if not answer.accepted:
+    if answer.content is None:
         return f"nothing: {answer.action}"
-    return f"{answer.unwrap().rows} rows of {answer.unwrap().plant}"
+    return f"{answer.content.rows} rows of {answer.content.plant}"
 
 
 async def pay(ctx: Context) -> str:
@@ -52,7 +52,7 @@ async def pay(ctx: Context) -> str:
 
 async def praise(ctx: Context, what: str) -> str:
     said = await ctx.sample(f"Praise {what}", max_tokens=10)
-    return f"{said.content[0].text} ({said.model})"  # type: ignore[union-attr]
+    return f"{said.text} ({said.model})"
 
 
 async def where(ctx: Context) -> str:
@@ -60,12 +60,12 @@ async def where(ctx: Context) -> str:
 
 
 async def several(ctx: Context) -> str:
-    first, second, said = await ctx.ask(Elicit("first bed", Choice), Elicit("second bed", Choice), Sample("Say"))
-    return f"{first.unwrap().plant}, {second.unwrap().plant}, {said.content[0].text}"
+    first, second, said = await ctx.ask_all(Elicit("first bed", Choice), Elicit("second bed", Choice), Sample("Say"))
+    return f"{first.plant}, {second.plant}, {said.text}"
 
 
 async def twice(ctx: Context) -> str:
-    return f"{(await ctx.elicit('One?', int)).unwrap()}{(await ctx.elicit('Two?', int)).unwrap()}"
+    return f"{await ctx.ask('One?', int)}{await ctx.ask('Two?', int)}"
 
 
 @asynccontextmanager

@@ -38,8 +38,8 @@ class Plugin:
     @tool
     async def ask(self, ctx: Context) -> str:
         self.runs += 1
-        answer = await ctx.elicit("A number?", int)
-        return f"{answer.unwrap()} after {self.runs} runs"
+        answer = await ctx.ask("A number?", int)
+        return f"{answer} after {self.runs} runs"
 
     @tool
     def slow(self) -> str:

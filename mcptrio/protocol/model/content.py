@@ -8,6 +8,7 @@ Source: MCP 2026-07-28, server/tools, "Tool Result"; schema.ts, "ContentBlock", 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from mcptrio.protocol.model.base import Role
@@ -27,6 +28,7 @@ __all__ = [
     "ToolResultContent",
     "ToolUseContent",
     "UnknownContent",
+    "joined_text",
 ]
 
 
@@ -141,3 +143,8 @@ SamplingContentBlock: TypeAlias = (
     TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent | UnknownContent
 )
 """In sampling messages and their results."""
+
+
+def joined_text(blocks: Iterable[object]) -> str:
+    """Return the texts of the blocks that are text, one a line; empty if none is."""
+    return "\n".join(block.text for block in blocks if isinstance(block, TextContent))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from mcptrio.protocol.model.base import CacheableResult, Params, Result, Role
-from mcptrio.protocol.model.content import ContentBlock
+from mcptrio.protocol.model.content import ContentBlock, joined_text
 from mcptrio.protocol.model.fields import Meta, field, model
 from mcptrio.protocol.model.icons import Icon
 
@@ -52,6 +52,11 @@ class PromptMessage:
     role: Role = field()
     content: ContentBlock = field()
 
+    @property
+    def text(self) -> str:
+        """The text of the content; empty if it is of another type."""
+        return joined_text([self.content])
+
 
 @model
 class ListPromptsParams(Params):
@@ -86,3 +91,8 @@ class GetPromptResult(Result):
 
     messages: tuple[PromptMessage, ...] = field()
     description: str | None = field(default=None)
+
+    @property
+    def text(self) -> str:
+        """The texts of the messages, joined by newlines; empty if there is none."""
+        return joined_text([each.content for each in self.messages])

@@ -109,6 +109,11 @@ class ReadResourceResult(CacheableResult):
 
     contents: tuple[ResourceContents, ...] = field()
 
+    @property
+    def text(self) -> str:
+        """The texts of the contents that are text, joined by newlines; empty if there is none."""
+        return "\n".join(each.text for each in self.contents if isinstance(each, TextResourceContents))
+
 
 @model
 class SubscribeParams(Params):

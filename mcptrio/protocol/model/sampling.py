@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from mcptrio.protocol.model.base import Params, Result, Role
-from mcptrio.protocol.model.content import SamplingContentBlock, ToolResultContent, ToolUseContent
+from mcptrio.protocol.model.content import SamplingContentBlock, ToolResultContent, ToolUseContent, joined_text
 from mcptrio.protocol.model.fields import Meta, field, model
 from mcptrio.protocol.model.tools import Tool
 
@@ -40,6 +40,11 @@ class SamplingMessage:
     role: Role = field()
     content: SamplingContent = field()
     meta: Meta | None = field(default=None, name="_meta", since="2025-11-25")
+
+    @property
+    def text(self) -> str:
+        """The texts of the text blocks, joined by newlines; empty if there is none."""
+        return joined_text(self.content)
 
 
 @model
@@ -95,3 +100,8 @@ class CreateMessageResult(Result):
     model: str = field()
     stop_reason: str | None = field(default=None)
     """``endTurn``, ``stopSequence``, ``maxTokens``, ``toolUse``, or the provider's own word."""
+
+    @property
+    def text(self) -> str:
+        """The texts of the text blocks, joined by newlines; empty if there is none."""
+        return joined_text(self.content)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from mcptrio.protocol.model.base import CacheableResult, Params, Result
-from mcptrio.protocol.model.content import ContentBlock
+from mcptrio.protocol.model.content import ContentBlock, joined_text
 from mcptrio.protocol.model.fields import ABSENT, Meta, field, model
 from mcptrio.protocol.model.icons import Icon
 
@@ -93,3 +93,8 @@ class CallToolResult(Result):
     structured_content: Any = field(default=ABSENT, since="2025-06-18")
     """Any JSON value, null included; before 2026-07-28 an object on the wire."""
     is_error: bool = field(default=False)
+
+    @property
+    def text(self) -> str:
+        """The texts of the text blocks, joined by newlines; empty if there is none."""
+        return joined_text(self.content)

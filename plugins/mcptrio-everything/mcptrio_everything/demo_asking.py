@@ -5,12 +5,12 @@ Names and arguments are those of the reference server "everything".
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from attrs import frozen
 from msgspec import Meta
 
-from mcptrio import Context, Elicited, TextContent, ToolError, tool
+from mcptrio import Context, ToolError, tool
 
 __all__ = [
     "Profile",
@@ -42,14 +42,14 @@ async def trigger_sampling_request(
         maxTokens: the most it may say.
     """
     answer = await ctx.sample(prompt, max_tokens=maxTokens)
-    said = " ".join(block.text for block in answer.content if isinstance(block, TextContent))
+    said = answer.text
     return f"LLM sampling result from {answer.model}: {said}"
 
 
 @tool(name="trigger-elicitation-request", title="Ask the user", read_only=True)
 async def trigger_elicitation_request(ctx: Context) -> str:
     """Have the user fill in a form."""
-    answer: Elicited[Any] = await ctx.elicit("Please tell us about yourself:", Profile)
+    answer = await ctx.elicit("Please tell us about yourself:", Profile)
     if answer.content is None:
         return f"The user chose to {answer.action}."
     return f"The user is {answer.content.name} and likes {answer.content.color}."

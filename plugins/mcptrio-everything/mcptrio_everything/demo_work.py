@@ -102,6 +102,6 @@ async def simulate_research_query(
                 "required": ["interpretation"],
             }
             answer = await ctx.elicit(f'What about "{topic}" is meant?', form, key="interpretation")
-            if answer.accepted:
-                meaning = f"{topic} ({answer.unwrap()['interpretation']})"
+            if answer.content is not None:
+                meaning = f"{topic} ({answer.content['interpretation']})"
     return f"# Research report: {meaning}\n\nThis simulated report went through {len(_STAGES)} stages."

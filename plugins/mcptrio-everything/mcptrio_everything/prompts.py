@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from mcptrio import (
     Context,
-    Elicited,
     EmbeddedResource,
     ImageContent,
     PromptMessage,
@@ -92,8 +91,8 @@ async def test_prompt_with_image() -> list[PromptMessage]:
 async def test_input_required_result_prompt(ctx: Context) -> str:
     """A prompt that asks the user for its context first."""
     form = {"type": "object", "properties": {"context": {"type": "string"}}, "required": ["context"]}
-    answer: Elicited[dict[str, Any]] = await ctx.elicit("What context should the prompt use?", form, key="user_context")
-    return f"Use this context: {answer.unwrap()['context']}"
+    answer = await ctx.ask("What context should the prompt use?", form, key="user_context")
+    return f"Use this context: {answer['context']}"
 
 
 @prompt(name="args-prompt")

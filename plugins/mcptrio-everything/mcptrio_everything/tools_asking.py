@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mcptrio import Context, TextContent, tool
+from mcptrio import Context, tool
 
 __all__ = [
     "CHOICES",
@@ -97,7 +97,7 @@ async def test_sampling(ctx: Context, prompt: str) -> str:
         prompt: what it is asked.
     """
     answer = await ctx.sample(prompt, max_tokens=100)
-    said = " ".join(block.text for block in answer.content if isinstance(block, TextContent))
+    said = answer.text
     return f"LLM response: {said}"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcptrio import Context, Elicit, Elicited, ListRoots, Sample, TextContent, tool
+from mcptrio import Context, Elicit, ListRoots, Sample, tool
 
 __all__ = [
     "test_input_required_result_capabilities",
@@ -31,15 +31,15 @@ _OK: dict[str, Any] = {"type": "object", "properties": {"ok": {"type": "boolean"
 @tool(read_only=True)
 async def test_input_required_result_elicitation(ctx: Context) -> str:
     """Ask the user's name, then greet."""
-    answer: Elicited[dict[str, Any]] = await ctx.elicit("What is your name?", _NAME, key="user_name")
-    return f"Hello, {answer.unwrap()['name']}!"
+    answer = await ctx.ask("What is your name?", _NAME, key="user_name")
+    return f"Hello, {answer['name']}!"
 
 
 @tool(read_only=True)
 async def test_input_required_result_sampling(ctx: Context) -> str:
     """Have the client's model name a capital."""
     answer = await ctx.sample("What is the capital of France?", max_tokens=100, key="capital_question")
-    return " ".join(block.text for block in answer.content if isinstance(block, TextContent))
+    return answer.text
 
 
 @tool(read_only=True)
@@ -52,46 +52,46 @@ async def test_input_required_result_list_roots(ctx: Context) -> str:
 @tool(read_only=True)
 async def test_input_required_result_request_state(ctx: Context) -> str:
     """Ask for a confirmation, with a state that comes back."""
-    answer: Elicited[dict[str, Any]] = await ctx.elicit("Please confirm", _OK, key="confirm")
-    return f"state-ok: {'confirmed' if answer.unwrap()['ok'] else 'not confirmed'}"
+    answer = await ctx.ask("Please confirm", _OK, key="confirm")
+    return f"state-ok: {'confirmed' if answer['ok'] else 'not confirmed'}"
 
 
 @tool(read_only=True)
 async def test_input_required_result_multiple_inputs(ctx: Context) -> str:
     """Ask the user, the model and the client at once."""
-    user, greeting, roots = await ctx.ask(
+    user, greeting, roots = await ctx.ask_all(
         Elicit("What is your name?", _NAME, key="user_name"),
         Sample("Generate a greeting", max_tokens=50, key="greeting"),
         ListRoots(key="client_roots"),
     )
-    said = " ".join(block.text for block in greeting.content if isinstance(block, TextContent))
-    return f"{said} {user.unwrap()['name']} has {len(roots)} roots."
+    said = greeting.text
+    return f"{said} {user['name']} has {len(roots)} roots."
 
 
 @tool(read_only=True)
 async def test_input_required_result_multi_round(ctx: Context) -> str:
     """Ask the user two things, one after the other."""
-    name: Elicited[dict[str, Any]] = await ctx.elicit("Step 1: What is your name?", _NAME, key="step1")
-    color: Elicited[dict[str, Any]] = await ctx.elicit("Step 2: What is your favorite color?", _COLOR, key="step2")
-    return f"{name.unwrap()['name']} likes {color.unwrap()['color']}."
+    name = await ctx.ask("Step 1: What is your name?", _NAME, key="step1")
+    color = await ctx.ask("Step 2: What is your favorite color?", _COLOR, key="step2")
+    return f"{name['name']} likes {color['color']}."
 
 
 @tool(read_only=True)
 async def test_input_required_result_tampered_state(ctx: Context) -> str:
     """Ask for a confirmation; a state that was altered on its way is refused."""
-    answer: Elicited[dict[str, Any]] = await ctx.elicit("Please confirm", _OK, key="confirm")
-    return f"The state was as it left: {answer.unwrap()['ok']}"
+    answer = await ctx.ask("Please confirm", _OK, key="confirm")
+    return f"The state was as it left: {answer['ok']}"
 
 
 @tool(read_only=True)
 async def test_input_required_result_capabilities(ctx: Context) -> str:
     """Ask the user and the model, each only where the client declared it."""
-    questions: list[Elicit | Sample] = []
+    questions: list[Elicit[dict[str, Any]] | Sample] = []
     if ctx.supports("elicitation.form"):
         questions.append(Elicit("What is your name?", _NAME, key="user_name"))
     if ctx.supports("sampling"):
         questions.append(Sample("Generate a greeting", max_tokens=50, key="greeting"))
     if not questions:
         return "The client declared neither elicitation nor sampling"
-    answers = await ctx.ask(*questions)
+    answers = await ctx.ask_all(*questions)
     return f"{len(answers)} answers"

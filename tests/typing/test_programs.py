@@ -1,0 +1,42 @@
+"""Programs that use the public API pass ``mypy --strict``, without a cast or an ignored error."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcptrio import Server
+from tests.typing.programs import asking
+
+__all__: list[str] = []
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+PROGRAMS = [*sorted(HERE.glob("programs/*.py")), *sorted(ROOT.glob("examples/*.py"))]
+
+
+def check(*files: Path, cache: Path) -> str:
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(cache), *map(str, files)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+    return done.stdout + done.stderr
+
+
+def test_programs_have_right_types(tmp_path: Path) -> None:
+    said = check(*PROGRAMS, cache=tmp_path)
+
+    assert "Success: no issues found" in said, said
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.name)
+def test_no_program_needs_a_cast(program: Path) -> None:
+    assert re.findall(r"\bcast\(|type: ignore|pyright: ignore", program.read_text("utf-8")) == []
+
+
+def test_context_with_a_state_is_no_argument() -> None:
+    server = Server()
+    for function in (asking.count_orders, asking.ask_for_values):
+        server.add_tool(function)
