@@ -6,6 +6,8 @@ all commands is shown without any of them.
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from importlib import import_module
@@ -160,8 +162,15 @@ def end(command: click.Command, name: str, obj: object = None) -> NoReturn:
             told = told.exceptions[0]
         if not isinstance(told, (ConfigError, PluginError, OSError)):
             raise
-        click.echo(f"mcptrio: {told}", err=True)
+        click.echo(f"mcptrio: {told}{_hint(told)}", err=True)
         if isinstance(told, PluginError) and (details := details_of(told)):
             click.echo(indent("\n".join(map(printable, details.split("\n"))), "  "), err=True)
         sys.exit(1 if isinstance(told, OSError) else 2)
     sys.exit(0)
+
+
+def _hint(error: BaseException) -> str:
+    """The option that helps, for an address that another program has taken."""
+    if "--http" in sys.argv and os.strerror(errno.EADDRINUSE) in str(error):
+        return "; pass another --port, or --port 0 for a free one"
+    return ""

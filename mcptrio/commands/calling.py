@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from mcptrio.commands.contents import Contents, says_the_same
 from mcptrio.commands.exits import ExitCode
 from mcptrio.commands.input_lines import read_input
 from mcptrio.commands.progress import progress_line
+from mcptrio.commands.tool_options import as_words, help_of
 from mcptrio.commands.visit import Visit
 from mcptrio.errors import ConfigError
+from mcptrio.printable import printable
 from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.fields import ABSENT
 from mcptrio.protocol.model.tools import CallToolResult, Tool
@@ -22,9 +25,34 @@ from mcptrio.protocol.model.tools import CallToolResult, Tool
 __all__ = ["command"]
 
 
-@click.command("call", cls=ClientCommand)
+_HELP = ("--help", "-h")
+
+
+class _CallCommand(ClientCommand):
+    """Leaves options that it does not know, and ``--help`` behind a tool, to the tool."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.ignore_unknown_options = True
+        end = args.index("--") if "--" in args else len(args)
+        rest = [word for number, word in enumerate(args) if number >= end or word not in _HELP]
+        if len(rest) == len(args) or not self._has_tool(ctx, rest):
+            return super().parse_args(ctx, args)
+        parsed = super().parse_args(ctx, rest)
+        ctx.params["words"] = (_HELP[0],)
+        return parsed
+
+    def _has_tool(self, ctx: click.Context, args: list[str]) -> bool:
+        trial = click.Context(self, parent=ctx.parent, info_name=ctx.info_name, ignore_unknown_options=True)
+        try:
+            super().parse_args(trial, [*args])
+        except click.UsageError:
+            return False
+        return True
+
+
+@click.command("call", cls=_CallCommand)
 @click.argument("tool")
-@click.argument("words", nargs=-1, metavar="[KEY=VALUE]...")
+@click.argument("words", nargs=-1, metavar="[KEY=VALUE|--KEY VALUE]...")
 @click.option("--args", "base", metavar="JSON|@FILE|-", help="Arguments as a JSON object; KEY=VALUE adds to it.")
 @click.option("--no-check", is_flag=True, help="Send the arguments whatever the tool's schema says of them.")
 @click.option(
@@ -37,12 +65,19 @@ async def command(
 
     Arguments are typed by its schema: KEY=VALUE is a text where the tool takes a text, else a number, true or false,
     null, an array or an object in JSON. KEY:=JSON is JSON in any case. KEY=@FILE takes the contents of a file.
-    A.B=VALUE sets B within the object A. A KEY that takes an array may be repeated.
+    A.B=VALUE sets B within the object A. A KEY that takes an array may be repeated. --KEY VALUE is KEY=VALUE, and
+    TOOL --help lists them.
     """
     found = await _find(visit, tool, required=not no_check)
+    if found is not None and _HELP[0] in words:
+        visit.console.print(
+            help_of(found, f"mcptrio call … {printable(tool)}", min(shutil.get_terminal_size().columns, 100)).rstrip()
+        )
+        return ExitCode.DONE
     given = await _base(visit, base)
     schema = found.input_schema if found is not None else {}
-    arguments = read_arguments(words, schema, base=given, checked=not no_check)
+    own = [name for param in command.params if isinstance(param, click.Option) for name in param.opts]
+    arguments = read_arguments([*as_words(words, schema, own)], schema, base=given, checked=not no_check)
     if not no_check:
         check_arguments(arguments, schema)
     with progress_line(visit.console, tool) as line:

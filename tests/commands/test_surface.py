@@ -1,0 +1,118 @@
+"""The size of the command line, which is not to grow, and the options that a tool's arguments become."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import click
+import pytest
+
+from mcptrio.cli import cli
+from tests.commands.processes import run
+
+__all__: list[str] = []
+
+MAX_COMMANDS = 34
+MAX_OPTIONS = 316
+MAX_SERVING = 15
+
+GARDEN = """
+from mcptrio import tool
+
+@tool
+async def water(bed: str, litres_each: float = 2.0, gently: bool = False, tags: list[str] | None = None) -> str:
+    \"\"\"Water a bed.
+
+    Args:
+        bed: the name of the bed.
+        litres_each: how much water.
+    \"\"\"
+    return f"{bed} {litres_each:g} {gently} {tags}"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "garden.py").write_text(GARDEN)
+    return tmp_path
+
+
+def commands(command: click.Command, path: str = "mcptrio") -> dict[str, list[str]]:
+    """Each command with its options; a group counts by its subcommands."""
+    own = [param.opts[0] for param in command.params if isinstance(param, click.Option)]
+    if not isinstance(command, click.Group):
+        return {path: own}
+    found: dict[str, list[str]] = {}
+    for name in command.commands:
+        found |= commands(command.commands[name], f"{path} {name}")
+    return found
+
+
+def test_number_of_commands_and_options_does_not_grow() -> None:
+    found = commands(cli)
+    total = sum(map(len, found.values()))
+
+    assert len(found) <= MAX_COMMANDS, f"{len(found)} commands"
+    assert total <= MAX_OPTIONS, f"{total} options: set rare values in mcptrio.toml and the environment"
+    for name in ("run", "serve", "dev"):
+        assert len(found[f"mcptrio {name}"]) <= MAX_SERVING, name
+
+
+def call(folder: Path, *args: str) -> tuple[int, str, str]:
+    done = run("call", "--plugin", "garden.py", *args, cwd=folder)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def test_help_of_a_tool_lists_its_arguments_as_options(folder: Path) -> None:
+    code, shown, _ = call(folder, "water", "--help")
+    text = " ".join(shown.split())
+
+    assert code == 0
+    assert "Water a bed." in text
+    assert "--bed string the name of the bed. [required]" in text
+    assert "--litres-each number how much water. [default: 2.0]" in text
+    assert "--gently [default: false]" in text
+
+
+def test_help_without_a_tool_is_that_of_the_command(folder: Path) -> None:
+    code, shown, _ = call(folder, "--help")
+
+    assert code == 0
+    assert shown.startswith("Usage: mcptrio call")
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--bed", "east", "--litres-each", "3", "--gently"), "east 3 True None"),
+        (("--bed=west", "--no-gently", "--tags", "a", "--tags", "b"), "west 2 False ['a', 'b']"),
+        (("bed=north", "--litres-each=1"), "north 1 False None"),
+    ],
+)
+def test_arguments_as_options(folder: Path, args: tuple[str, ...], said: str) -> None:
+    assert call(folder, "water", *args)[:2] == (0, f"{said}\n")
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--litre-each", "3"), "no option --litre-each; did you mean --litres-each?"),
+        (("--verbos",), "no option --verbos; did you mean --verbose?"),
+        (("--bed",), "--bed: expected a value, got nothing"),
+    ],
+)
+def test_a_misspelt_option_is_answered_with_the_nearest(folder: Path, args: tuple[str, ...], said: str) -> None:
+    code, _, err = call(folder, "water", *args)
+
+    assert code == 2
+    assert said in err
+
+
+def test_a_port_that_is_taken_names_the_option_for_another(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = run("run", "garden.py", "--http", "--port", port, cwd=folder)
+
+    assert done.returncode == 1
+    assert b"pass another --port, or --port 0 for a free one" in done.stderr
