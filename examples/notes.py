@@ -78,7 +78,7 @@ class Notes:
             raise ResourceNotFound(f"notes:///{name}")
         return self._texts[name]
 
-    @completion("notes:///{name}", "name")
+    @completion("resource", "notes:///{name}", "name")
     async def names(self) -> list[str]:
         return list(self._texts)
 

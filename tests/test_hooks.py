@@ -66,7 +66,7 @@ class Plugin:
             return f"Plan a day in {city}."
 
         server.add_prompt(plan, title="A day out")
-        server.add_completion(["Paris", "Prague", "Rome"], "plan", "city")
+        server.add_completion(["Paris", "Prague", "Rome"], "prompt", "plan", "city")
         server.add_method(lambda params: {"seen": params["number"]}, "com.example/number")
         server.add_method(lambda params: self.happened.append("heard"), "com.example/told", notification=True)
         server.add_extension("com.example/weather", {"level": 2})

@@ -127,7 +127,7 @@ class CarelessAround:
         trio.CancelScope().__enter__()
         yield name
 
-    @completion("careless://{name}", "name")
+    @completion("resource", "careless://{name}", "name")
     async def complete(self, value: str) -> AsyncIterator[str]:
         trio.CancelScope().__enter__()
         yield "name"

@@ -74,13 +74,13 @@ class Completions:
             others = function.parameters - {"value", "arguments", function.context}
             if others:
                 raise TypeError(
-                    f"completion of {mark.ref} {mark.argument}: expected the parameters value, arguments "
+                    f"completion of {mark.of} {mark.name} {mark.argument}: expected the parameters value, arguments "
                     f"and a Context, got {sorted(str(name) for name in others)}"
                 )
             offered = function
         else:
             offered = tuple(candidates)
-        key = completion_key(mark.ref, mark.argument)
+        key = completion_key(mark.of, mark.name, mark.argument)
         self.registry.add(CompletionEntry(key=key, owner=owner, candidates=offered))
         return key
 
@@ -90,9 +90,11 @@ class Completions:
             raise InvalidParams(f"expected at most {VALUE_LENGTH} characters @ $.argument.value, got {len(typed)}")
         if not self._bucket(scope).take():
             raise RateLimited(f"too many completions: more than {RATE:g} a second")
-        ref = params.ref.name if isinstance(params.ref, PromptReference) else params.ref.uri
+        of, ref = (
+            ("prompt", params.ref.name) if isinstance(params.ref, PromptReference) else ("resource", params.ref.uri)
+        )
         choices = self._choices(params, ref, scope)
-        entry = self.registry.get(completion_key(ref, params.argument.name))
+        entry = self.registry.get(completion_key(of, ref, params.argument.name))
         candidates: Iterable[str] = choices
         if entry is not None:
             if isinstance(entry.candidates, Function):
@@ -180,6 +182,6 @@ def _choices_in(facts: Mapping[str, Any], definitions: Mapping[str, Any]) -> Ite
         yield from _choices_in(each, definitions)
 
 
-def completion_key(ref: str, argument: str) -> str:
+def completion_key(of: str, name: str, argument: str) -> str:
     """The name of a completion in its registry."""
-    return f"{ref} {argument}"
+    return f"{of} {name} {argument}"

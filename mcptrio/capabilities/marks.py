@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from inspect import getattr_static, isclass, ismodule
-from typing import Any, Final, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Final, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from attrs import evolve, field, fields, frozen
 from attrs.converters import optional as optional_converter
-from attrs.validators import and_, gt, instance_of, optional
+from attrs.validators import and_, gt, in_, instance_of, optional
 
 from mcptrio.protocol.model.base import CacheScope
 from mcptrio.protocol.model.content import Annotations
@@ -136,8 +136,8 @@ class PromptMark:
 
 @frozen(kw_only=True)
 class CompletionMark:
-    ref: str
-    """A prompt's name, or a resource template."""
+    of: Literal["prompt", "resource"] = field(validator=in_(("prompt", "resource")))
+    name: str
     argument: str
 
 
@@ -284,19 +284,23 @@ def prompt(function: F | None = None, /, **options: Unpack[PromptOptions]) -> F 
     return _put(mark) if function is None else _put(mark)(function)
 
 
-def completion(ref: str, argument: str, /) -> Callable[[F], F]:
+def completion(of: Literal["prompt", "resource"], name: str, argument: str, /) -> Callable[[F], F]:
     """Mark a function as the completion of an argument.
 
     The function may take ``value`` (what has been typed), ``arguments`` (those that are settled) and a Context, and
     returns strings in any order: they are ranked and cut to 100.
 
     Args:
-        ref: a prompt's name, or a resource template.
+        of: ``prompt`` or ``resource``.
+        name: the prompt's name, or the URI template.
         argument: the prompt's argument, or the template's variable.
+
+    Raises:
+        ValueError: ``of`` is neither ``prompt`` nor ``resource``.
 
     Source: MCP 2026-07-28, server/utilities/completion.
     """
-    return _put(CompletionMark(ref=ref, argument=argument))
+    return _put(CompletionMark(of=of, name=name, argument=argument))
 
 
 def method(name: str, /, *, capability: str | None = None) -> Callable[[F], F]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import trio
 
@@ -92,23 +92,30 @@ class Registrar(ABC):
         """Take a prompt away. Returns whether there was one."""
         return self._remove(PromptMark, name)
 
-    def add_completion(self, candidates: Callable[..., Any] | Sequence[str], ref: str, argument: str) -> str:
+    def add_completion(
+        self,
+        candidates: Callable[..., Any] | Sequence[str],
+        of: Literal["prompt", "resource"],
+        name: str,
+        argument: str,
+    ) -> str:
         """Add the completion of an argument.
 
         Args:
             candidates: a function as ``@completion`` marks it, or the list of all values.
-            ref: a prompt's name, or a resource template.
+            of: ``prompt`` or ``resource``.
+            name: the prompt's name, or the URI template.
             argument: the prompt's argument, or the template's variable.
 
         Raises:
-            TypeError, ValueError: the function does not fit.
+            TypeError, ValueError: the function or ``of`` does not fit.
             Duplicate: the argument is completed already.
         """
-        return self._offer(candidates, CompletionMark(ref=ref, argument=argument))
+        return self._offer(candidates, CompletionMark(of=of, name=name, argument=argument))
 
-    def remove_completion(self, ref: str, argument: str) -> bool:
+    def remove_completion(self, of: Literal["prompt", "resource"], name: str, argument: str) -> bool:
         """Take the completion of an argument away. Returns whether there was one."""
-        return self._remove(CompletionMark, completion_key(ref, argument))
+        return self._remove(CompletionMark, completion_key(of, name, argument))
 
     def add_method(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, Literal
 
 from attrs import frozen
 
@@ -198,7 +198,7 @@ class Offers:
             undo.callback(self._own_names.pop, ("prompt", name))
             if listed.completes:
                 own = {"type": "ref/prompt", "name": prompt.name}
-                self._add_completions(undo, name, own, [each.name for each in prompt.arguments])
+                self._add_completions(undo, "prompt", name, own, [each.name for each in prompt.arguments])
             return undo.pop_all().close
 
     def _add_resource(self, resource: Resource, listed: _Listed) -> Callable[[], object]:
@@ -224,7 +224,7 @@ class Offers:
             self._templates[key] = parsed
             undo.callback(self._templates.pop, key)
             if listed.completes:
-                self._add_completions(undo, key, {"type": "ref/resource", "uri": key}, parsed.variables)
+                self._add_completions(undo, "resource", key, {"type": "ref/resource", "uri": key}, parsed.variables)
             return undo.pop_all().close
 
     def _reader(self) -> Callable[..., Any]:
@@ -235,10 +235,17 @@ class Offers:
 
         return read
 
-    def _add_completions(self, undo: ExitStack, ref: str, own: Mapping[str, str], arguments: Iterable[str]) -> None:
+    def _add_completions(
+        self,
+        undo: ExitStack,
+        of: Literal["prompt", "resource"],
+        name: str,
+        own: Mapping[str, str],
+        arguments: Iterable[str],
+    ) -> None:
         for argument in arguments:
-            self._server.add_completion(self._completer(own, argument), ref, argument)
-            undo.callback(self._server.remove_completion, ref, argument)
+            self._server.add_completion(self._completer(own, argument), of, name, argument)
+            undo.callback(self._server.remove_completion, of, name, argument)
 
     def _completer(self, own: Mapping[str, str], argument: str) -> Callable[..., Any]:
         relay = self._relay

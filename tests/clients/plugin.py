@@ -318,7 +318,7 @@ async def user(name: str) -> str:
     return name
 
 
-@completion("note://{day}/{topic}", "topic")
+@completion("resource", "note://{day}/{topic}", "topic")
 async def complete_topic(value: str, arguments: Mapping[str, str]) -> list[str]:
     """Topics of the day."""
     topics = {"monday": ["cats", "cars"], "tuesday": ["dogs"]}

@@ -196,7 +196,7 @@ async def logo() -> bytes:
     return PNG
 
 
-@completion("note://{number}", "number")
+@completion("resource", "note://{number}", "number")
 async def numbers(value: str) -> list[str]:
     """Notes that begin so."""
     return [each for each in ("1", "12", "2") if each.startswith(value)]
@@ -213,13 +213,13 @@ async def moods(city: str, mood: str = "fine") -> str:
     return f"How are things in {city}? I am {mood}."
 
 
-@completion("moods", "city")
+@completion("prompt", "moods", "city")
 async def city(value: str) -> list[str]:
     """Cities that begin so."""
     return [each for each in ("Bonn", "Berlin", "New York") if each.startswith(value)]
 
 
-@completion("moods", "mood")
+@completion("prompt", "moods", "mood")
 async def mood(value: str, arguments: dict[str, str]) -> list[str]:
     """Moods of the city."""
     return [f"{arguments.get('city', 'no')} blues"]

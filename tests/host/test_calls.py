@@ -72,8 +72,8 @@ async def test_completion() -> None:
         return name
 
     server.add_resource(page, "page:///{name}")
-    server.add_completion(["about", "contact"], "page:///{name}", "name")
-    server.add_completion(["Ada", "Bob"], "greet", "who")
+    server.add_completion(["about", "contact"], "resource", "page:///{name}", "name")
+    server.add_completion(["Ada", "Bob"], "prompt", "greet", "who")
     async with Host({"wiki": server}, approve=None) as host:
         assert (await host.complete("resource", "page:///{name}", "name", "ab", server="wiki")).values == ("about",)
         assert (await host.complete("prompt", "wiki_greet", "who", "B")).values == ("Bob",)

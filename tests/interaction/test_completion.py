@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Literal
 
+import pytest
+
 from mcptrio import Context, completion, prompt, resource
 from tests.interaction.applies import SINCE_2025_06, only
 from tests.interaction.client import Peer
@@ -38,19 +40,19 @@ async def note(name: str) -> str:
     return name
 
 
-@completion("travel", "city")
+@completion("prompt", "travel", "city")
 async def cities(value: str) -> list[str]:
     """Cities."""
     return CITIES
 
 
-@completion("travel", "street")
+@completion("prompt", "travel", "street")
 async def streets(value: str, arguments: Mapping[str, str]) -> list[str]:
     """Streets of the city."""
     return [f"{arguments.get('city', 'nowhere')} {street}" for street in ("north", "south")]
 
 
-@completion("notes://{name}", "name")
+@completion("resource", "notes://{name}", "name")
 async def names(ctx: Context) -> list[str]:
     """Names of notes."""
     return [f"note-{number:03}" for number in range(250)]
@@ -93,7 +95,7 @@ async def test_at_most_a_hundred_are_sent(serve: Serve) -> None:
 
 async def test_a_list_completes_as_well_as_a_function(serve: Serve) -> None:
     peer = await serve(travel)
-    serve.server.add_completion(CITIES, "travel", "city")
+    serve.server.add_completion(CITIES, "prompt", "travel", "city")
 
     assert (await _complete(peer, "travel", "city", "Ber"))["values"] == ["Berlin"]
 
@@ -160,7 +162,7 @@ async def test_completions_are_limited_in_rate(serve: Serve) -> None:
 
 
 async def test_a_completion_that_fails_gives_nothing_away(serve: Serve) -> None:
-    @completion("travel", "city")
+    @completion("prompt", "travel", "city")
     async def broken(value: str) -> list[str]:
         """Fail."""
         raise OSError("/etc/secret")
@@ -172,3 +174,9 @@ async def test_a_completion_that_fails_gives_nothing_away(serve: Serve) -> None:
 
     assert error["code"] == -32603
     assert "secret" not in str(error)
+
+
+def test_completion_of_something_else_is_refused() -> None:
+    of: Any = "template"
+    with pytest.raises(ValueError, match=r"'of' must be in \('prompt', 'resource'\)"):
+        completion(of, "notes://{name}", "name")

@@ -84,11 +84,11 @@ async def greet(whom: str) -> str:
     return f"Hello {whom}"
 
 
-@completion("greet", "whom")
+@completion("prompt", "greet", "whom")
 async def whom(ctx: Context) -> list[str]:
     return [ctx.principal.subject if ctx.principal else "nobody"]
 
 
-@completion("vault_prompt", "what")
+@completion("prompt", "vault_prompt", "what")
 async def what() -> list[str]:
     return ["gold"]

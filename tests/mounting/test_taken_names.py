@@ -31,10 +31,10 @@ def upstream(name: str) -> Server:
 
     server.add_tool(same, name="same")
     server.add_prompt(whose, name="whose")
-    server.add_completion([name], "whose", "word")
+    server.add_completion([name], "prompt", "whose", "word")
     server.add_resource(same, "same://thing")
     server.add_resource(whose, "same://things/{word}")
-    server.add_completion([name], "same://things/{word}", "word")
+    server.add_completion([name], "resource", "same://things/{word}", "word")
     return server
 
 

@@ -225,7 +225,7 @@ class Thief:
             server.remove_resource("shelf://one"),
             server.remove_resource("shelf://{name}"),
             server.remove_prompt("plead"),
-            server.remove_completion("plead", "name"),
+            server.remove_completion("prompt", "plead", "name"),
         ]
 
     @tool
@@ -246,7 +246,7 @@ class Shelf:
     async def plead(self, name: str) -> str:
         return name
 
-    @completion("plead", "name")
+    @completion("prompt", "plead", "name")
     async def names(self, value: str) -> list[str]:
         return ["ann"]
 

@@ -56,7 +56,7 @@ async def test_prompt_with_arguments(arg1: str, arg2: str) -> str:
     return f"Prompt with arguments: arg1='{arg1}', arg2='{arg2}'"
 
 
-@completion("test_prompt_with_arguments", "arg1")
+@completion("prompt", "test_prompt_with_arguments", "arg1")
 async def complete_arg1(value: str) -> list[str]:
     """Words that begin with what was typed."""
     return [word for word in ("paris", "park", "party", "passage") if word.startswith(value)]
@@ -117,13 +117,13 @@ async def completable_prompt(department: str, name: str) -> str:
     return f"Please promote {name} to the head of the {department} team."
 
 
-@completion("completable-prompt", "department")
+@completion("prompt", "completable-prompt", "department")
 async def complete_department(value: str) -> list[str]:
     """Departments that begin with what was typed."""
     return [department for department in _STAFF if department.startswith(value)]
 
 
-@completion("completable-prompt", "name")
+@completion("prompt", "completable-prompt", "name")
 async def complete_name(value: str, arguments: dict[str, str]) -> list[str]:
     """Names that begin with what was typed, of the department where that is settled."""
     department = arguments.get("department")

@@ -84,13 +84,13 @@ async def embed(kind: Literal["Text", "Blob"], id: str) -> EmbeddedResource:
     return EmbeddedResource(resource=BlobResourceContents(uri=uri, mime_type="application/octet-stream", blob=blob))
 
 
-@completion(DYNAMIC_TEXT, "resourceId")
+@completion("resource", DYNAMIC_TEXT, "resourceId")
 async def complete_text_id(value: str) -> list[str]:
     """Numbers that begin with what was typed."""
     return _numbers_from(value)
 
 
-@completion(DYNAMIC_BLOB, "resourceId")
+@completion("resource", DYNAMIC_BLOB, "resourceId")
 async def complete_blob_id(value: str) -> list[str]:
     """Numbers that begin with what was typed."""
     return _numbers_from(value)

@@ -76,7 +76,7 @@ class FileResources:
             server.add_resource(folder, uri_of(path), name=name, description=description, mime_type=DIRECTORY)
         server.add_background(partial(self.watch, _subscriptions_of(server)))
 
-    @completion(TEMPLATE, "path")
+    @completion("resource", TEMPLATE, "path")
     async def complete(self, ctx: Context, value: str) -> list[str]:
         """Paths that go on from ``value``."""
         sandbox = await self.access.sandbox(ctx)

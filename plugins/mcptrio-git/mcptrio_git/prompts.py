@@ -104,27 +104,27 @@ class Prompts:
         )
         return f"{text}\n\n{_shown(ctx, diff, 'Diff')}"
 
-    @completion("commit-message", "repo_path")
+    @completion("prompt", "commit-message", "repo_path")
     async def complete_commit_message(self, ctx: Context, value: str) -> list[str]:
         """Names of repositories."""
         return list(await trio.to_thread.run_sync(self.access.repositories.names, limiter=ctx.server.threads))
 
-    @completion("summarise-changes", "repo_path")
+    @completion("prompt", "summarise-changes", "repo_path")
     async def complete_summarise_changes(self, ctx: Context, value: str) -> list[str]:
         """Names of repositories."""
         return await self.complete_commit_message(ctx, value)
 
-    @completion("review-diff", "repo_path")
+    @completion("prompt", "review-diff", "repo_path")
     async def complete_review_diff(self, ctx: Context, value: str) -> list[str]:
         """Names of repositories."""
         return await self.complete_commit_message(ctx, value)
 
-    @completion("summarise-changes", "since")
+    @completion("prompt", "summarise-changes", "since")
     async def complete_since(self, ctx: Context, value: str, arguments: Mapping[str, str]) -> list[str]:
         """Tags and branches."""
         return await self._references(ctx, arguments, "refs/tags", "refs/heads")
 
-    @completion("review-diff", "target")
+    @completion("prompt", "review-diff", "target")
     async def complete_target(self, ctx: Context, value: str, arguments: Mapping[str, str]) -> list[str]:
         """Branches and tags."""
         return await self._references(ctx, arguments, "refs/heads", "refs/remotes", "refs/tags")

@@ -93,17 +93,17 @@ class RepositoryResources:
         except UnknownRepository as error:
             raise ResourceNotFound(f"git://{quote(repo, safe='')}/status") from error
 
-    @completion(FILE, "repo")
+    @completion("resource", FILE, "repo")
     async def complete_repo(self, ctx: Context, value: str) -> list[str]:
         """Names of repositories."""
         return list(await trio.to_thread.run_sync(self.access.repositories.names, limiter=ctx.server.threads))
 
-    @completion(STATUS_OF, "repo")
+    @completion("resource", STATUS_OF, "repo")
     async def complete_status(self, ctx: Context, value: str) -> list[str]:
         """Names of repositories."""
         return await self.complete_repo(ctx, value)
 
-    @completion(FILE, "rev")
+    @completion("resource", FILE, "rev")
     async def complete_rev(self, ctx: Context, value: str, arguments: Mapping[str, str]) -> list[str]:
         """Branches and tags, their slashes as colons."""
         try:
@@ -113,7 +113,7 @@ class RepositoryResources:
             return []
         return ["HEAD", *(name.replace("/", ":") for name in names)]
 
-    @completion(FILE, "path")
+    @completion("resource", FILE, "path")
     async def complete_path(self, ctx: Context, value: str, arguments: Mapping[str, str]) -> list[str]:
         """Files and folders of the commit that go on from what has been typed; folders end in a slash."""
         try:

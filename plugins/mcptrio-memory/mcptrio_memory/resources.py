@@ -89,12 +89,12 @@ class Resources:
             raise ResourceNotFound(uri)
         return graph
 
-    @completion(NODE, "name")
+    @completion("resource", NODE, "name")
     async def complete_name(self, ctx: Context, value: str) -> list[str]:
         """Names that contain what was typed, without those that have no place in this URI."""
         return [name for name in await self.complete_name_of(ctx, value, {}) if "/" not in name and name != ".."]
 
-    @completion(NODE_OF, "name")
+    @completion("resource", NODE_OF, "name")
     async def complete_name_of(self, ctx: Context, value: str, arguments: Mapping[str, str]) -> list[str]:
         """Names that contain what was typed."""
         space = self.memory.space(ctx, arguments.get("namespace"))
@@ -102,17 +102,17 @@ class Resources:
             return []
         return await self.memory.read(lambda statements: find_names(statements, space, value, _PROPOSALS))
 
-    @completion(NODE_OF, "namespace")
+    @completion("resource", NODE_OF, "namespace")
     async def complete_node_namespace(self) -> list[str]:
         """Namespaces that a call may name."""
         return await self._namespaces()
 
-    @completion(GRAPH_OF, "namespace")
+    @completion("resource", GRAPH_OF, "namespace")
     async def complete_graph_namespace(self) -> list[str]:
         """Namespaces that a call may name."""
         return await self._namespaces()
 
-    @completion(EXPORT_OF, "namespace")
+    @completion("resource", EXPORT_OF, "namespace")
     async def complete_export_namespace(self) -> list[str]:
         """Namespaces that a call may name."""
         return await self._namespaces()

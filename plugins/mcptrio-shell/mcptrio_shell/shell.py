@@ -261,7 +261,7 @@ class Shell:
         text = parts[0] if process.merged else f"[stdout]\n{parts[0]}\n[stderr]\n{parts[1]}"
         return TextResourceContents(uri=log_uri(id), mime_type="text/plain", text=text)
 
-    @completion(LOG, "id")
+    @completion("resource", LOG, "id")
     async def complete_id(self, ctx: Context) -> list[str]:
         """The ids there are."""
         return [process.id for process in _processes(ctx).of(ctx.caller)]

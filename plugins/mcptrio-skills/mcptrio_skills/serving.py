@@ -123,7 +123,7 @@ class Skills:
         """A file of a skill: its instructions (SKILL.md) or what they refer to; or a folder, as the URIs in it."""
         return await self._read(path)
 
-    @completion(TEMPLATE, "path")
+    @completion("resource", TEMPLATE, "path")
     async def complete(self, value: str) -> list[str]:
         """The paths that go on from ``value``."""
         paths = self._shelf.catalogue.files

@@ -68,16 +68,16 @@ class SchemaResources:
                 mime_type="application/sql",
             )
 
-    @completion(SCHEMA, "database")
-    @completion(TABLE, "database")
-    @completion("analyse_table", "database")
+    @completion("resource", SCHEMA, "database")
+    @completion("resource", TABLE, "database")
+    @completion("prompt", "analyse_table", "database")
     async def complete_database(self) -> list[str]:
         """Names of databases."""
         names = await self.queries.look(lambda: [database.name for database in self.queries.databases.all()])
         return names[:_CANDIDATES]
 
-    @completion(TABLE, "table")
-    @completion("analyse_table", "table")
+    @completion("resource", TABLE, "table")
+    @completion("prompt", "analyse_table", "table")
     async def complete_table(self, ctx: Context, arguments: Mapping[str, str]) -> list[str]:
         """Names of tables of the database that was chosen before."""
         found = await self.queries.find(arguments.get("database") or None)

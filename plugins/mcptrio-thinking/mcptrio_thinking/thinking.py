@@ -191,7 +191,7 @@ class Thinking:
             raise ResourceNotFound(_uri(sequence_id))
         return transcript(found, self.config.max_answer_bytes, ctx.tool_name("get_sequence"))
 
-    @completion(TEMPLATE, "sequence_id")
+    @completion("resource", TEMPLATE, "sequence_id")
     async def complete(self, ctx: Context) -> list[str]:
         """The caller's sequences; where callers cannot be told apart, none, for an id is all that protects one."""
         caller = Caller.of(ctx)

@@ -66,22 +66,22 @@ class Prompts:
         except ToolError as error:
             raise ResourceNotFound(f"time://now/{timezone}") from error
 
-    @completion(NOW_IN, "timezone")
+    @completion("resource", NOW_IN, "timezone")
     def complete_now_in(self) -> list[str]:
         """IANA names."""
         return list(self.tools.clock.zones.names)
 
-    @completion("time_now", "timezone")
+    @completion("prompt", "time_now", "timezone")
     def complete_current_time(self) -> list[str]:
         """IANA names, and those of Windows."""
         return self._names()
 
-    @completion("time_convert", "source_timezone")
+    @completion("prompt", "time_convert", "source_timezone")
     def complete_source(self) -> list[str]:
         """IANA names, and those of Windows."""
         return self._names()
 
-    @completion("time_convert", "target_timezone")
+    @completion("prompt", "time_convert", "target_timezone")
     def complete_target(self) -> list[str]:
         """IANA names, and those of Windows."""
         return self._names()
