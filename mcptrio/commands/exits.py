@@ -75,12 +75,12 @@ def line_of(error: MCPTrioError | OSError) -> str:
     return printable(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
 
 
-def report(console: Console, error: MCPTrioError | OSError) -> int:
+def report(console: Console, error: MCPTrioError | OSError, hint: str = "") -> int:
     """Show why a command ends, with the frames of a plugin that is broken. Returns the exit code.
 
     A failure of a plugin in this process that was shown already, with its frames, is not repeated.
     """
-    line = line_of(error)
+    line = line_of(error) + (f"; {printable(hint)}" if hint else "")
     if not (isinstance(error, MCPError) and console.has_shown(line)):
         console.complain(line)
     if isinstance(error, PluginError) and (details := details_of(error)):

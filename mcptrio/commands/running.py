@@ -32,6 +32,7 @@ from mcptrio.commands.progress import progress_line
 from mcptrio.commands.prompting import Person, handlers_for
 from mcptrio.commands.targets import Found, TargetOptions, find_target
 from mcptrio.commands.terminal import Terminal, open_terminal
+from mcptrio.commands.url_hints import hint_of
 from mcptrio.commands.visit import Visit
 from mcptrio.connecting import connect
 from mcptrio.errors import MCPTrioError
@@ -73,14 +74,18 @@ def run_action(action: Action, options: ClientOptions) -> int:
     def start(_: Console) -> Work:
         return partial(_connected, action, options, find_target(options.target, ask=_asker(options)))
 
-    return run_at_console(start, moved=bool(options.target.plugins), verbose=options.verbose)
+    url = options.target.target or ""
+    return run_at_console(start, moved=bool(options.target.plugins), verbose=options.verbose, url=url)
 
 
-def run_at_console(start: Callable[[Console], Work], *, moved: bool = False, verbose: bool = False) -> int:
+def run_at_console(
+    start: Callable[[Console], Work], *, moved: bool = False, verbose: bool = False, url: str = ""
+) -> int:
     """Run something that talks to a person or a server; the exit code.
 
     Args:
         start: makes it, before Trio runs.
+        url: of the server, for hints; empty if it has none.
         moved: keep standard output for us: what else is printed in this process goes to standard error.
         verbose: show what our logs say.
     """
@@ -88,7 +93,7 @@ def run_at_console(start: Callable[[Console], Work], *, moved: bool = False, ver
         console = Console(out, err)
         _log_to(console, verbose=verbose)
         try:
-            return _run(start, console)
+            return _run(start, console, url)
         except BrokenPipeError:
             # Who reads our output has seen enough. What is buffered goes nowhere, or the interpreter would complain.
             null = os.open(os.devnull, os.O_WRONLY)
@@ -97,7 +102,7 @@ def run_at_console(start: Callable[[Console], Work], *, moved: bool = False, ver
             return ExitCode.DONE
 
 
-def _run(start: Callable[[Console], Work], console: Console) -> int:
+def _run(start: Callable[[Console], Work], console: Console, url: str) -> int:
     try:
         return trio.run(_visit, start(console), console)
     except (MCPTrioError, OSError, BaseExceptionGroup) as error:
@@ -107,7 +112,7 @@ def _run(start: Callable[[Console], Work], console: Console) -> int:
         if not isinstance(told, (MCPTrioError, OSError)):
             raise
         _log.debug("the whole of it:", exc_info=error)
-        return report(console, told)
+        return report(console, told, hint_of(told, url))
     except (KeyboardInterrupt, click.Abort):  # before anybody listened for it
         return ExitCode.INTERRUPTED
 

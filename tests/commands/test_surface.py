@@ -10,6 +10,7 @@ import pytest
 
 from mcptrio.cli import cli
 from tests.commands.processes import run
+from tests.processes import serving
 
 __all__: list[str] = []
 
@@ -116,3 +117,16 @@ def test_a_port_that_is_taken_names_the_option_for_another(folder: Path) -> None
 
     assert done.returncode == 1
     assert b"pass another --port, or --port 0 for a free one" in done.stderr
+
+
+def test_a_url_that_fails_is_answered_with_the_probable_cause(folder: Path) -> None:
+    with serving("--http", "--port=0", "--plugin=garden.py", cwd=folder) as served:
+        here = f"127.0.0.1:{served.port}"
+        path = run("list", f"http://{here}/mpc", cwd=folder)
+        scheme = run("list", f"https://{here}/mcp", cwd=folder)
+    gone = run("list", f"http://{here}/mcp", cwd=folder)
+
+    assert f"no endpoint at /mpc; most servers have it at http://{here}/mcp" in path.stderr.decode()
+    assert f"the server speaks plain HTTP: use http://{here}/mcp" in scheme.stderr.decode()
+    assert "is the server running? `mcptrio run FILE.py --http` starts one" in gone.stderr.decode()
+    assert {path.returncode, scheme.returncode, gone.returncode} == {4}

@@ -1,0 +1,37 @@
+"""The probable cause of a failed connection to a URL, in one clause for the end of the error.
+
+Used by the commands that talk to a server.
+"""
+
+from __future__ import annotations
+
+import os
+from errno import ECONNREFUSED
+from urllib.parse import urlsplit
+
+from mcptrio.errors import MCPTrioError, RequestFailed
+
+__all__ = ["hint_of"]
+
+_ENDPOINT = "/mcp"
+"""The path that mcptrio and most other servers use."""
+
+
+def hint_of(error: MCPTrioError | OSError, url: str) -> str:
+    """What to check or type; empty if the error suggests nothing."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    text = str(error)
+    if not isinstance(error, RequestFailed) or parts.scheme not in ("http", "https") or "@" in parts.netloc:
+        return ""
+    if error.status == 404 and parts.path.rstrip("/") != _ENDPOINT:
+        return f"no endpoint at {parts.path or '/'}; most servers have it at {parts.scheme}://{parts.netloc}{_ENDPOINT}"
+    if os.strerror(ECONNREFUSED) in text:
+        return "is the server running? `mcptrio run FILE.py --http` starts one"
+    if parts.scheme == "https" and "WRONG_VERSION_NUMBER" in text:
+        return f"the server speaks plain HTTP: use http://{parts.netloc}{parts.path}"
+    if parts.scheme == "http" and "closed the connection without an answer" in text:
+        return f"if the server expects TLS, use https://{parts.netloc}{parts.path}"
+    return ""
