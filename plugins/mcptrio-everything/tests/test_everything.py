@@ -45,7 +45,7 @@ def functions(module: Any) -> dict[str, Any]:
 
 def test_plugin_has_every_name_of_the_suite() -> None:
     assert set(functions(everything)) >= SUITE
-    assert set(everything.__all__) == {*functions(everything), "prefix"}
+    assert set(everything.__all__) == {*functions(everything), "setup"}
 
 
 def test_first_function_takes_no_argument() -> None:
