@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -19,9 +20,11 @@ ROOT = HERE.parent.parent
 PROGRAMS = [*sorted(HERE.glob("programs/*.py")), *sorted(ROOT.glob("examples/*.py"))]
 
 
-def check(*files: Path, cache: Path) -> str:
+def check(*files: Path, cache: Path, path: Path = ROOT) -> str:
+    """Return what ``mypy --strict`` says of the files, whose modules are also looked for in ``path``."""
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(cache), *map(str, files)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+    env = {**os.environ, "MYPYPATH": str(path)}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False, env=env)
     return done.stdout + done.stderr
 
 

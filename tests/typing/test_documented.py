@@ -1,0 +1,56 @@
+"""The Python blocks of README and docs pass ``mypy --strict``, all in one run.
+
+A block whose first line is ``# name.py`` is a module of its own, which later blocks of its page may import.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.test_readme import Block, blocks
+from tests.typing.test_programs import check
+
+__all__: list[str] = []
+
+OPEN = {"docs/errors.md", "docs/hooks.md", "docs/testing.md"}
+"""Pages with blocks that are fragments, or that show untyped functions."""
+
+
+def page_of(block: Block) -> str:
+    return block.where.rpartition(":")[0]
+
+
+@pytest.fixture(scope="module")
+def errors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """The errors of each page, by one run over all blocks."""
+    folder = tmp_path_factory.mktemp("blocks")
+    files: dict[str, str] = {}
+    modules: dict[str, str] = {}
+    for number, block in enumerate(blocks("python")):
+        named = re.match(r"# (\w+)\.py\b", block.text)
+        # Two pages may show modules of one name; only the first can be imported by it.
+        name = named[1] if named is not None and modules.setdefault(named[1], block.where) == block.where else None
+        file = folder / f"{name or f'block{number}'}.py"
+        file.write_text(block.text, "utf-8")
+        files[file.name] = block.where
+    said = check(*sorted(folder.glob("*.py")), cache=folder / "cache", path=folder)
+    found: dict[str, list[str]] = {}
+    for line in said.splitlines():
+        match = re.match(r"(?:.*/)?(\w+\.py):(\d+): error: (.*)", line)
+        if match is not None:
+            page, _, at = files[match[1]].rpartition(":")
+            found.setdefault(page, []).append(f"{page}:{int(at) + int(match[2])}: {match[3]}")
+    assert f"checked {len(files)} source files" in said or f"in {len(files)} source files" in said, said
+    return found
+
+
+@pytest.mark.parametrize("page", sorted({page_of(block) for block in blocks("python")} - OPEN))
+def test_blocks_of_a_page_have_right_types(page: str, errors: dict[str, list[str]]) -> None:
+    assert errors.get(page, []) == []
+
+
+def test_open_pages_still_have_errors(errors: dict[str, list[str]]) -> None:
+    """A page that has none any more is taken out of ``OPEN``."""
+    assert OPEN - set(errors) == set()
