@@ -58,8 +58,9 @@ async def outlasting(seconds: float) -> AsyncIterator[None]:
     The cancellation is raised at the end of the body, or where the body is when the seconds are over.
     """
     async with open_hidden_nursery() as nursery:
-        with trio.CancelScope(shield=True) as scope:
-            nursery.start_soon(_bound, scope, seconds)
+        scope = trio.CancelScope(shield=True)
+        nursery.start_soon(_bound, scope, seconds)
+        with scope:
             yield
 
 

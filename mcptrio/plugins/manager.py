@@ -407,7 +407,7 @@ def _take_transports(
     plugin: Plugin,
     offered: Mapping[str, tuple[str, object]],
     own: dict[str, Callable[..., Awaitable[None]]],
-    given: object,
+    given: Any,
 ) -> None:
     """
     Raises:
