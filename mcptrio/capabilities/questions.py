@@ -9,8 +9,8 @@ Source: MCP 2025-11-25 and 2026-07-28, client/elicitation, client/sampling, clie
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Generic, Literal, Protocol, TypeVar, cast, overload
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, cast, overload
 
 from attrs import Factory, field, frozen
 
@@ -81,16 +81,14 @@ class Elicit(Generic[T]):
     key: str | None = None
     form: Form = field(init=False, repr=False, default=Factory(lambda self: Form.of(self.schema), takes_self=True))
 
+    if TYPE_CHECKING:
+
+        def __attrs_init__(self, message: str, schema: Any, key: str | None = None) -> None: ...
+
     @overload
     def __init__(self, message: str, schema: type[T], key: str | None = None) -> None: ...
     @overload
-    def __init__(
-        self: Elicit[str], message: str, schema: Sequence[str] | Mapping[str, str], key: str | None = None
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Elicit[dict[str, Any]], message: str, schema: Mapping[str, Any], key: str | None = None
-    ) -> None: ...
+    def __init__(self: Elicit[str], message: str, schema: Sequence[str], key: str | None = None) -> None: ...
     @overload
     def __init__(self: Elicit[Any], message: str, schema: Any, key: str | None = None) -> None: ...
     def __init__(self, message: str, schema: Any, key: str | None = None) -> None:

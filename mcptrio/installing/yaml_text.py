@@ -119,7 +119,7 @@ def remove(text: str, keys: Keys) -> str:
     if mapping.flow_style:
         return spliced(text, [_out_of_flow(text, mapping, keys[1])])
     splices = [Splice(*_lines(text, *members[keys[1]]), "")]
-    if len(members) == 1:
+    if key is not None and len(members) == 1:
         colon = text.index(":", key.end_mark.index) + 1
         splices.insert(0, Splice(colon, colon, " {}"))
     return spliced(text, splices)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import pluggy
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["HOOKS", "Hooks", "hookimpl", "lifespan"]
 
 _PROJECT: Final = "mcptrio"
+
+Opened: TypeAlias = AsyncGenerator[Any] | AbstractAsyncContextManager[Any]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,9 +40,7 @@ class Hooks:
         """Add what is not marked: what depends on the settings, middleware, authorizers, routes, background tasks."""
 
     @hookspec
-    def lifespan(  # type: ignore[empty-body]
-        self, server: Registrar, config: Any
-    ) -> AsyncGenerator[Any] | AbstractAsyncContextManager[Any]:
+    def lifespan(self, server: Registrar, config: Any) -> Opened:  # type: ignore[empty-body]
         """What is open while the server is: see :func:`mcptrio.lifespan`, which marks it under any name."""
 
     @hookspec

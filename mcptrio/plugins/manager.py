@@ -407,7 +407,7 @@ def _take_transports(
     plugin: Plugin,
     offered: Mapping[str, tuple[str, object]],
     own: dict[str, Callable[..., Awaitable[None]]],
-    given: Any,
+    given: object,
 ) -> None:
     """
     Raises:
@@ -415,12 +415,14 @@ def _take_transports(
     """
     if not isinstance(given, Mapping):
         raise TypeError(f"expected a dict of names and async functions, got {type(given).__name__}")
-    for name, serve in given.items():
+    transports: Mapping[Any, Any] = given
+    for name, serve in transports.items():
         if not isinstance(name, str) or not name or name in BUILT_IN:
             raise ValueError(f"expected a name for a transport, other than {', '.join(BUILT_IN)}, got {name!r}")
         if name in own or name in offered:
             other = offered[name][0] if name in offered else plugin.label
             raise ValueError(f"transport {name!r} of {plugin.label} is already offered by {other}")
+        offer: Callable[..., Awaitable[None]] = serve
         if not callable(serve):
             raise TypeError(f"transport {name!r}: expected an async function, got {type(serve).__name__}")
-        own[name] = serve
+        own[name] = offer
