@@ -183,9 +183,11 @@ async def test_descriptors_run_out(engine: Engine, server: HostileServer) -> Non
         highest = max(int(number) for number in os.listdir(f"/proc/{pid}/fd"))
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (highest + 20, limits[1]))
         try:
-            for _ in range(100):
-                await stack.enter_async_context(rude(await connect(port)))
+            streams = [await stack.enter_async_context(rude(await connect(port))) for _ in range(100)]
             if engine.name == "http1":
+                await ask(port)
+                # One is closed for each that comes, and no more.
+                assert len([stream for stream in streams if not await is_closed(stream)]) >= 15
                 for _ in range(20):
                     await ask(port)
             else:
@@ -195,6 +197,15 @@ async def test_descriptors_run_out(engine: Engine, server: HostileServer) -> Non
         await ask(port)
 
     assert server.process.stderr.count("could not be accepted") <= 3
+
+
+async def is_closed(stream: trio.SocketStream) -> bool:
+    with trio.move_on_after(0.02):
+        try:
+            return not await stream.receive_some(1)
+        except trio.BrokenResourceError:
+            return True
+    return False
 
 
 async def test_bodies_that_stall(server: HostileServer) -> None:

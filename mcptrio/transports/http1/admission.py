@@ -43,6 +43,8 @@ class Admission:
         """Connections that have not had a request yet, and since when; the oldest first."""
         self._idle: OrderedDict[Connection, float] = OrderedDict()
         """Connections that have had one and wait for the next."""
+        self._closing: set[Connection] = set()
+        """Connections that have lost their place and still have their descriptor."""
 
     def owner_of(self, client: Any) -> str | None:
         """Return the address or IPv6 network that a connection counts for; ``None`` if it has no share.
@@ -61,8 +63,11 @@ class Admission:
         return len(self._open) < self._limit or self._evict()
 
     def make_room(self) -> bool:
-        """Close the connection that has waited longest for a request. Returns whether there was one."""
-        return self._evict()
+        """Close the connection that has waited longest for a request. Returns whether there was one.
+
+        While one is closing, no other is closed: one descriptor is enough for one connection.
+        """
+        return bool(self._closing) or self._evict()
 
     def enter(self, connection: Connection, owner: str | None) -> None:
         """Take a place for a connection, which is idle."""
@@ -72,7 +77,11 @@ class Admission:
         self._unused[connection] = monotonic()
 
     def leave(self, connection: Connection) -> None:
-        """Give the place back, if that has not happened."""
+        """A connection has ended: give its place back, if that has not happened."""
+        self._closing.discard(connection)
+        self._release(connection)
+
+    def _release(self, connection: Connection) -> None:
         self._unused.pop(connection, None)
         self._idle.pop(connection, None)
         if connection not in self._open:
@@ -100,7 +109,8 @@ class Admission:
         if idle is None:
             return False
         # Its descriptor goes at its next turn; the reserve covers that moment.
-        self.leave(idle)
+        self._release(idle)
+        self._closing.add(idle)
         idle.end_if_idle()
         return True
 

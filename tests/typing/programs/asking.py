@@ -59,7 +59,8 @@ async def ask_for_choices(ctx: Context) -> str:
     assert_type(await ctx.ask("Which size?", Size), Size)
     assert_type(await ctx.ask("Which day?", ["monday", "tuesday"]), str)
     assert_type(await ctx.ask("Which days?", list[Literal["mon", "tue"]]), list[Literal["mon", "tue"]])
-    return await ctx.ask("Which colour?", {"r": "Red", "b": "Blue"})
+    colour: str = await ctx.ask("Which colour?", {"r": "Red", "b": "Blue"})
+    return colour
 
 
 @tool
