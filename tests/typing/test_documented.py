@@ -14,7 +14,7 @@ from tests.typing.test_programs import check
 
 __all__: list[str] = []
 
-OPEN = {"docs/errors.md", "docs/hooks.md", "docs/testing.md"}
+OPEN = {"docs/errors.md", "docs/testing.md"}
 """Pages with blocks that are fragments, or that show untyped functions."""
 
 
