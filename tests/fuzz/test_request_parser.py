@@ -11,7 +11,7 @@ import h11
 from attrs import define, field
 from hypothesis import HealthCheck, example, given, settings
 
-from mcptrio.transports.http1.request_parser import End, Head, Refused, RequestParser, Upgraded
+from mcptrio.transports.http1.request_parser import End, Event, Head, Refused, RequestParser, Upgraded
 from tests.fuzz.requests import SEEDS, cuts, pieces, requests
 
 __all__: list[str] = []
@@ -43,13 +43,20 @@ class Reading:
     upgraded: bytes | None = None
 
 
+def fed(parser: RequestParser, part: bytes) -> list[Event]:
+    events = parser.feed(part)
+    while parser.unread:
+        events += parser.feed(b"")
+    return events
+
+
 def read(parts: list[bytes]) -> Reading:
     parser, reading = RequestParser(LIMIT), Reading()
     for part in parts:
         if reading.upgraded is not None:
             reading.upgraded += part  # from there on it is not the parser's
             continue
-        for event in parser.feed(part):
+        for event in fed(parser, part):
             assert not reading.refused, "nothing comes after a refusal"
             if isinstance(event, Head):
                 reading.messages.append(

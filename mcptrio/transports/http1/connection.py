@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from mcptrio.transports.http1.exchange import BUFFER, Exchange
-from mcptrio.transports.http1.request_parser import End, Head, Refused, RequestParser, Upgraded
+from mcptrio.transports.http1.request_parser import End, Event, Head, Refused, RequestParser, Upgraded
 from mcptrio.transports.http1.wire import GOODBYE, Wire
 
 if TYPE_CHECKING:
@@ -289,23 +289,31 @@ class Connection:
             if self._websocket is not None:
                 await self._websocket.feed(data)
                 continue
-            for event in self._parser.feed(data):
-                self._take(event)
+            events = self._parser.feed(data)
             # Nothing of it is kept while the next is waited for.
             data = b""
-            if self._current is None:
-                if self._pending:
-                    self.deadline, self._is_idle = inf, False
-                    self._owner.admission.busy(self)
-                    self._current = self._pending.pop(0)
-                    self._owner.start(self._current, self)
-                elif self._refused is not None:
-                    self._refuse(self._refused)
-                elif self._parser.began:
-                    self._is_idle = False
-                    self.deadline = min(self.deadline, trio.current_time() + self._owner.limits.header_timeout)
-            if self._filling is not None or len(self._pending) > _PIPELINED:
-                await self._wait_for_room()
+            await self._take_all(events)
+            while self._parser.unread and not self._lingering:
+                await trio.lowlevel.checkpoint()
+                await self._take_all(self._parser.feed(b""))
+
+    async def _take_all(self, events: list[Event]) -> None:
+        """Have what was read served. Waits while the application has enough of it."""
+        for event in events:
+            self._take(event)
+        if self._current is None:
+            if self._pending:
+                self.deadline, self._is_idle = inf, False
+                self._owner.admission.busy(self)
+                self._current = self._pending.pop(0)
+                self._owner.start(self._current, self)
+            elif self._refused is not None:
+                self._refuse(self._refused)
+            elif self._parser.began:
+                self._is_idle = False
+                self.deadline = min(self.deadline, trio.current_time() + self._owner.limits.header_timeout)
+        if self._filling is not None or len(self._pending) > _PIPELINED:
+            await self._wait_for_room()
 
     async def _wait_for_room(self) -> None:
         """Wait until the application has taken enough of what was received."""
