@@ -96,9 +96,12 @@ def unknown_words(line: str, command: click.Command) -> Iterator[str]:
         command = found
     command = getattr(command, "unnamed", command)
     known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
-    for word in words:
+    value_of = {option for each in command.params if not getattr(each, "is_flag", True) for option in each.opts}
+    for before, word in zip(["", *words], words, strict=False):
         if word == "--":
             return
+        if command.name == "call" and not word.startswith("-") and before not in value_of:
+            return  # what follows are the arguments of a tool
         if word.startswith("-") and word != "-" and word.partition("=")[0] not in known | {"--help"}:
             yield word
 

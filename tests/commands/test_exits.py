@@ -55,7 +55,7 @@ while True:
             3,
             "mcptrio: the server refused: no such tool: brocken (-32602)\n",
         ),
-        (with_plugin("read", "note:"), 3, "mcptrio: the server refused: resource not found: note: (-32602)\n"),
+        (with_plugin("read", "note:"), 3, "mcptrio: the server refused: resource not found: note: (-32002)\n"),
         (with_plugin("prompt", "moods"), 2, "mcptrio: missing argument: `city` (where)\n"),
         (with_plugin("prompt", "moods", "town=x"), 2, "mcptrio: argument `town`: there is none of this name; known: "),
         (with_plugin("prompt", "moods", "city:=5"), 2, "mcptrio: argument `city`: expected city=TEXT"),

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import trio
 
 from mcptrio import Context, Limits, Timeouts, prompt, resource, tool
+from mcptrio.capabilities.registrar import server_of
 from tests.interaction.applies import only, real_time
 from tests.interaction.serving import Serve
 
@@ -53,7 +54,7 @@ def tell(ctx: Context, uri: str) -> str:
     ctx.notify_resource_updated(uri)
     ctx.elicitation_complete("a page")
     ctx.release_stream()
-    assert ctx.server.snapshot()["in_flight"]
+    assert server_of(ctx.server).snapshot()["in_flight"]
     return "told"
 
 

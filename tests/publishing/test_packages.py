@@ -30,7 +30,7 @@ from typing import Literal
 
 from attrs import field, frozen
 
-from mcptrio import Secret, hookimpl, tool
+from mcptrio import PluginSetup, Secret, hookimpl, tool
 
 
 @frozen(kw_only=True)
@@ -267,7 +267,7 @@ def test_a_broken_plugin_is_not_packed(folder: Path) -> None:
     (folder / "own.py").write_text("raise RuntimeError('no such luck')")
     done = package(folder, "mcpb", "--name=x", "--author=Ada", "--plugin=own.py")
 
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "no such luck" in done.stderr
     assert not list(folder.glob("*.mcpb"))
 
