@@ -1,4 +1,4 @@
-"""What can be added to a server while it runs: the methods that a server, a plugin and a handler have in common.
+"""Adding tools, resources and prompts to a server while it runs: the methods that server, plugins and handlers share.
 
 ``Server`` is a registrar; a plugin gets one of its own in its hooks and as ``ctx.server``.
 """
@@ -34,7 +34,7 @@ __all__ = ["Registrar", "register", "registries", "server_of"]
 
 
 class Registrar(ABC):
-    """Adds tools, resources and prompts to a server, and takes them away. Clients are told of each change.
+    """Adds tools, resources and prompts to a server, and takes them away. Clients get a notification of each change.
 
     What a plugin adds through its registrar belongs to the plugin: it has the plugin's prefix, settings and limits, and
     it goes when the plugin goes.
@@ -157,12 +157,12 @@ class Registrar(ABC):
         """Tell the subscribers of a resource, in every revision, that it has changed.
 
         Args:
-            caller: only this caller's view has changed, as ``ctx.caller`` has it; no other subscriber is told.
+            caller: notify only this caller, as ``ctx.caller`` has it; ``None``: all subscribers.
         """
         self._server.subscriptions.updated(uri, caller)
 
     async def broadcast(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Send a notification of one's own, in wire form, to every handshake session that has a stream for it.
+        """Send a custom notification, in wire form, to every handshake session that has a stream for it.
 
         A checkpoint. Does not wait for any peer: one that does not read loses notifications once its outlet is full.
 
@@ -184,7 +184,7 @@ class Registrar(ABC):
         await self._server.subscriptions.wait_changed()
 
     def tool_name(self, name: str) -> str:
-        """The name under which clients see a tool of one's own: a plugin's has its prefix."""
+        """The name under which clients see a tool of the same owner: with the prefix, if the owner is a plugin."""
         return name
 
     @property

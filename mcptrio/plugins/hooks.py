@@ -30,7 +30,7 @@ hookimpl = pluggy.HookimplMarker(_PROJECT)
 
 
 class Hooks:
-    """What a plugin may implement, as a function of its module or as a method, with ``@mcptrio.hookimpl``.
+    """The hooks that a plugin may implement, as functions of its module or as methods, with ``@mcptrio.hookimpl``.
 
     Each takes any of its parameters, by name, and may leave others out.
     """
@@ -41,7 +41,7 @@ class Hooks:
 
     @hookspec
     def lifespan(self, server: Registrar, config: Any) -> Opened:  # type: ignore[empty-body]
-        """What is open while the server is: see :func:`mcptrio.lifespan`, which marks it under any name."""
+        """Keep something open while the server is: see :func:`mcptrio.lifespan`, which marks it under any name."""
 
     @hookspec
     def doctor(self, config: Any) -> Iterable[str]:  # type: ignore[empty-body]
@@ -64,7 +64,7 @@ HOOKS: Final = ("setup", "lifespan", "doctor", "transports")
 def lifespan(function: F) -> F:
     """Mark an async generator that keeps something open while the server is: it yields once.
 
-    It may take ``server``, a :class:`Registrar`, and ``config``. What it yields is ``ctx.state`` in the plugin's
+    It may take ``server``, a :class:`Registrar`, and ``config``. The yielded value is ``ctx.state`` in the plugin's
     handlers. It runs in a task of its own, so it may hold nurseries and cancel scopes around its ``yield``. A function
     that returns an async context manager can be marked as well.
 

@@ -1,4 +1,4 @@
-"""The redactions that plugins have brought: they stay when their plugin leaves, for what they hide is still secret.
+"""The redactions that plugins have added: they stay when their plugin is removed, since the secrets are still secret.
 
 Used by the server's contributions.
 """

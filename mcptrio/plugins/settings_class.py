@@ -16,11 +16,11 @@ from mcptrio.plugins.checking import hooks_in
 __all__ = ["settings_class"]
 
 _NONE = (None, Any, dict, Mapping, inspect.Parameter.empty)
-"""Annotations of those that get their table as it is."""
+"""Annotations that ask for the plain table."""
 
 
 def settings_class(plugin: object) -> type | None:
-    """What the table of a plugin is read into; ``None`` where it takes none, or the table itself.
+    """The class that a plugin's table is converted to; ``None`` if the plugin takes no settings, or the plain table.
 
     Raises:
         TypeError: ``__init__`` needs something else than ``config``; an annotation cannot be found, or two differ.

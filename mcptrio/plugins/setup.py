@@ -1,4 +1,4 @@
-"""The server as one plugin has it: what the plugin adds is its own, and goes with it.
+"""The server as a plugin sees it: each entry that the plugin adds belongs to it, and is removed with it.
 
 Given to the plugin's hooks and, as ``ctx.server``, to its handlers.
 """
@@ -51,7 +51,7 @@ _KINDS: Final[Mapping[type[Mark], str]] = {
 
 
 class PluginSetup(Registrar):
-    """What a plugin can add while it is set up, in its hook ``setup``."""
+    """The parameter ``server`` of a plugin's hook ``setup``: everything that a plugin can add."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class PluginSetup(Registrar):
 
         Args:
             function: takes a :class:`RequestView` and ``proceed``.
-            order: the lowest is the outermost; of the same order, the function that was added first.
+            order: the lowest is the outermost; if equal, the function that was added first.
         """
         self._host.middleware.add(function, self._plugin.name, order)
         self._note("middleware", _name_of(function))
@@ -141,14 +141,15 @@ class PluginSetup(Registrar):
         """Have a function judge who may use what.
 
         Args:
-            function: a plain function of a :class:`Component` and a principal. What it does not answer with ``True``
-                is neither listed nor found by that principal. All authorizers have to agree; one that fails says no.
+            function: a plain function of a :class:`Component` and a principal. A component for which it does not
+                return ``True`` is neither listed nor found by that principal. All authorizers have to agree; if one
+                fails, the component is refused.
         """
         self._host.authorizers.add(function, self._plugin.name)
         self._note("authorizers", _name_of(function))
 
     def add_route(self, path: str, app: ASGIApp) -> None:
-        """Serve an ASGI application beside the endpoint, at a path and everything below it; over HTTP only.
+        """Serve an ASGI application on the port of the endpoint, at a path and everything below it; over HTTP only.
 
         Its scope has the whole path. It gets no lifespan and no WebSockets. ``Host`` has been checked; origins, users,
         sizes and times are for the application to judge.
@@ -184,8 +185,8 @@ class PluginSetup(Registrar):
         """Hear every log message of every request, whatever level its client has asked for.
 
         Args:
-            function: takes level, data (redacted) and logger. It runs in the Trio thread and must not block; what it
-                raises is dropped.
+            function: takes level, data (redacted) and logger. It runs in the Trio thread and must not block; its
+                exceptions are dropped.
         """
         self._host.logging.sinks.append(function)
         self._plugin.undo.append(partial(self._host.logging.sinks.remove, function))
@@ -225,7 +226,7 @@ class PluginSetup(Registrar):
     def _offer(self, function: Any, mark: Mark) -> str:
         plugin, host = self._plugin, self._host
         if plugin.state in (State.QUARANTINED, State.DISABLED):
-            # What it offered was withdrawn, so nothing may come after that.
+            # Its entries were withdrawn, so none may be added after that.
             raise ValueError(f"{plugin.label} is {plugin.state.value}")
         if isinstance(mark, ToolMark):
             return self._offer_tool(function, mark)
@@ -269,7 +270,7 @@ class PluginSetup(Registrar):
             plugin.renamed[own] = name
         if plugin.distribution is not None:
             _check_name(plugin, name)
-        # Those of a process of its own come with their prefix.
+        # An isolated plugin's names have their prefix already.
         bare = name.removeprefix(f"{plugin.prefix or plugin.name}_") if plugin.isolated else own
         for policy in (self._policy, plugin.policy.tools):
             reason = policy.withholds(name, own, bare, read_only=mark.read_only)
