@@ -88,6 +88,7 @@ _STRINGS = Kind(
 _COUNT = Kind("an integer above 0", lambda value: _is_integer(value) and value > 0, int)
 _NATURAL = Kind("an integer of at least 0", lambda value: _is_integer(value) and value >= 0, int)
 _POSITIVE = Kind("a number above 0", lambda value: _is_number(value) and value > 0, float)
+_SHARE = Kind("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1, float)
 _NOT_NEGATIVE = Kind("a number of at least 0", lambda value: _is_number(value) and value >= 0, float)
 _MESSAGE_BYTES = Kind(
     f"an integer of at least {LEAST_MESSAGE_BYTES}",
@@ -154,6 +155,7 @@ _HTTP: dict[str, Kind] = {
     "connections": _COUNT,
     "session_rate": _NOT_NEGATIVE,
     "session_burst": _COUNT,
+    "parse_share": _SHARE,
     "shutdown_delay": _NOT_NEGATIVE,
     "address_rate": _NOT_NEGATIVE,
     "address_burst": _COUNT,

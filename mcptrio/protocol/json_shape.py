@@ -1,4 +1,4 @@
-"""What can be told of a JSON text without parsing it: how many values it holds, and which request it belongs to.
+"""The size, depth and owner of a JSON text, told without parsing it.
 
 Used by the codec before it parses, since parsed values take up to 29 times as much memory as their text and the parser
 ends the process when memory runs out; and by the line framer for lines that it skips.
@@ -9,12 +9,25 @@ Source: RFC 8259; JSON-RPC 2.0 section 5.
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 
 import orjson
+from attrs import frozen
 
 from mcptrio.protocol.messages import RequestId
 
-__all__ = ["HEAD_BYTES", "TAIL_BYTES", "identify", "read_head", "read_id", "read_tail", "too_many", "weigh"]
+__all__ = [
+    "HEAD_BYTES",
+    "LIGHT",
+    "TAIL_BYTES",
+    "Shape",
+    "identify",
+    "is_shallow",
+    "measure",
+    "read_head",
+    "read_id",
+    "read_tail",
+]
 
 HEAD_BYTES = 512
 """How much of the beginning of a message is looked at for its id."""
@@ -31,18 +44,16 @@ _TAIL = rb',_"id"_:_%b_(?:,_%b_)?\}_\Z' % (_ID, _VERSION)
 """The last members of an object. Its last brace stands outside of every text; read backwards from there, and since none
 has a backslash before it, each quotation mark begins or ends what it seems to."""
 
-_STRUCTURE = b'[]{},:"'
-_OTHERS = bytes(set(range(256)) - set(_STRUCTURE))
-_TEXTS = re.compile(rb'"[^"]*"')
+_OTHERS = bytes(set(range(256)) - set(b'[]{},"'))
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+"""A level in or out, as a signed byte."""
 
-_LIGHT = 1024
+LIGHT = 1024
 """Bytes of a text that weighs nothing: the number of requests bounds it."""
 _CONTAINER = 250
 """Bytes of memory that an object of one member takes, or an array; measured."""
 _VALUE = 64
 """Bytes of memory that an item or a member takes."""
-_EXACT_FROM = 1024 * 1024
-"""An estimate above this is worth a second look, without what is inside strings."""
 
 
 def read_head(start: bytes) -> tuple[bytes, bytes | None] | None:
@@ -80,47 +91,51 @@ def identify(start: bytes, end: bytes) -> tuple[bool, RequestId | None] | None:
     return kind == b"method", read_id(written if written is not None else read_tail(end))
 
 
-def too_many(data: bytes | bytearray | memoryview, containers: int, values: int) -> str | None:
-    """Why a JSON text is not parsed: it holds more than so many arrays and objects, or items and members.
+@frozen
+class Shape:
+    """How much a JSON text holds, counted outside of its strings."""
 
-    The time is linear, without a step in Python for each value. Brackets and commas inside strings do not count; they
-    are looked at only if there are more than the limit.
+    containers: int
+    """Arrays and objects."""
+    commas: int
+    """Items and members, without the first of each container."""
+    weight: int
+    """About how many bytes of memory the text takes when it is parsed, never much less; 0 for a short text."""
+    brackets: bytes
+    """All of them, in their order."""
+
+    def is_deeper(self, limit: int) -> bool:
+        """Whether more than ``limit`` arrays and objects are inside each other."""
+        steps = memoryview(self.brackets.translate(_STEPS)).cast("b")
+        return self.containers > limit and max(accumulate(steps)) > limit
+
+
+def is_shallow(data: bytes | bytearray | memoryview, limit: int) -> bool:
+    """Whether the text is too short, or has too few brackets, for more than ``limit`` levels."""
+    if len(data) <= 2 * limit:  # a level takes two bytes
+        return True
+    text = bytes(data) if isinstance(data, memoryview) else data
+    return text.count(b"[") + text.count(b"{") <= limit
+
+
+def measure(data: bytes | bytearray | memoryview, values: int) -> Shape:
+    """The shape of a JSON text; of a text that has many more than so many values, only that it has more.
+
+    The time is linear, without a step in Python for each value: 2 ms for 4 MB of base64, at most 25 ms for 4 MB.
     """
     text = data if isinstance(data, bytes) else bytes(data)
-    if text.count(b"[") + text.count(b"{") <= containers and text.count(b",") <= values:
-        return None
-    text = _structure(text)
-    # Strings are keys or values, so more of them than this break the limit, and need not be cut out.
-    if text.count(b'"') <= 4 * values:
-        text = _TEXTS.sub(b"", text.replace(b'""', b""))
-        found = text.count(b"[") + text.count(b"{")
-        if found > containers:
-            return f"message of {found} arrays and objects: the limit is {containers}"
-        if text.count(b",") <= values:
-            return None
-    return f"message of more than {values} values: the limit is {values}"
-
-
-def weigh(data: bytes | bytearray | memoryview) -> int:
-    """About how many bytes of memory a JSON text takes when it is parsed, never much less; 0 for a short text."""
-    size = data.nbytes if isinstance(data, memoryview) else len(data)
-    if size <= _LIGHT:
-        return 0
-    text = data if isinstance(data, bytes) else bytes(data)
-    weight = size + _weight(text)
-    if weight > max(_EXACT_FROM, 2 * size):
-        text = _structure(text)
-        weight = size + _weight(_TEXTS.sub(b"", text.replace(b'""', b"")))
-    return weight
-
-
-def _weight(text: bytes) -> int:
-    return _CONTAINER * (text.count(b"[") + text.count(b"{")) + _VALUE * text.count(b",")
-
-
-def _structure(text: bytes) -> bytes:
-    """The brackets, commas, colons and quotation marks of a JSON text, without those that are escaped."""
+    size = len(text)
     if b"\\" in text:
         # A run of backslashes begins outside of an escape, so that pairs are pairs.
         text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
-    return text.translate(None, _OTHERS)
+    text = text.translate(None, _OTHERS)
+    quotes = text.count(b'"')
+    if quotes > 4 * values:  # a value has two strings at most, the key being one
+        return Shape(0, quotes // 4, 0, b"")
+    # Most strings have nothing in them now. A bracket in another one is no bracket.
+    text = b"".join(text.replace(b'""', b"").split(b'"')[::2])
+    commas = text.count(b",")
+    text = text.translate(None, b",")
+    containers = text.count(b"[") + text.count(b"{")
+    weight = size + _CONTAINER * containers + _VALUE * commas if size > LIGHT else 0
+    return Shape(containers, commas, weight, text)

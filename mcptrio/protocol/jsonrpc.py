@@ -23,7 +23,7 @@ import orjson
 from attrs import frozen
 
 from mcptrio.errors import Code, LocalProtocolError
-from mcptrio.protocol.json_shape import HEAD_BYTES, TAIL_BYTES, identify, too_many, weigh
+from mcptrio.protocol.json_shape import HEAD_BYTES, LIGHT, TAIL_BYTES, Shape, identify, is_shallow, measure
 from mcptrio.protocol.messages import (
     Batch,
     ErrorResponse,
@@ -67,6 +67,8 @@ CLIENT_DEFAULT = Limits(
 text of base64, parsed at its own size. Input and output schemas nest about two levels for each level of what they
 describe."""
 
+_SMALL = Shape(0, 0, 0, b"")
+"""Of a message that is too short to be too deep, or to weigh anything."""
 _PARSE_ERROR = int(Code.PARSE_ERROR)
 _INVALID = int(Code.INVALID_REQUEST)
 _INTERNAL = int(Code.INTERNAL_ERROR)
@@ -93,8 +95,11 @@ def decode(data: bytes | bytearray | memoryview, limits: Limits = DEFAULT, *, ow
     size = data.nbytes if type(data) is memoryview else len(data)
     if size > limits.message_bytes:
         return _malformed(f"message of {size} bytes: the limit is {limits.message_bytes} bytes")
-    # The cheapest test first: a level, a container and a value take two bytes at least.
-    if size > 2 * limits.depth and (problem := too_many(data, limits.containers, limits.values)) is not None:
+    shape = _SMALL if size <= LIGHT and is_shallow(data, limits.depth) else measure(data, limits.values)
+    if shape.commas > limits.values:
+        return _unparsed(data, f"message of more than {limits.values} values: the limit is {limits.values}")
+    if shape.containers > limits.containers:
+        problem = f"message of {shape.containers} arrays and objects: the limit is {limits.containers}"
         return _unparsed(data, problem)
     if data[:3] == _BOM:  # RFC 8259 section 8.1 lets us ignore it; .NET and PowerShell write one
         data = data[3:]
@@ -104,7 +109,7 @@ def decode(data: bytes | bytearray | memoryview, limits: Limits = DEFAULT, *, ow
         if "depth limit" in error.msg:  # orjson's own, 1024
             return _too_deep(limits)
         return Malformed(ErrorResponse(None, _PARSE_ERROR, f"not JSON: {error}"))
-    if size > 2 * limits.depth and _brackets(data) > limits.depth and _is_deeper(value, limits.depth):
+    if shape.is_deeper(limits.depth):
         return _too_deep(limits, value)
     if size > limits.meta_bytes and (refusal := _large_meta(value, limits.meta_bytes)) is not None:
         return refusal
@@ -112,11 +117,11 @@ def decode(data: bytes | bytearray | memoryview, limits: Limits = DEFAULT, *, ow
         batch = _decode_batch(value, limits)
         for each in batch.messages if isinstance(batch, Batch) else ():
             if type(each) is Request:
-                each.weight, each.owner = weigh(orjson.dumps(each.params)), owner
+                each.weight, each.owner = measure(orjson.dumps(each.params), limits.values).weight, owner
         return batch
     message = _decode_object(value)
     if type(message) is Request:
-        message.weight, message.owner = weigh(data), owner
+        message.weight, message.owner = shape.weight, owner
     return message
 
 
@@ -317,27 +322,6 @@ def _large_meta(value: Any, limit: int) -> Malformed | None:
             id = _readable_id(each) if each is value else None
             return _malformed(f"params._meta of {size} bytes: the limit is {limit} bytes", id)
     return None
-
-
-def _brackets(data: bytes | bytearray | memoryview) -> int:
-    """Never less than the depth; more where there are siblings, or brackets inside strings."""
-    text = bytes(data) if isinstance(data, memoryview) else data
-    return text.count(b"{") + text.count(b"[")
-
-
-def _is_deeper(value: Any, limit: int) -> bool:
-    """Level by level, so that the peer's nesting never becomes ours on the stack."""
-    level = [value] if type(value) is dict or type(value) is list else []
-    for _ in range(limit):
-        level = [
-            child
-            for item in level
-            for child in (item.values() if type(item) is dict else item)
-            if type(child) is dict or type(child) is list
-        ]
-        if not level:
-            return False
-    return True
 
 
 def _kind(value: Any) -> str:

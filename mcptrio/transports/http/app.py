@@ -21,11 +21,12 @@ from attrs import frozen
 
 from mcptrio.abc import ASGIApp, Bus, Engine, EventStore, Guard, Principal, SessionStore
 from mcptrio.errors import AuthorizationError, ConnectionClosed, Overloaded, RateLimited
-from mcptrio.protocol.jsonrpc import Limits, decode
+from mcptrio.protocol.jsonrpc import Limits
 from mcptrio.protocol.messages import Incoming, Request
 from mcptrio.shares import Place, Places
 from mcptrio.transports.http.addresses import Proxies
 from mcptrio.transports.http.cors import answer_preflight, every_origin, is_preflight, one_origin
+from mcptrio.transports.http.decoder import Decoder
 from mcptrio.transports.http.exchange import Exchange, HTTPLimits, Receive, Scope, Send
 from mcptrio.transports.http.front_page import show_front_page, wants_front_page
 from mcptrio.transports.http.guarding import refusal_of, request_head
@@ -123,9 +124,8 @@ class HTTPApp:
         bounds = self._limits
         self._rates = OwnerRates(bounds.address_rate, bounds.address_burst, bounds.addresses)
         self._session_rates = OwnerRates(bounds.session_rate, bounds.session_burst, bounds.addresses)
-        self._json_limits = Limits(
-            message_bytes=self._limits.body_bytes, depth=self._limits.depth, batch=self._limits.batch
-        )
+        json_limits = Limits(message_bytes=bounds.body_bytes, depth=bounds.depth, batch=bounds.batch)
+        self._decoder = Decoder(json_limits, bounds.parse_share, bounds.addresses)
         self._front = _Page(partial(show_front_page, path))
         self._open = Places(self._limits.streams)
         self._routed = Places(self._limits.streams)
@@ -134,7 +134,7 @@ class HTTPApp:
         self._endpoint = _Place(STREAMABLE, self._answer)
         places = {path: self._endpoint}
         if legacy is not None:
-            sse = LegacySSE(engine, legacy, self._limits, self._json_limits)
+            sse = LegacySSE(engine, legacy, self._limits, self._decoder)
             places |= {legacy.stream: _Place(("GET",), sse.open), legacy.messages: _Place(("POST",), sse.post)}
         self._places: dict[str, _Place | _Page] = {path.rstrip("/"): place for path, place in places.items()}
         if self._websocket is not None:
@@ -255,7 +255,7 @@ class HTTPApp:
         """Whether the address sends requests too often; if so, 429 has been answered."""
         wait = self._rates.wait(address_owner(scope))
         if wait is not None:
-            await exchange.overloaded("too many requests from this address", wait, status=429)
+            await exchange.overloaded(RateLimited("too many requests from this address", retry_after=wait))
         return wait is not None
 
     async def _is_served_here(self, exchange: Exchange) -> bool:
@@ -319,7 +319,9 @@ class HTTPApp:
 
     async def _refuse_one_more(self, exchange: Exchange) -> None:
         limit = self._limits.streams
-        await exchange.overloaded(f"too many exchanges: the limit is {limit}, and half of it for one client", 1.0)
+        await exchange.overloaded(
+            Overloaded(f"too many exchanges: the limit is {limit}, and half of it for one client")
+        )
 
     async def _serve(self, wanted: _Place | Upgrade, exchange: Exchange, scope: Scope, held: Place) -> None:
         principal: Principal | None = None
@@ -331,8 +333,7 @@ class HTTPApp:
                 await exchange.refuse(refusal_of(error))
                 return
             except Overloaded as error:
-                status = 429 if isinstance(error, RateLimited) else 503
-                await exchange.overloaded(error.message, error.retry_after, status=status)
+                await exchange.overloaded(error)
                 return
             if self._stays is not None and principal is not None:
                 exchange.stay = self._stays.of(head, principal)
@@ -342,7 +343,7 @@ class HTTPApp:
                 return
         exchange.owner = held.owner
         if isinstance(wanted, Upgrade):
-            await serve_websocket(self._engine, wanted, exchange, self._json_limits, principal)
+            await serve_websocket(self._engine, wanted, exchange, self._decoder, principal)
             return
         body = await exchange.body()
         if isinstance(body, Refusal):
@@ -351,13 +352,13 @@ class HTTPApp:
         try:
             await wanted.serve(exchange, scope, body, principal)
         except Overloaded as error:
-            await exchange.overloaded(error.message, error.retry_after)
+            await exchange.overloaded(error)
 
     async def _answer(self, exchange: Exchange, scope: Scope, body: bytes, principal: Principal | None) -> None:
         method: str = scope["method"]
         decision: Decision
         if method == "POST":
-            incoming = decode(body, self._json_limits, owner=exchange.owner)
+            incoming = self._decoder.decode(body, exchange.owner)
             exchange.describe(incoming)
             decision = judge_post(exchange.headers, incoming, self._engine.mirrored_parameters)
         else:
@@ -370,13 +371,14 @@ class HTTPApp:
         elif isinstance(decision, Answer):
             await answer(self._engine, exchange, decision.message, principal, self._silence)
         elif isinstance(decision, Initialize) and (wait := self._wait_to_open(scope, principal)) is not None:
-            await exchange.overloaded("too many new sessions from this client", wait, decision.request.id, status=429)
+            refused = RateLimited("too many new sessions from this client", retry_after=wait)
+            await exchange.overloaded(refused, decision.request.id)
         else:
             try:
                 await serve_session(self._sessions, exchange, decision, principal)
             except Overloaded as error:
                 id = incoming.id if isinstance(incoming, Request) else None
-                await exchange.overloaded(error.message, error.retry_after, id)
+                await exchange.overloaded(error, id)
 
     def _wait_to_open(self, scope: Scope, principal: Principal | None) -> float | None:
         """Seconds until the client may open one more session; ``None`` if it may now."""

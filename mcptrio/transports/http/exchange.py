@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import trio
 from attrs import define, field, frozen
-from attrs.validators import ge
+from attrs.validators import ge, le
 
 from mcptrio.errors import ConnectionClosed, Overloaded, RateLimited
 from mcptrio.nurseries import open_hidden_nursery
@@ -67,6 +67,9 @@ class HTTPLimits:
         session_rate: handshake sessions that one client (as for ``streams``) may open a second, on average; more are
             answered with 429. 0 for no such limit.
         session_burst: as many may be opened at once.
+        parse_share: of the server's time, 0 to 1, that parsing the large messages (above 4 KiB) of one client (as for
+            ``streams``) may take, on average over 200 seconds. More are answered with 429; over WebSocket they are read
+            later. 0 for no limit.
         shutdown_delay: seconds for which the server goes on accepting after it was told to stop, while ``/readyz`` says
             503, so that load balancers notice.
         keep_alive: seconds of silence after which a response becomes a stream, and a stream gets a comment.
@@ -91,6 +94,7 @@ class HTTPLimits:
     addresses: int = field(default=50_000, validator=ge(1))
     session_rate: float = field(default=20.0, validator=ge(0))
     session_burst: int = field(default=5000, validator=ge(1))
+    parse_share: float = field(default=0.005, validator=[ge(0), le(1)])
     shutdown_delay: float = field(default=0.0, validator=ge(0))
     keep_alive: float = 15.0
     priming: float = 1.0
@@ -263,8 +267,8 @@ class Exchange:
         if isinstance(message, ErrorResponse) and isinstance(message.data, dict):
             retry_after = message.data.get("retryAfter")
             if isinstance(retry_after, int | float):
-                status = 429 if message.data.get("reason") == RateLimited.REASON else 503
-                await self.overloaded(message.message, retry_after, message.id, status=status)
+                kind = RateLimited if message.data.get("reason") == RateLimited.REASON else Overloaded
+                await self.overloaded(kind(message.message, retry_after=retry_after), message.id)
                 return
         data = encode(message)
         if status == 200 and not self.takes_json:
@@ -275,13 +279,10 @@ class Exchange:
     async def refuse(self, refusal: Refusal) -> None:
         await self.respond(refusal.status, encode(refusal.error) if refusal.error else b"", refusal.headers)
 
-    async def overloaded(
-        self, message: str, retry_after: float, id: str | int | None = None, *, status: int = 503
-    ) -> None:
-        kind = RateLimited if status == 429 else Overloaded
-        error = ErrorResponse.of(id, kind(message, retry_after=retry_after))
-        after = b"%d" % max(1, ceil(retry_after))
-        await self.respond(status, encode(error), [(b"retry-after", after)])
+    async def overloaded(self, error: Overloaded, id: str | int | None = None) -> None:
+        status = 429 if isinstance(error, RateLimited) else 503
+        after = b"%d" % max(1, ceil(error.retry_after))
+        await self.respond(status, encode(ErrorResponse.of(id, error)), [(b"retry-after", after)])
 
     async def stream(self) -> None:
         """Begin a stream of events, unless it has begun; ``write`` and ``end`` follow."""

@@ -21,8 +21,8 @@ from attrs import frozen
 
 from mcptrio.abc import Engine, Principal
 from mcptrio.errors import ConnectionClosed, Overloaded
-from mcptrio.protocol.jsonrpc import Limits, decode
 from mcptrio.protocol.messages import Malformed
+from mcptrio.transports.http.decoder import Decoder
 from mcptrio.transports.http.exchange import Exchange, HTTPLimits, Scope
 from mcptrio.transports.http.legacy_channel import LegacyChannel
 from mcptrio.transports.http.rules import Refusal
@@ -57,10 +57,10 @@ class LegacySSE:
         json_limits: of the message of a POST.
     """
 
-    def __init__(self, engine: Engine, paths: LegacyPaths, limits: HTTPLimits, json_limits: Limits) -> None:
+    def __init__(self, engine: Engine, paths: LegacyPaths, limits: HTTPLimits, decoder: Decoder) -> None:
         self._engine = engine
         self._paths = paths
-        self._json_limits = json_limits
+        self._decoder = decoder
         self._most = max(1, limits.streams // 2)
         """A stream takes one of the places that all exchanges share; the rest is left for the POSTs."""
         self._channels: dict[str, LegacyChannel] = {}
@@ -105,7 +105,7 @@ class LegacySSE:
         if channel is None or channel.principal != principal:
             await exchange.refuse(_UNKNOWN)
             return
-        incoming = decode(body, self._json_limits, owner=exchange.owner)
+        incoming = self._decoder.decode(body, exchange.owner)
         if isinstance(incoming, Malformed):
             await exchange.refuse(Refusal(400, incoming.reply))
             return

@@ -1,7 +1,7 @@
-"""Rates of one client: requests and new sessions a second, before the engine has any work with them.
+"""Rates of one client: requests, new sessions and seconds of decoding, before the engine has any work with them.
 
-The ASGI entry asks for each request and each ``initialize``. It keeps one number for each owner, of a bounded number of
-owners.
+The ASGI entry asks for each request and each ``initialize``, the decoder for each large message. There is one number
+for each owner, of a bounded number of owners.
 
 Source: the generic cell rate algorithm (ITU-T I.371, Annex A), which is a token bucket in one number; RFC 6585 section
 4 (429).
@@ -10,6 +10,7 @@ Source: the generic cell rate algorithm (ITU-T I.371, Annex A), which is a token
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Hashable
 
 import trio
 
@@ -19,38 +20,47 @@ __all__ = ["OwnerRates"]
 class OwnerRates:
     """
     Args:
-        rate: a second, for each owner, on average; 0 for no limit.
-        burst: as many may come at once; at least 1.
+        rate: units a second, for each owner, on average; 0 for no limit.
+        burst: units that may come at once.
         most: owners that are remembered. Beyond that, the one heard of longest ago is forgotten.
     """
 
-    def __init__(self, rate: float, burst: int, most: int) -> None:
+    def __init__(self, rate: float, burst: float, most: int) -> None:
         self._interval = 1 / rate if rate else 0.0
-        self._ahead = (burst - 1) * self._interval
+        self._burst = burst
         self._most = most
-        self._due: OrderedDict[str, float] = OrderedDict()
+        self._due: OrderedDict[Hashable, float] = OrderedDict()
         """By owner, the least recent first: when its bucket is full again, in trio time."""
 
     def __len__(self) -> int:
         return len(self._due)
 
-    def wait(self, owner: str | None) -> float | None:
-        """Count one.
+    def wait(self, owner: Hashable, cost: float = 1.0) -> float | None:
+        """Count so many units, if they are there.
 
         Args:
             owner: an address or a principal; ``None`` is not limited.
+            cost: 0 only asks, for a caller that knows the cost afterwards; see :meth:`spend`.
 
         Returns:
-            Seconds until the next one is taken, if this one is not; then it is not counted. ``None`` if it is taken.
+            Seconds until they are there, if they are not; then they are not counted. ``None`` if they are taken.
         """
         if owner is None or not self._interval:
             return None
         now = trio.current_time()
-        due = max(self._due.pop(owner, now), now)
-        early = due - now - self._ahead
+        early = self._due.get(owner, now) - now - (self._burst - cost) * self._interval
         # Rounding must not refuse the last one of a burst.
-        is_taken = early <= self._interval * 1e-6
-        self._due[owner] = due + self._interval if is_taken else due
+        if early > self._interval * 1e-6:
+            self._due.move_to_end(owner)
+            return early
+        self.spend(owner, cost)
+        return None
+
+    def spend(self, owner: Hashable, cost: float) -> None:
+        """Count so many units, whether they are there or not."""
+        if owner is None or not self._interval or not cost:
+            return
+        now = trio.current_time()
+        self._due[owner] = max(self._due.pop(owner, now), now) + cost * self._interval
         if len(self._due) > self._most:
             self._due.popitem(last=False)
-        return None if is_taken else early

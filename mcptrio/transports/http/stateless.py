@@ -74,14 +74,14 @@ async def answer(
         return
     id = message.id if isinstance(message, Request) else None
     if overloaded is not None:
-        await exchange.overloaded(overloaded.message, overloaded.retry_after, id)
+        await exchange.overloaded(overloaded, id)
     elif reply.final is not None:
         await exchange.reply(status_of(reply.final) if isinstance(reply.final, ErrorResponse) else 200, reply.final)
     elif isinstance(message, Notification):
         await exchange.respond(202)
     else:
         # Cancelled on this side, by a shutdown or a deadline that says nothing; a status is owed all the same.
-        await exchange.overloaded("the request was cancelled by the server", 1.0, id)
+        await exchange.overloaded(Overloaded("the request was cancelled by the server"), id)
 
 
 class _Reply:

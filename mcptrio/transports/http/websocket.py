@@ -23,9 +23,10 @@ import trio
 
 from mcptrio.abc import Engine, Principal
 from mcptrio.errors import ConnectionClosed, Overloaded
-from mcptrio.protocol.jsonrpc import Limits, decode, encode
+from mcptrio.protocol.jsonrpc import encode
 from mcptrio.protocol.messages import Incoming, Message
 from mcptrio.transports.close_codes import CloseCode, describe
+from mcptrio.transports.http.decoder import Decoder
 from mcptrio.transports.http.exchange import Exchange, Receive, Scope, Send
 from mcptrio.transports.http.rules import SUBPROTOCOL
 
@@ -72,15 +73,17 @@ class WebSocketChannel:
     name = "websocket"
 
     def __init__(
-        self, upgrade: Upgrade, limits: Limits, *, first_within: float, write_timeout: float, owner: Hashable = None
+        self, upgrade: Upgrade, decoder: Decoder, *, first_within: float, write_timeout: float, owner: Hashable = None
     ) -> None:
         self._receive = upgrade.receive
         self._send = upgrade.send
-        self._limits = limits
+        self._decoder = decoder
         self._owner = owner
         self._first_within = first_within
         self._write_timeout = write_timeout
         self._heard = False
+        self._resume = -inf
+        """When the next message is read: the client has a share of the time for large ones."""
         self._broken: str | None = None
         """Why nothing can be said any more."""
         self.accepted = False
@@ -96,6 +99,8 @@ class WebSocketChannel:
         if not self.accepted:
             self.accepted = True
             await self._write([{"type": "websocket.accept", "subprotocol": SUBPROTOCOL}])
+        if self._resume > trio.current_time():
+            await trio.sleep_until(self._resume)
         event = await (self._receive() if self._heard else self._first())
         if event["type"] != "websocket.receive":
             self._broken = f"the client has closed the connection: {describe(event.get('code') or CloseCode.NO_CODE)}"
@@ -108,10 +113,13 @@ class WebSocketChannel:
         except UnicodeEncodeError:
             # A lone surrogate: the ASGI server does not look at what it decodes.
             raise self._refuse(CloseCode.INVALID_DATA, "expected UTF-8") from None
-        limit = self._limits.message_bytes
+        limit = self._decoder.limits.message_bytes
         if len(data) > limit:
             raise self._refuse(CloseCode.TOO_BIG, f"message of {len(data)} bytes: the limit is {limit} bytes")
-        return [decode(data, self._limits, owner=self._owner)]
+        incoming = self._decoder.decode_now(data, self._owner)
+        # What the client sends meanwhile waits in its connection.
+        self._resume = trio.current_time() + self._decoder.wait(self._owner)
+        return [incoming]
 
     async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
         """Write all of it, a message or a batch in each WebSocket message.
@@ -173,22 +181,21 @@ class WebSocketChannel:
 
 
 async def serve_websocket(
-    engine: Engine, upgrade: Upgrade, exchange: Exchange, limits: Limits, principal: Principal | None
+    engine: Engine, upgrade: Upgrade, exchange: Exchange, decoder: Decoder, principal: Principal | None
 ) -> None:
     """Serve one session on one WebSocket until either side ends it.
 
     Args:
         upgrade: host, origin, limits and who asks have been looked at.
         exchange: how it is refused all the same, where the engine takes no more.
-        limits: of one message.
     """
     if engine.draining:
-        await exchange.overloaded(_STOPPING, 1.0)
+        await exchange.overloaded(Overloaded(_STOPPING))
         return
     waits = exchange.limits
     channel = WebSocketChannel(
         upgrade,
-        limits,
+        decoder,
         first_within=waits.body_timeout,
         write_timeout=waits.write_timeout,
         owner=exchange.owner,
@@ -210,7 +217,7 @@ async def serve_websocket(
             code, reason = CloseCode.POLICY, "expected answers to pings, got none"
     except Overloaded as error:
         if not channel.accepted:
-            await exchange.overloaded(error.message, error.retry_after)
+            await exchange.overloaded(error)
         code, reason = CloseCode.TRY_LATER, error.message
     finally:
         if trio.current_effective_deadline() == -inf:

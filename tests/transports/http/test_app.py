@@ -378,6 +378,23 @@ async def test_one_client_opens_so_many_sessions(start: Starter) -> None:
     assert opened[3].json()["id"] == 0
 
 
+async def test_large_messages_of_one_client_take_their_share_of_the_time(start: Starter) -> None:
+    server = await start(limits=HTTPLimits(parse_share=1e-6))
+    large = [{"a": [1, 2, 3]}] * 2000
+    answers = [await server.client.modern("echo", {"a": items}) for items in (large, large, [])]
+
+    assert [response.status_code for response in answers] == [200, 429, 200]
+    assert answers[1].json()["error"]["data"]["reason"] == "rateLimited"
+    assert int(answers[1].headers["retry-after"]) > 60
+
+
+async def test_share_of_zero_is_no_limit(start: Starter) -> None:
+    server = await start(limits=HTTPLimits(parse_share=0))
+    large = [{"a": [1, 2, 3]}] * 2000
+
+    assert [(await server.client.modern("echo", {"a": large})).status_code for _ in range(3)] == [200] * 3
+
+
 async def test_idle_session_makes_room_for_a_new_one(start: Starter) -> None:
     """Only its local part is released: the session goes on with its next request."""
     server = await start()

@@ -212,6 +212,18 @@ async def test_a_session_of_a_handshake_revision(start: Start) -> None:
     await served.until_empty()
 
 
+async def test_after_a_large_message_that_took_its_share_of_the_time_the_next_waits(start: Start) -> None:
+    served = await start(options=HTTPOptions(limits=HTTPLimits(parse_share=1e-6)))
+
+    async with served.connected() as socket:
+        await socket.initialize("2025-11-25")
+        assert await socket.ask("ping", {"items": [{"a": [1, 2, 3]}] * 2000}, id=7) is not None
+        with trio.move_on_after(0.2) as scope:
+            await socket.ask("ping", id=8)
+        assert scope.cancelled_caught
+        await socket.close()
+
+
 async def test_self_contained_requests(start: Start) -> None:
     served = await start(Tools())
 
