@@ -7,7 +7,7 @@ The one rule: whatever is left out has a reason next to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final, TypeVar
 
 from attrs import frozen
@@ -34,6 +34,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 TRANSPORTS: Final = ("memory", "stdio", "http")
+"""What a test may be written for."""
 
 HANDSHAKE: Final = REVISIONS[:4]
 MODERN: Final = REVISIONS[4:]
@@ -43,8 +44,7 @@ SINCE_2025_11: Final = REVISIONS[3:]
 BATCHES: Final = ("2025-03-26",)
 CARRIED: Final = ("sse", "websocket", "stream")
 """Channels of messages like memory and stdio, served by the same lines: what is tried over those two is tried over
-each of these, in the newest revision with a handshake that applies: what carries a channel cannot tell one revision
-from another, and one more transport must not cost as much time as a whole one."""
+each of these, in a revision with a handshake."""
 BYTES: Final = ("stdio", "http")
 """Transports on which a client can write what is no message."""
 
@@ -103,20 +103,27 @@ def needs_real_time(function: object) -> bool:
 
 
 def combinations(function: object) -> Iterator[tuple[str, str]]:
-    """The pairs of revision and transport that a test runs over."""
+    """The pairs of revision and transport that a test runs over.
+
+    In memory each revision that applies; over each other transport the newest one with a handshake and the one without:
+    what carries the messages of one revision with a handshake carries those of another.
+    """
     rules = getattr(function, _RULES, ())
 
-    def allows(revision: str, transport: str) -> bool:
-        return all(rule.allows(revision, transport) for rule in rules)
+    def allowed(transport: str) -> list[str]:
+        return [each for each in REVISIONS if all(rule.allows(each, transport) for rule in rules)]
 
-    for transport in TRANSPORTS:
-        for revision in REVISIONS:
-            if allows(revision, transport):
-                yield revision, transport
-    for revision in reversed(HANDSHAKE):
-        if allows(revision, "memory") and allows(revision, "stdio"):
-            yield from ((revision, transport) for transport in CARRIED)
-            return
+    def newest(revisions: Iterable[str]) -> list[str]:
+        return [each for each in revisions if each in HANDSHAKE][-1:]
+
+    yield from ((revision, "memory") for revision in allowed("memory"))
+    for transport in ("stdio", "http"):
+        revisions = allowed(transport)
+        # Without memory there is no other place for the older ones.
+        shown = newest(revisions) + [each for each in revisions if each in MODERN] if allowed("memory") else revisions
+        yield from ((revision, transport) for revision in shown)
+    for revision in newest(each for each in allowed("memory") if each in allowed("stdio")):
+        yield from ((revision, transport) for transport in CARRIED)
 
 
 def _adder(rule: _Rule | _Exception) -> Callable[[F], F]:
