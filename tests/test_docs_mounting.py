@@ -51,5 +51,5 @@ def test_every_option_has_a_row() -> None:
 def test_numbers_are_those_of_the_code() -> None:
     options = MountOptions()
 
-    assert f"waits `wait` seconds for it ({options.wait:g})" in TEXT
-    assert f"waits `patience` seconds for it ({options.patience:g})" in TEXT
+    assert f"waits `start_timeout` seconds for it ({options.start_timeout:g})" in TEXT
+    assert f"waits `ready_timeout` seconds for it ({options.ready_timeout:g})" in TEXT

@@ -244,7 +244,7 @@ async def test_one_session_too_many_is_told_so(address: str) -> None:
 
 async def test_silent_connection_is_given_up(address: str) -> None:
     # Long enough for the one that talks to be in time.
-    async with running(address, options=StreamOptions(first_within=2)) as it:
+    async with running(address, options=StreamOptions(first_message_timeout=2)) as it:
         talking = await it.peer()
         async with await it.dial() as silent:
             assert await answer(silent) is None

@@ -117,7 +117,7 @@ def test_addresses_and_bounds_of_the_file_and_an_inherited_socket(folder: Path) 
     (folder / "mcptrio.toml").write_text(
         "[server]\nname = 'filed'\nmessage_bytes = 1024\n"
         "[stream]\nlisten = ['unix:filed.sock', 'fd:0']\nconnections = 1\nunix_mode = 0o660\n"
-        "write_timeout = 5\nfirst_within = 5.5\n"
+        "write_timeout = 5\nfirst_message_timeout = 5.5\n"
     )
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,

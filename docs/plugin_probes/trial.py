@@ -168,7 +168,7 @@ class Trial:
             revision: speak this one; by default the newest that both speak.
         """
         target = Command(args=command, env=env or {}, cwd=self.folder, stderr=stderr or "drop")
-        timeouts = ClientTimeouts(connect=PATIENCE, request=PATIENCE)
+        timeouts = ClientTimeouts(connect=PATIENCE, idle=PATIENCE)
         async with connect(target, timeouts=timeouts, handlers=handlers, revision=revision) as client:
             names = frozenset(tool.name for tool in await client.tools().all())
             yield Talk(client, f"{self.plugin}_", names)

@@ -56,7 +56,7 @@ class IntrospectionBounds:
         remembered: tokens of either kind.
         asking: questions at the same time.
         waiting: requests that wait for their turn; one more is refused.
-        patience: seconds for one answer, from the request that brings the token.
+        request_timeout: seconds for one answer, from the request that brings the token.
     """
 
     remember: float = field(default=30.0, validator=[validators.ge(0), validators.le(3600)])
@@ -64,7 +64,7 @@ class IntrospectionBounds:
     remembered: int = field(default=10_000, validator=validators.ge(0))
     asking: int = field(default=20, validator=validators.ge(1))
     waiting: int = field(default=200, validator=validators.ge(0))
-    patience: float = field(default=10.0, validator=validators.gt(0))
+    request_timeout: float = field(default=10.0, validator=validators.gt(0))
 
 
 class IntrospectedTokens:
@@ -175,8 +175,8 @@ class IntrospectedTokens:
         self._kept.put(key, principal, seconds=seconds, ends=ends)
 
     async def _ask(self, token: str) -> Principal | None:
-        problem, delivered = f"no answer within {self._bounds.patience:g} seconds", True
-        with trio.move_on_after(self._bounds.patience):
+        problem, delivered = f"no answer within {self._bounds.request_timeout:g} seconds", True
+        with trio.move_on_after(self._bounds.request_timeout):
             try:
                 async with self._turns:
                     claims = await drive(self._claims_of(token), self._fetch)

@@ -43,13 +43,13 @@ class KeyTimes:
         fresh: after which the keys are fetched again, with the next token.
         stale: for which they are used if that fails.
         refetch_after: between two attempts, whatever happens.
-        patience: for one attempt.
+        fetch_timeout: for one attempt.
     """
 
     fresh: float = field(default=3600.0, validator=validators.gt(0))
     stale: float = field(default=86400.0, validator=validators.ge(0))
     refetch_after: float = field(default=30.0, validator=validators.gt(0))
-    patience: float = field(default=10.0, validator=validators.gt(0))
+    fetch_timeout: float = field(default=10.0, validator=validators.gt(0))
 
 
 class IssuerKeys:
@@ -135,8 +135,8 @@ class IssuerKeys:
         return self._ticks() >= self._tried_at + self._times.refetch_after
 
     async def _fetch_keys(self) -> None:
-        problem = f"no answer within {self._times.patience:g} seconds"
-        with trio.move_on_after(self._times.patience) as scope:
+        problem = f"no answer within {self._times.fetch_timeout:g} seconds"
+        with trio.move_on_after(self._times.fetch_timeout) as scope:
             try:
                 self._keys = await drive(self._keys_of_issuer(), self._fetch)
                 self._fetched_at = self._tried_at = self._ticks()

@@ -107,7 +107,7 @@ class Calls:
         """Send a request and wait for its answer.
 
         Args:
-            timeout: seconds since it was sent or its last progress; by default ``timeouts.request``.
+            timeout: seconds since it was sent or its last progress; by default ``timeouts.idle``.
 
         Raises:
             RequestTimeout: no answer in time.
@@ -115,8 +115,8 @@ class Calls:
         """
         id = sent.message.id
         started = trio.current_time()
-        idle = self._timeouts.request if timeout is None else timeout
-        latest = started + max(self._timeouts.maximum, idle)
+        idle = self._timeouts.idle if timeout is None else timeout
+        latest = started + max(self._timeouts.request, idle)
         # A ping asks whether anybody is there: that does not depend on what our user is doing.
         stands_still = sent.message.method != "ping"
         deadline = latest if self._asked and stands_still else started + idle
@@ -157,7 +157,7 @@ class Calls:
 
     @contextmanager
     def asked(self) -> Iterator[None]:
-        """While inside, a handler of ours is at work, and only ``timeouts.maximum`` runs."""
+        """While inside, a handler of ours is at work, and only ``timeouts.request`` runs."""
         self._asked += 1
         for call in self._active.values():
             if call.stands_still:

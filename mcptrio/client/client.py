@@ -103,7 +103,7 @@ class Client:
         )
         self._asking = Asking(self._supervisor, opens_pages=handlers.open_page is not None, patience=timeouts.input)
         self._tools = ToolRequests(self._supervisor, self._cache, lambda: self.tools().pages(), name=name)
-        self._subscriber = Subscriber(self._supervisor, name=name, patience=timeouts.request)
+        self._subscriber = Subscriber(self._supervisor, name=name, patience=timeouts.idle)
 
     # Who is there
 
@@ -169,7 +169,7 @@ class Client:
         """Call a tool; what the server asks meanwhile goes to the handlers.
 
         Args:
-            timeout: seconds for an answer, since the call or its last progress; by default ``timeouts.request``.
+            timeout: seconds for an answer, since the call or its last progress; by default ``timeouts.idle``.
             progress: called with each report, in order, before this returns.
             meta: members of the request's ``_meta``, for example ``traceparent``; sent unchanged.
 
@@ -184,7 +184,7 @@ class Client:
         """
         params = CallToolParams(name=name, arguments=dict(arguments or {}))
         send = partial(self._asking.ask, "tools/call", params, timeout=timeout, progress=progress, meta=meta)
-        patience = self._timeouts.request if timeout is None else timeout
+        patience = self._timeouts.idle if timeout is None else timeout
         return await self._tools.call(name, lambda mirrored: send(mirrored=mirrored), patience)
 
     @asynccontextmanager
@@ -376,7 +376,7 @@ class Client:
         send = partial(self._asking.send, method, dict(params or {}), timeout=timeout, progress=progress)
         if method != "tools/call":
             return await send()
-        patience = self._timeouts.request if timeout is None else timeout
+        patience = self._timeouts.idle if timeout is None else timeout
         return await self._tools.send(
             str((params or {}).get("name")), lambda mirrored: send(mirrored=mirrored), patience
         )

@@ -248,10 +248,10 @@ class ClientSession:
             message = self._connection.custom_notification(method, params, revision=revision)
         if message is None:
             return False
-        with trio.move_on_after(self._timeouts.request):
+        with trio.move_on_after(self._timeouts.idle):
             await self.link.send(message, revision)
             return True
-        seconds = self._timeouts.request
+        seconds = self._timeouts.idle
         raise RequestTimeout(f"{method}: {self.link.name} did not take it within {seconds:g} s", seconds=seconds)
 
     def set_log_level(self, level: str | None) -> None:
@@ -408,7 +408,7 @@ class ClientSession:
 
     async def _send(self, message: Response | ErrorResponse, revision: Revision) -> None:
         async def send() -> None:
-            with trio.fail_after(self._timeouts.request):
+            with trio.fail_after(self._timeouts.idle):
                 await self.link.send(message, revision)
 
         try:

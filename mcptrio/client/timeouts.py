@@ -21,16 +21,16 @@ class ClientTimeouts:
     Args:
         connect: for starting or reaching a server and agreeing on a revision.
         probe: for the first question of that, which older servers may not answer at all.
-        request: for an answer, since the request was sent or its last progress; while a handler of ours is being asked
+        idle: for an answer, since the request was sent or its last progress; while a handler of ours is being asked
             something, it does not run.
-        maximum: for an answer, whatever progress is reported.
+        request: for an answer, whatever progress is reported.
         input: for a handler of ours to answer the server.
         ping: for the answer to a keep-alive ping.
     """
 
     connect: float = field(default=30.0, validator=gt(0))
     probe: float = field(default=10.0, validator=gt(0))
-    request: float = field(default=60.0, validator=gt(0))
-    maximum: float = field(default=3600.0, validator=gt(0))
+    idle: float = field(default=60.0, validator=gt(0))
+    request: float = field(default=3600.0, validator=gt(0))
     input: float = field(default=600.0, validator=gt(0))
     ping: float = field(default=30.0, validator=gt(0))

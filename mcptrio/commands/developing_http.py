@@ -54,7 +54,7 @@ def _make(read: Config, command: Sequence[str]) -> Server:
         read.name or "mcptrio",
         version=__version__,
         instructions=read.instructions,
-        plugins=[Mount(target, name=_NAME, options=MountOptions(prefix="", wait=_WAIT))],
+        plugins=[Mount(target, name=_NAME, options=MountOptions(prefix="", start_timeout=_WAIT))],
         timeouts=Timeouts(**read.timeouts),
         limits=Limits(**dict[str, Any](read.limits)),
         ping_interval=read.ping_interval or 0.0,

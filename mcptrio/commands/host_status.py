@@ -143,7 +143,7 @@ def _expanded(target: Command | Endpoint, name: str, host: HostKind, machine: Ma
 
 
 async def _ask(target: Command | Endpoint) -> str:
-    timeouts = ClientTimeouts(connect=_PATIENCE, probe=_PATIENCE / 2, request=_PATIENCE, maximum=_PATIENCE)
+    timeouts = ClientTimeouts(connect=_PATIENCE, probe=_PATIENCE / 2, idle=_PATIENCE, request=_PATIENCE)
     began = trio.current_time()
     async with connect(target, timeouts=timeouts) as client:
         count = 0

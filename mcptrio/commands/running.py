@@ -204,9 +204,7 @@ async def _hint_at_login(target: Target) -> str:
 def _timeouts(seconds: float | None) -> ClientTimeouts:
     if seconds is None:
         return ClientTimeouts()
-    return ClientTimeouts(
-        connect=seconds, probe=min(_PROBE, seconds / 2), request=seconds, maximum=max(_LONGEST, seconds)
-    )
+    return ClientTimeouts(connect=seconds, probe=min(_PROBE, seconds / 2), idle=seconds, request=max(_LONGEST, seconds))
 
 
 def _log_to(console: Console, *, verbose: bool) -> None:

@@ -161,7 +161,7 @@ class Following:
             pause = min(pause * 2, _LONGEST)
 
     async def _listen(self, member: Member) -> None:
-        await member.ask(partial(self._hand_on, member), patience=inf)
+        await member.ask(partial(self._hand_on, member), timeout=inf)
 
     async def _hand_on(self, member: Member, client: Client) -> None:
         """Until the server's client has ended, or is cut off.

@@ -69,9 +69,9 @@ async def gather(members: Iterable[Member], kind: ListKind, options: HostOptions
         if kind in member.late:
             # Nobody waits for it again: the last list is given at once, until the new one has come.
             found[member.name] = member.listed.get(kind, ())
-            missing[member.name] = f"no answer within {options.patience:g} s; it is still awaited"
+            missing[member.name] = f"no answer within {options.ready_timeout:g} s; it is still awaited"
             return
-        with trio.move_on_after(options.patience):
+        with trio.move_on_after(options.ready_timeout):
             outcome = await contain(partial(list_one, member, kind, options))
             if not isinstance(outcome, Failure):
                 found[member.name], is_whole = outcome.value
@@ -83,7 +83,7 @@ async def gather(members: Iterable[Member], kind: ListKind, options: HostOptions
                 _log.error("%s: its %s cannot be listed", member.name, kind, exc_info=outcome.error)
                 missing[member.name] = "its list cannot be read"
             return
-        missing[member.name] = f"no answer within {options.patience:g} s"
+        missing[member.name] = f"no answer within {options.ready_timeout:g} s"
         found[member.name] = member.listed.get(kind, ())
         member.await_late(kind, partial(list_one, member, kind, options))
 
@@ -101,7 +101,9 @@ async def list_one(member: Member, kind: ListKind, options: HostOptions) -> tupl
         MCPTrioError: it is not connected, or cannot say.
     """
     source = _SOURCES[kind]
-    items, epoch, is_whole = await member.ask(partial(_read, member, source, options.listed), patience=options.patience)
+    items, epoch, is_whole = await member.ask(
+        partial(_read, member, source, options.listed), timeout=options.ready_timeout
+    )
     if not source.is_hosted:
         member.listed[kind] = tuple(Listed(getattr(item, source.named), member.name, item) for item in items)
         return member.listed[kind], is_whole

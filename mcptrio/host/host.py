@@ -210,7 +210,7 @@ class Host:
             ConfigError: there is no such server.
             ConnectionClosed: it is not connected, or was removed meanwhile.
         """
-        return await self._member(server).ask(work, patience=self._options.patience)
+        return await self._member(server).ask(work, timeout=self._options.ready_timeout)
 
     # Lists
 
@@ -474,4 +474,4 @@ class Host:
         raise InvalidParams(f"no such {HOSTED[kind]}: {name[:80]!r}, since there is no such server{near}")
 
     async def _ask(self, member: Member, work: Callable[[Client], Awaitable[T]]) -> T:
-        return await member.ask(work, patience=self._options.patience)
+        return await member.ask(work, timeout=self._options.ready_timeout)

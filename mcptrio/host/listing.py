@@ -1,7 +1,7 @@
 """What the servers of a host list, together: each thing with its server, and what is missing.
 
 Given out by the host.
-The one rule: a list is never longer in coming than the host's patience, and says whose part is not in it.
+The one rule: a list is never longer in coming than the host's ``ready_timeout``, and says whose part is not in it.
 """
 
 from __future__ import annotations

@@ -50,11 +50,11 @@ async def find_fresh(member: Member, name: str, options: HostOptions) -> Listed[
 
 
 async def _listed(member: Member, kind: Hosted, name: str, options: HostOptions) -> Listed[Any]:
-    await member.connected(options.patience)
-    with trio.move_on_after(options.patience):
+    await member.connected(options.ready_timeout)
+    with trio.move_on_after(options.ready_timeout):
         items, _ = await list_one(member, kind, options)
         listed = {each.name: each for each in items}
         if name not in listed:
             raise InvalidParams(f"no such {HOSTED[kind]}: {name[:80]!r}{suggest(name, list(listed))}")
         return listed[name]
-    raise ConnectionClosed(f"{member.name} did not list its {kind} within {options.patience:g} s")
+    raise ConnectionClosed(f"{member.name} did not list its {kind} within {options.ready_timeout:g} s")

@@ -199,28 +199,28 @@ class Member:
 
     # Asking it
 
-    async def connected(self, patience: float) -> Client:
+    async def connected(self, timeout: float) -> Client:
         """The server's client, once it is connected.
 
         Raises:
-            ConnectionClosed: it is not, within ``patience`` seconds or for good.
+            ConnectionClosed: it is not, within ``timeout`` seconds or for good.
         """
-        await self.until(lambda: self._state == "ready" or self._is_over, timeout=patience)
+        await self.until(lambda: self._state == "ready" or self._is_over, timeout=timeout)
         if self._state != "ready" or self._client is None:
-            why = self._reason or f"no connection within {patience:g} s"
+            why = self._reason or f"no connection within {timeout:g} s"
             raise ConnectionClosed(f"{self.name} is not connected: {why}")
         return self._client
 
-    async def ask(self, work: Callable[[Client], Awaitable[T]], *, patience: float) -> T:
+    async def ask(self, work: Callable[[Client], Awaitable[T]], *, timeout: float) -> T:
         """Have something done with the server's client, once that is connected.
 
         Args:
-            patience: seconds to wait for that.
+            timeout: seconds to wait for that.
 
         Raises:
             ConnectionClosed: it is not connected, or was cut off meanwhile.
         """
-        client = await self.connected(patience)
+        client = await self.connected(timeout)
         with trio.CancelScope() as scope:
             self._asking.add(scope)
             try:

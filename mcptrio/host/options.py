@@ -21,8 +21,8 @@ class HostOptions:
     """
     Args:
         timeouts: of the connection to each server. ``timeouts.input`` is also what the user has for each approval.
-        patience: seconds that a list waits for each server, from the connection to the last page; and that a call waits
-            for a server that is not connected.
+        ready_timeout: seconds that a list waits for each server, from the connection to the last page; and that a call
+            waits for a server that is not connected.
         restart: whether a server that cannot be reached, or is lost, is tried again, later each time.
         ping_interval: seconds of silence after which a server is pinged, where the revision has pings; 0 for never.
         log_level: have log messages of this level and above sent to ``Handlers.log``; by default each server decides.
@@ -33,7 +33,7 @@ class HostOptions:
     """
 
     timeouts: ClientTimeouts = field(factory=ClientTimeouts)
-    patience: float = field(default=10.0, validator=gt(0))
+    ready_timeout: float = field(default=10.0, validator=gt(0))
     restart: bool = True
     ping_interval: float = field(default=30.0, validator=ge(0))
     log_level: LoggingLevel | None = field(default=None, validator=optional(in_(LEVELS)))

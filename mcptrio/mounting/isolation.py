@@ -61,7 +61,7 @@ class Isolation:
         # What a strict server waits for is the end of the import, whichever way it ends.
         wait = IMPORT + WAIT / 2 if self.strict else WAIT
         timeouts = ClientTimeouts(connect=IMPORT)
-        options = MountOptions(prefix="", wait=wait, required=True, revision=LATEST.version, timeouts=timeouts)
+        options = MountOptions(prefix="", start_timeout=wait, required=True, revision=LATEST.version, timeouts=timeouts)
         return _OwnMount(command, name=name, options=options)
 
     def command(self, name: str, path: Path | None = None) -> list[str]:

@@ -154,10 +154,10 @@ class Mount:
             listed, is_whole = await list_one(member, kind, hosting)
             if not is_whole:
                 _log.warning("%s: only the first %d of its %s are offered", self.name, hosting.listed, kind)
-            completes = await member.ask(_completes, patience=0.0)
+            completes = await member.ask(_completes, timeout=0.0)
             access = Access()
             if self._tells_caller:
-                access = await member.ask(Access.of, patience=0.0)
+                access = await member.ask(Access.of, timeout=0.0)
                 judging.take(access)
             scopes = access.scopes.get(_COMPONENTS[kind])
             offers.take(kind, [each.item for each in listed], completes=completes, scopes=scopes)
@@ -175,7 +175,7 @@ class Mount:
                 nursery.start_soon(watching.run)
                 for kind in KINDS:
                     nursery.start_soon(offers.retry, kind)
-                with trio.move_on_after(self._options.wait):
+                with trio.move_on_after(self._options.start_timeout):
                     await upstream.until_settled()
                 if not upstream.listed.is_set():
                     self._come_later(server, upstream)
@@ -194,7 +194,7 @@ class Mount:
     def _come_later(self, server: Registrar, upstream: Upstream) -> None:
         if self._options.required and upstream.has_failed:
             raise self._unreachable(upstream)
-        if self._options.wait:
+        if self._options.start_timeout:
             reason = upstream.member.status.reason if upstream.member is not None else None
             _log.warning("%s is not there yet, and comes later: %s", self.name, reason or "it is being started")
         server.announce_lists()

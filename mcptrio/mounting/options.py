@@ -26,15 +26,15 @@ class MountOptions:
         include: globs (``read_*``) of the tools to offer, by their own names; ``None`` for all.
         exclude: globs of those not to; wins over ``include``.
         timeout: seconds for one call, whatever is reported; ``None``: what the server it is mounted in allows.
-        wait: seconds that the opening of our server waits for the other one to be there; after that it comes later, and
-            clients are told that the lists have changed.
-        patience: seconds that a call waits for the other server where that is away; then it fails, and says so.
-        idle: seconds without a call after which the other server is let go of, until the next call; its tools stay.
-            ``None``: it is kept.
+        start_timeout: seconds that our server waits for the other one while it opens. After that the other server's
+            lists come later, and clients are notified.
+        ready_timeout: seconds that a call waits for the other server where that is away; then it fails, and says so.
+        idle_timeout: seconds without a call after which the other server is ended until the next call. Its tools stay
+            listed. ``None``: it is kept.
         revision: the one to speak, as a date, with a server that speaks several; by default the newest that both do.
         lazy: whether it is let go of as soon as it has said what it has, until the first call.
         required: whether our plugin fails, and is quarantined, where the other server cannot be reached at first:
-            within ``timeouts.connect``, even if our server has opened meanwhile because ``wait`` is over.
+            within ``timeouts.connect``, even if our server has opened meanwhile because ``start_timeout`` is over.
         timeouts: of the connection, and of the requests for lists.
     """
 
@@ -42,9 +42,9 @@ class MountOptions:
     include: tuple[str, ...] | None = None
     exclude: tuple[str, ...] = ()
     timeout: float | None = field(default=None, validator=optional(gt(0)))
-    wait: float = field(default=5.0, validator=ge(0))
-    patience: float = field(default=10.0, validator=gt(0))
-    idle: float | None = field(default=None, validator=optional(gt(0)))
+    start_timeout: float = field(default=5.0, validator=ge(0))
+    ready_timeout: float = field(default=10.0, validator=gt(0))
+    idle_timeout: float | None = field(default=None, validator=optional(gt(0)))
     revision: str | None = field(default=None, validator=optional(in_(tuple(REVISIONS))))
     lazy: bool = False
     required: bool = False

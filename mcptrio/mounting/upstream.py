@@ -63,7 +63,7 @@ class Upstream:
         self._name = name
         self._ways, self.where, self._can_restart = openers(target)
         self._options = options
-        self._hosting = HostOptions(timeouts=options.timeouts, patience=options.timeouts.connect, restart=True)
+        self._hosting = HostOptions(timeouts=options.timeouts, ready_timeout=options.timeouts.connect, restart=True)
         self._handlers = handlers
         self._take = take
         self.member: Member | None = None
@@ -106,9 +106,9 @@ class Upstream:
         """Have something done with the server's client.
 
         Raises:
-            ConnectionClosed: it is not there within ``options.patience`` seconds, or went away meanwhile.
+            ConnectionClosed: it is not there within ``options.ready_timeout`` seconds, or went away meanwhile.
         """
-        give_up = trio.current_time() + self._options.patience
+        give_up = trio.current_time() + self._options.ready_timeout
         with self.used():
             with trio.move_on_at(give_up):
                 await self._until(lambda: self.member is not None and not self.is_asleep)
@@ -121,7 +121,7 @@ class Upstream:
                 await client.until_connected(max(give_up - trio.current_time(), 0.0))
                 return await work(client)
 
-            return await member.ask(reached, patience=max(give_up - trio.current_time(), 0.0))
+            return await member.ask(reached, timeout=max(give_up - trio.current_time(), 0.0))
 
     @contextmanager
     def used(self) -> Iterator[None]:
@@ -192,7 +192,7 @@ class Upstream:
     async def _until_let_go(self, member: Member) -> bool:
         """Wait until it is to begin anew, or nobody has needed it for long enough; whether it was the latter."""
         while not self._again.is_set():
-            idle = 0.0 if self._options.lazy and not self._was_used else self._options.idle
+            idle = 0.0 if self._options.lazy and not self._was_used else self._options.idle_timeout
             if idle is None or self._users or not self.listed.is_set():
                 await self._moved.wait()
             elif trio.current_time() >= self._used + idle:
@@ -208,7 +208,7 @@ class Upstream:
         """Offer what it lists, at each connection and whenever that has changed."""
         pause = FIRST
         while not member.is_over:
-            outcome = await contain(partial(member.ask, partial(self._listen, member), patience=inf))
+            outcome = await contain(partial(member.ask, partial(self._listen, member), timeout=inf))
             if not isinstance(outcome, Failure):
                 pause = FIRST
                 continue

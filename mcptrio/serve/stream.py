@@ -52,14 +52,14 @@ class StreamOptions:
         connections: how many at the same time, at least 1; one more is refused in words. Each may hold as much memory
             as one message may have bytes.
         write_timeout: seconds without any progress after which a peer that does not read counts as gone.
-        first_within: seconds in which a peer has to send its first message.
+        first_message_timeout: seconds in which a peer has to send its first message.
         unix_mode: permissions of a Unix socket; who may write to it may connect.
     """
 
     limits: Limits = DEFAULT
     connections: int = field(default=1000, validator=ge(1))
     write_timeout: float = field(default=30.0, validator=gt(0))
-    first_within: float = field(default=60.0, validator=gt(0))
+    first_message_timeout: float = field(default=60.0, validator=gt(0))
     unix_mode: int = 0o600
 
 
@@ -141,7 +141,7 @@ class _Connections:
             name=name,
             limits=self._options.limits,
             write_timeout=self._options.write_timeout,
-            first_within=self._options.first_within,
+            first_message_timeout=self._options.first_message_timeout,
         )
         try:
             if self._open >= self._options.connections:

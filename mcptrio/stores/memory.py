@@ -32,12 +32,12 @@ class MemorySessionStore:
     """Session records in a dict, the one that was idle longest in front.
 
     Args:
-        idle: seconds without use after which a session has expired.
+        idle_timeout: seconds without use after which a session has expired.
         most: sessions kept; one more is refused, so that a flood of new sessions costs nobody their running one.
     """
 
-    def __init__(self, *, idle: float = 1800.0, most: int = 100_000) -> None:
-        self._idle = idle
+    def __init__(self, *, idle_timeout: float = 1800.0, most: int = 100_000) -> None:
+        self._idle = idle_timeout
         self._most = most
         self._sessions: OrderedDict[str, tuple[float, SessionRecord]] = OrderedDict()
         self._dropped: list[str] = []

@@ -35,7 +35,7 @@ class SQLiteBounds:
     """What is kept. Past each bound on events the oldest go, past those on sessions a new one is refused.
 
     Args:
-        idle: seconds without use after which a session has expired.
+        idle_timeout: seconds without use after which a session has expired.
         sessions: kept at the same time.
         record_bytes: of all session records together.
         stream_events: events kept for one stream.
@@ -43,10 +43,10 @@ class SQLiteBounds:
         total_bytes: bytes of events kept for all; the session that was quiet longest pays.
         age: seconds without a new event after which the events of a stream are dropped.
         file_bytes: what the file may grow to; then nothing more can be stored, as on a full disk.
-        busy: seconds to wait for another process that writes.
+        busy_timeout: seconds to wait for another process that writes.
     """
 
-    idle: float = 1800.0
+    idle_timeout: float = 1800.0
     sessions: int = 100_000
     record_bytes: int = 256 * 1024 * 1024
     stream_events: int = 1000
@@ -54,7 +54,7 @@ class SQLiteBounds:
     total_bytes: int = 256 * 1024 * 1024
     age: float = 3600.0
     file_bytes: int = 1024 * 1024 * 1024
-    busy: float = 5.0
+    busy_timeout: float = 5.0
 
 
 @frozen(kw_only=True)
@@ -80,7 +80,7 @@ async def open_sqlite_stores(
     opening = _Opening(path, bounds or SQLiteBounds(), clock or WallClock())
     async with open_database(
         opening.path,
-        bounds=FileBounds(bytes=opening.bounds.file_bytes, busy=opening.bounds.busy),
+        bounds=FileBounds(bytes=opening.bounds.file_bytes, busy_timeout=opening.bounds.busy_timeout),
         begin=opening.begin,
         watch=opening.watch,
         end=opening.end,
@@ -135,7 +135,7 @@ class _Opening:
         sessions = SQLiteSessionStore(
             database,
             self._clock,
-            idle=bounds.idle,
+            idle_timeout=bounds.idle_timeout,
             most=bounds.sessions,
             total_bytes=bounds.record_bytes,
             forget=drop_events,
@@ -174,7 +174,7 @@ class _Opening:
         """The clock may have been set meanwhile: nothing is from the future, and nothing goes in the first minute."""
         now, bounds = self._clock.now(), self.bounds
         for table, column, lives in (
-            ("sessions", "used", bounds.idle),
+            ("sessions", "used", bounds.idle_timeout),
             ("streams", "touched", bounds.age),
             ("kept", "touched", bounds.age),
         ):

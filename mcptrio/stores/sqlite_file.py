@@ -95,11 +95,11 @@ class FileBounds:
     """
     Args:
         bytes: what the file may grow to; then it is full, as a disk is.
-        busy: seconds to wait for another process that writes.
+        busy_timeout: seconds to wait for another process that writes.
     """
 
     bytes: int
-    busy: float
+    busy_timeout: float
 
 
 def open_file(path: Path, bounds: FileBounds) -> sqlite3.Connection:
@@ -110,7 +110,7 @@ def open_file(path: Path, bounds: FileBounds) -> sqlite3.Connection:
     """
     try:
         _make(path)
-        connection = sqlite3.connect(path, timeout=bounds.busy, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(path, timeout=bounds.busy_timeout, isolation_level=None, check_same_thread=False)
     except (OSError, sqlite3.Error) as error:
         raise store_failed(path, error) from error
     opened = False
@@ -184,7 +184,7 @@ def _set_up(connection: sqlite3.Connection, path: Path, bounds: FileBounds) -> N
     connection.execute("BEGIN")
     _check(connection, path)
     connection.execute("ROLLBACK")
-    mode = in_turn(connection, "PRAGMA journal_mode=WAL", bounds.busy)
+    mode = in_turn(connection, "PRAGMA journal_mode=WAL", bounds.busy_timeout)
     if mode != "wal":
         raise StoreFailed(f"{path}: expected a file system that can share memory (wal), got journal mode {mode!r}")
     connection.execute("PRAGMA synchronous=NORMAL")

@@ -41,7 +41,7 @@ class SQLiteSessionStore:
     """Made by :func:`mcptrio.stores.sqlite.open_sqlite_stores`.
 
     Args:
-        idle: seconds without use after which a session has expired.
+        idle_timeout: seconds without use after which a session has expired.
         most: sessions kept; one more is refused.
         total_bytes: of all records; past it a new session is refused.
         forget: drops the events of a session. Called in the transaction in which an expired session makes room.
@@ -52,14 +52,14 @@ class SQLiteSessionStore:
         database: Database,
         clock: WallClock,
         *,
-        idle: float,
+        idle_timeout: float,
         most: int,
         total_bytes: int,
         forget: Callable[[sqlite3.Connection, str], None],
     ) -> None:
         self._database = database
         self._clock = clock
-        self._idle = idle
+        self._idle = idle_timeout
         self._most = most
         self._total_bytes = total_bytes
         self._forget = forget

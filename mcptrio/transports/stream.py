@@ -36,9 +36,9 @@ class StreamChannel:
         limits: of one message. A line over the limit is reported and skipped; the next one is read.
         answers: on a client's side: an answer over the limit fails the call it belongs to.
         write_timeout: seconds without any progress after which a peer that does not read counts as gone.
-        first_within: on a server's side: seconds within which the peer has to say something, and that has to be a
-            message. Otherwise the connection ends: a peer that begins with something else speaks another protocol, and
-            what follows may have been written by a stranger, such as the web page that has a browser post to us.
+        first_message_timeout: on a server's side: seconds within which the peer has to send something, and that has to
+            be a message. Otherwise the connection ends: a peer that begins with something else speaks another protocol,
+            and what follows may have been written by a stranger, such as the web page that has a browser post to us.
             ``None``: as long as it likes, and whatever it likes.
     """
 
@@ -50,7 +50,7 @@ class StreamChannel:
         limits: Limits = DEFAULT,
         answers: bool = False,
         write_timeout: float = 30.0,
-        first_within: float | None = None,
+        first_message_timeout: float | None = None,
     ) -> None:
         self.name = name
         self._stream = stream
@@ -70,7 +70,7 @@ class StreamChannel:
             writes="the connection",
             write_timeout=write_timeout,
         )
-        self._first_within = first_within
+        self._first_message_timeout = first_message_timeout
         self._refused = False
         """Whether the peer began with what is no message."""
 
@@ -81,8 +81,8 @@ class StreamChannel:
             trio.EndOfChannel: the peer sends nothing more; it may still read. Or it began with what is no message.
             ConnectionClosed: the connection broke or was closed here, or no message came in time.
         """
-        if self._first_within is not None:
-            return await self._begin(self._first_within)
+        if self._first_message_timeout is not None:
+            return await self._begin(self._first_message_timeout)
         if self._refused:
             await trio.lowlevel.checkpoint()
             raise trio.EndOfChannel
@@ -128,7 +128,7 @@ class StreamChannel:
     async def _begin(self, seconds: float) -> list[Incoming]:
         with trio.move_on_after(seconds):
             received = await self._lines.receive()
-            self._first_within = None
+            self._first_message_timeout = None
             # It is told so, and that is all: whatever came with it is not looked at.
             self._refused = isinstance(received[0], Malformed)
             return received[:1] if self._refused else received

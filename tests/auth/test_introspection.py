@@ -305,7 +305,7 @@ async def test_endpoint_that_never_answers_is_given_up(autojump_clock: trio.test
     began = trio.current_time()
 
     with pytest.raises(Overloaded):
-        await verifier(Issuer(), fetch=fetch, patience=3).verify("opaque")
+        await verifier(Issuer(), fetch=fetch, request_timeout=3).verify("opaque")
     assert trio.current_time() - began == pytest.approx(3)
 
 

@@ -17,7 +17,7 @@ from tests.auth.server_parts import ISSUER, JWKS, KEY, METADATA, OTHER_KEY, Issu
 
 __all__: list[str] = []
 
-TIMES = KeyTimes(fresh=1000, stale=5000, refetch_after=30, patience=5)
+TIMES = KeyTimes(fresh=1000, stale=5000, refetch_after=30, fetch_timeout=5)
 
 
 def keys_of(issuer: Issuer, jwks: str | None = JWKS) -> IssuerKeys:

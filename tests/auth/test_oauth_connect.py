@@ -189,7 +189,7 @@ def patient_clock() -> MockClock:
 
 async def test_no_deadline_runs_while_a_person_thinks(patient_clock: MockClock) -> None:
     """Neither of connecting, nor of finding out the revision, nor of a call."""
-    short = ClientTimeouts(connect=1.0, probe=1.0, request=1.0)
+    short = ClientTimeouts(connect=1.0, probe=1.0, idle=1.0)
 
     async def think(url: str) -> str:
         await trio.sleep(1.3)

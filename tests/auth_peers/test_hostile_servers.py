@@ -334,7 +334,7 @@ async def test_a_mounted_server_is_not_told_the_callers_token(tmp_path: Path, re
         relayed(there) as (url, relay),
     ):
         target = mcptrio.Endpoint(url=url, headers={"x-own": "the operator's"}, transport="http")
-        mount = Mount(target, name="up", options=MountOptions(revision=revision, wait=60))
+        mount = Mount(target, name="up", options=MountOptions(revision=revision, start_timeout=60))
         async with own_authorization(tmp_path, mount) as (here, _):
             method = innocent(browser_of("ada").visit)
             async with here.client("2026-07-28", auth=method) as client:

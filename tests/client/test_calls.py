@@ -80,7 +80,7 @@ class Slow:
 
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_call_is_given_up_and_the_server_told(revision: str, autojump_clock: object) -> None:
-    async with play(revision, timeouts=ClientTimeouts(request=30)) as (client, script):
+    async with play(revision, timeouts=ClientTimeouts(idle=30)) as (client, script):
         began = trio.current_time()
         with pytest.raises(RequestTimeout, match=r"tools/call: no answer from memory within 30 s") as caught:
             await client.call_tool("work")
@@ -165,7 +165,7 @@ async def _answer(
 
 
 async def test_call_may_state_its_own_deadline(autojump_clock: object) -> None:
-    async with play(OLD, timeouts=ClientTimeouts(request=30)) as (client, script), trio.open_nursery() as nursery:
+    async with play(OLD, timeouts=ClientTimeouts(idle=30)) as (client, script), trio.open_nursery() as nursery:
         began = trio.current_time()
         with pytest.raises(RequestTimeout):
             await client.call_tool("work", timeout=5)
@@ -186,7 +186,7 @@ async def test_call_may_state_its_own_deadline(autojump_clock: object) -> None:
 async def test_progress_keeps_a_call_alive(revision: str, autojump_clock: object) -> None:
     """Nobody need listen for that."""
     async with (
-        play(revision, timeouts=ClientTimeouts(request=30)) as (client, script),
+        play(revision, timeouts=ClientTimeouts(idle=30)) as (client, script),
         trio.open_nursery() as nursery,
     ):
 
@@ -203,7 +203,7 @@ async def test_progress_keeps_a_call_alive(revision: str, autojump_clock: object
 
 
 async def test_progress_keeps_a_call_alive_only_so_long(autojump_clock: object) -> None:
-    timeouts = ClientTimeouts(request=30, maximum=100)
+    timeouts = ClientTimeouts(idle=30, request=100)
     async with play(OLD, timeouts=timeouts) as (client, script), trio.open_nursery() as nursery:
 
         async def work() -> None:
@@ -221,7 +221,7 @@ async def test_progress_keeps_a_call_alive_only_so_long(autojump_clock: object) 
 
 
 async def test_progress_of_another_request_keeps_nothing_alive(autojump_clock: object) -> None:
-    async with play(OLD, timeouts=ClientTimeouts(request=30)) as (client, script), trio.open_nursery() as nursery:
+    async with play(OLD, timeouts=ClientTimeouts(idle=30)) as (client, script), trio.open_nursery() as nursery:
 
         async def work() -> None:
             request = await script.asked("tools/call")
@@ -250,7 +250,7 @@ async def test_clock_stands_still_while_a_handler_is_asked(autojump_clock: objec
         return {"name": "Ada"}
 
     async with (
-        play(OLD, handlers=Handlers(elicit=elicit), timeouts=ClientTimeouts(request=30)) as (client, script),
+        play(OLD, handlers=Handlers(elicit=elicit), timeouts=ClientTimeouts(idle=30)) as (client, script),
         trio.open_nursery() as nursery,
     ):
 
@@ -274,7 +274,7 @@ async def test_server_that_goes_silent_after_its_question_is_given_up(autojump_c
         return {"name": "Ada"}
 
     async with (
-        play(OLD, handlers=Handlers(elicit=elicit), timeouts=ClientTimeouts(request=30)) as (client, script),
+        play(OLD, handlers=Handlers(elicit=elicit), timeouts=ClientTimeouts(idle=30)) as (client, script),
         trio.open_nursery() as nursery,
     ):
 
@@ -296,7 +296,7 @@ async def test_deadlines_of_all_calls_stand_still_and_of_new_ones_too(autojump_c
         await trio.sleep(100)
 
     given_up: dict[str, float] = {}
-    async with play(OLD, handlers=Handlers(elicit=elicit), timeouts=ClientTimeouts(request=30)) as (client, script):
+    async with play(OLD, handlers=Handlers(elicit=elicit), timeouts=ClientTimeouts(idle=30)) as (client, script):
 
         async def call(name: str, after: float) -> None:
             await trio.sleep(after)
@@ -320,7 +320,7 @@ async def test_time_a_callback_takes_is_not_the_servers(autojump_clock: object) 
     async def listen(progress: Progress) -> None:
         await trio.sleep(100)
 
-    async with play(OLD, timeouts=ClientTimeouts(request=30)) as (client, script), trio.open_nursery() as nursery:
+    async with play(OLD, timeouts=ClientTimeouts(idle=30)) as (client, script), trio.open_nursery() as nursery:
 
         async def work() -> None:
             request = await script.asked("tools/call")

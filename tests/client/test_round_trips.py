@@ -328,7 +328,7 @@ async def test_each_round_has_its_own_time_and_the_user_has_theirs(autojump_cloc
         await trio.sleep(500)
         return {"name": "Ada"}
 
-    handlers, timeouts = Handlers(elicit=elicit), ClientTimeouts(request=30)
+    handlers, timeouts = Handlers(elicit=elicit), ClientTimeouts(idle=30)
     async with play(NEW, handlers=handlers, timeouts=timeouts) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:

@@ -384,7 +384,7 @@ async def test_stream_that_ends_before_it_begins_raises(result: dict[str, Any]) 
 
 
 async def test_stream_that_is_never_acknowledged_is_given_up(autojump_clock: object) -> None:
-    async with play(NEW, timeouts=ClientTimeouts(request=30)) as (client, script):
+    async with play(NEW, timeouts=ClientTimeouts(idle=30)) as (client, script):
         began = trio.current_time()
         with pytest.raises(MCPTrioError):
             await client.subscribe(tools=True).__aenter__()

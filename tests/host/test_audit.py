@@ -104,7 +104,7 @@ async def test_outcomes(autojump_clock: trio.abc.Clock) -> None:
 
 async def test_call_that_never_reached_its_server_is_on_record() -> None:
     records: list[AuditRecord] = []
-    options = HostOptions(patience=0.1)
+    options = HostOptions(ready_timeout=0.1)
     async with Host({"bad": ["/nowhere/at/all"]}, approve=None, audit=records.append, options=options) as host:
         with pytest.raises(ConnectionClosed):
             await host.call_tool("bad_echo", {"text": "hi"})

@@ -132,7 +132,7 @@ async def test_call_to_a_server_that_does_not_come_is_given_up(autojump_clock: t
         await trio.sleep_forever()
 
     silent = Scripted({"server/discover": never, "initialize": never})
-    async with Host({"one": silent}, approve=None, options=HostOptions(patience=4)) as host:
+    async with Host({"one": silent}, approve=None, options=HostOptions(ready_timeout=4)) as host:
         started = trio.current_time()
         with pytest.raises(ConnectionClosed, match="one is not connected: no connection within 4 s"):
             await host.call_tool("one_echo")
@@ -140,7 +140,7 @@ async def test_call_to_a_server_that_does_not_come_is_given_up(autojump_clock: t
 
 
 async def test_host_is_opened_once_and_not_used_before() -> None:
-    host = Host({"one": plain()}, approve=None, options=HostOptions(patience=0.01))
+    host = Host({"one": plain()}, approve=None, options=HostOptions(ready_timeout=0.01))
     with pytest.raises(ConnectionClosed):
         await host.call_tool("one_echo")
     async with host:

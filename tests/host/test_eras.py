@@ -32,7 +32,7 @@ for line in sys.stdin:
 async def test_server_that_comes_again_is_not_asked_what_it_speaks(tmp_path: Path) -> None:
     (tmp_path / "silent.py").write_text(SILENT)
     command = Command(args=[sys.executable, "silent.py"], cwd=tmp_path)
-    options = HostOptions(timeouts=ClientTimeouts(probe=1.0), patience=20)
+    options = HostOptions(timeouts=ClientTimeouts(probe=1.0), ready_timeout=20)
     with trio.fail_after(90):
         async with Host({"one": command}, approve=None, options=options) as host:
             await host.settle()
@@ -66,7 +66,7 @@ async def test_server_that_was_replaced_by_a_newer_one_is_asked_again(autojump_c
         return {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
 
     server = Scripted({"server/discover": discover, "initialize": initialize})
-    async with Host({"one": server}, approve=None, options=HostOptions(patience=60)) as host:
+    async with Host({"one": server}, approve=None, options=HostOptions(ready_timeout=60)) as host:
         assert (await host.settle())["one"].revision == "2025-06-18"
         is_new = True
         await server.channel.aclose()

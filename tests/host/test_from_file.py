@@ -50,7 +50,7 @@ async def test_servers_of_a_file(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     }
     file.write_text(json.dumps({"servers": servers, "inputs": [{"id": "who", "type": "promptString"}]}))
     with trio.fail_after(120):
-        async with Host.from_mcp_json(file, approve=None, ask=ask, options=HostOptions(patience=60)) as host:
+        async with Host.from_mcp_json(file, approve=None, ask=ask, options=HostOptions(ready_timeout=60)) as host:
             assert text_of(await host.call_tool("one_who")) == f"Ada in {tmp_path.name}"
             assert text_of(await host.call_tool("two_who")) == f"Bob in {tmp_path.name}"
             status = host.status()

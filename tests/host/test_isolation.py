@@ -55,7 +55,7 @@ async def hang_up(server: Scripted, channel: Any, params: dict[str, Any]) -> Non
 async def test_server_that_cannot_be_connected(
     make: Callable[[], Any], state: str, told: str, autojump_clock: trio.abc.Clock
 ) -> None:
-    async with Host({"bad": make(), "good": plain()}, approve=None, options=HostOptions(patience=0.5)) as host:
+    async with Host({"bad": make(), "good": plain()}, approve=None, options=HostOptions(ready_timeout=0.5)) as host:
         status = (await host.settle())["bad"]
         await others_work(host, within=0.1)
         with pytest.raises(ConnectionClosed, match="bad is not connected"):
@@ -89,7 +89,7 @@ async def _answer(result: Any) -> Any:
 
 async def test_server_that_never_answers(autojump_clock: trio.abc.Clock) -> None:
     silent = Scripted({"server/discover": never, "initialize": never})
-    async with Host({"bad": silent, "good": plain()}, approve=None, options=HostOptions(patience=1)) as host:
+    async with Host({"bad": silent, "good": plain()}, approve=None, options=HostOptions(ready_timeout=1)) as host:
         await others_work(host, within=1.5)
         assert host.status()["bad"].state == "connecting"
         status = (await host.settle(timeout=100))["bad"]

@@ -15,7 +15,7 @@ from tests.host.scripted import Scripted, note, plain
 
 __all__: list[str] = []
 
-QUICK = HostOptions(patience=2.0)
+QUICK = HostOptions(ready_timeout=2.0)
 
 
 async def never(*_: Any) -> None:

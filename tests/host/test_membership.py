@@ -138,7 +138,7 @@ async def test_server_that_comes_late_is_tried_until_it_is_there(autojump_clock:
 
     began = trio.current_time()
     server = Scripted({"server/discover": refuse, "initialize": handshake})
-    async with Host({"one": server}, approve=None, options=HostOptions(patience=120)) as host:
+    async with Host({"one": server}, approve=None, options=HostOptions(ready_timeout=120)) as host:
         status = (await host.settle())["one"]
         assert (status.state, status.reason) == ("failed", "starting")
         assert text_of(await host.call_tool("one_echo")) == "echo"
@@ -190,7 +190,7 @@ async def test_process_that_dies_is_started_again(tmp_path: Path) -> None:
     (tmp_path / "dies.py").write_text(DIES)
     command = Command(args=[sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin", "dies.py"], cwd=tmp_path)
     with trio.fail_after(120):
-        async with Host({"one": command, "two": plain()}, approve=None, options=HostOptions(patience=60)) as host:
+        async with Host({"one": command, "two": plain()}, approve=None, options=HostOptions(ready_timeout=60)) as host:
             first = text_of(await host.call_tool("one_number"))
             with pytest.raises(ConnectionClosed, match="3"):
                 await host.call_tool("one_die")

@@ -30,9 +30,9 @@ CROWD = 100
 BODY_TIMEOUT = 1.0
 """Of the endpoint itself, which is the one to judge bodies."""
 
-ROOMY = {"header_timeout": 30.0, "keep_alive": 30.0, "write_timeout": 30.0, "header_bytes": HEAD_BYTES}
+ROOMY = {"header_timeout": 30.0, "keepalive_timeout": 30.0, "write_timeout": 30.0, "header_bytes": HEAD_BYTES}
 # A client on a busy machine needs a while to say its first byte, and is not to be told from one that says nothing.
-TIGHT = {"header_timeout": 2.0, "keep_alive": 4.0, "write_timeout": 1.0, "header_bytes": HEAD_BYTES}
+TIGHT = {"header_timeout": 2.0, "keepalive_timeout": 4.0, "write_timeout": 1.0, "header_bytes": HEAD_BYTES}
 
 
 async def main(name: str, certificate: str) -> None:
@@ -42,7 +42,8 @@ async def main(name: str, certificate: str) -> None:
     limits: dict[str, dict[str, Any]] = {
         "roomy": ROOMY,
         "tight": TIGHT,
-        "crowded": ROOMY | {"connections": CROWD, "address_share": 1.0, "header_timeout": 300.0, "keep_alive": 300.0},
+        "crowded": ROOMY
+        | {"connections": CROWD, "address_share": 1.0, "header_timeout": 300.0, "keepalive_timeout": 300.0},
         "stalling": ROOMY | {"body_timeout": 1.0},
         "tls": ROOMY | {"tls_timeout": 1.0},
         "secure": ROOMY | {"tls_timeout": 30.0},

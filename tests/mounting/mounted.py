@@ -38,8 +38,8 @@ PATIENCE = 120.0
 TIMEOUTS = ClientTimeouts(connect=PATIENCE / 2, probe=PATIENCE / 2)
 # A server that is not there in time comes later; what is tried here needs it at once, however slow the machine.
 WAITING = MountOptions(
-    wait=PATIENCE / 2,
-    patience=PATIENCE / 2,
+    start_timeout=PATIENCE / 2,
+    ready_timeout=PATIENCE / 2,
     timeouts=TIMEOUTS,
 )
 

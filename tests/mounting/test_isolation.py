@@ -112,7 +112,7 @@ async def test_one_that_cannot_be_imported_is_quarantined(tmp_path: Path) -> Non
 
 async def test_required_one_that_never_answers_is_quarantined_while_others_are_served() -> None:
     silent = [sys.executable, "-c", "import sys; sys.stdin.read()"]
-    options = MountOptions(wait=0, required=True, timeouts=ClientTimeouts(connect=0.5))
+    options = MountOptions(start_timeout=0, required=True, timeouts=ClientTimeouts(connect=0.5))
     server = Server(plugins=[Mount(silent, name="silent", options=options)])
     server.add_tool(fine)
     with trio.fail_after(PATIENCE):

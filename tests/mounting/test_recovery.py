@@ -63,7 +63,7 @@ async def test_crash_costs_the_calls_in_flight(how: str, tmp_path: Path) -> None
 
 async def test_while_it_is_away_its_tools_say_so(tmp_path: Path) -> None:
     (tmp_path / "offered.py").write_text(OFFERED.read_text())
-    options = evolve(WAITING, patience=0.2)
+    options = evolve(WAITING, ready_timeout=0.2)
     async with mounted(command(tmp_path / "offered.py"), options=options) as (client, mount, _):
         (tmp_path / "offered.py").unlink()
         await client.call_tool("up_die", {"how": "kill"})
@@ -116,7 +116,7 @@ async def test_changes_of_resources_are_told_after_a_restart() -> None:
 async def test_changes_of_resources_are_told_of_one_that_was_restarted_before_it_was_there(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     late = Command(args=["sh", "-c", f"[ -e {shlex.quote(str(gate))} ] && exec {shlex.join(command().args)}"])
-    async with mounted(late, options=evolve(WAITING, wait=0)) as (client, mount, _):
+    async with mounted(late, options=evolve(WAITING, start_timeout=0)) as (client, mount, _):
         await eventually(lambda: mount.status.state == "away")
         gate.touch()
         mount.restart()
@@ -138,7 +138,7 @@ async def test_slow_one_holds_nothing_up(tmp_path: Path) -> None:
     until_open = f"until [ -e {shlex.quote(str(gate))} ]; do sleep 0.05; done"
     slow = Command(args=["sh", "-c", f"{until_open}; exec {shlex.join(command().args)}"])
     # Whoever waits for the connection all the same waits for longer than the test.
-    options = evolve(WAITING, wait=0.1, timeouts=ClientTimeouts(connect=10 * PATIENCE, probe=10 * PATIENCE))
+    options = evolve(WAITING, start_timeout=0.1, timeouts=ClientTimeouts(connect=10 * PATIENCE, probe=10 * PATIENCE))
     with trio.fail_after(PATIENCE):
         async with Server(plugins=[Mount(slow, name="up", options=options)]).open() as server:
             async with connect(server) as client, client.subscribe(tools=True) as changes:
@@ -162,7 +162,7 @@ async def test_one_that_has_to_be_there() -> None:
 
 
 async def test_idle_one_is_let_go_of_and_comes_again() -> None:
-    async with mounted(options=evolve(WAITING, idle=0.2)) as (client, mount, _):
+    async with mounted(options=evolve(WAITING, idle_timeout=0.2)) as (client, mount, _):
         before = await text(client, "up_pid")
         # On a slow machine it may have been let go of before that call already.
         starts = mount.status.starts

@@ -281,7 +281,7 @@ async def test_an_older_listening_stream_delivers_again_when_the_newer_one_has_g
         await trio.sleep(1)
         second.disconnect()
         # The messages of the one that left are kept for as long, in case its client comes back.
-        await trio.sleep(HTTPLimits().linger + 10)
+        await trio.sleep(HTTPLimits().resume_timeout + 10)
         await changed(both, "one")
         assert len(first.messages) == 1
 

@@ -80,11 +80,11 @@ async def test_a_file_that_cannot_be_written_fails_what_needs_it_for_as_long_as_
     server.add_tool(wait)
     with trio.fail_after(60):
         async with (
-            open_sqlite_stores(file, SQLiteBounds(busy=0.05)) as stores,
+            open_sqlite_stores(file, SQLiteBounds(busy_timeout=0.05)) as stores,
             server.open(),
             trio.open_nursery() as nursery,
         ):
-            limits = HTTPLimits(priming=0.01)
+            limits = HTTPLimits(stream_delay=0.01)
             app = HTTPApp(server.supervisor, sessions=stores.sessions, events=stores.events, limits=limits)
             await nursery.start(app.run)
             hello = {**HELLO, "id": 1}
@@ -141,7 +141,7 @@ async def test_events_of_an_expired_session_that_could_not_be_dropped_are_droppe
 ) -> None:
     server, events = Server(), ForgetfulStore()
     async with server.open(), trio.open_nursery() as nursery:
-        app = HTTPApp(server.supervisor, sessions=MemorySessionStore(idle=30), events=events)
+        app = HTTPApp(server.supervisor, sessions=MemorySessionStore(idle_timeout=30), events=events)
         await nursery.start(app.run)
         sessions = [(await post(app, {**HELLO, "id": id})).headers["mcp-session-id"] for id in (1, 2)]
         await trio.sleep(60)

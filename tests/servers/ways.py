@@ -25,7 +25,7 @@ MODERN = "2026-07-28"
 PATIENCE = 60.0
 """Seconds; only a test that fails waits so long."""
 
-TIMEOUTS = ClientTimeouts(connect=PATIENCE, probe=PATIENCE, request=PATIENCE, maximum=PATIENCE, input=PATIENCE)
+TIMEOUTS = ClientTimeouts(connect=PATIENCE, probe=PATIENCE, idle=PATIENCE, request=PATIENCE, input=PATIENCE)
 
 
 @frozen

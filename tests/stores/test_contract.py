@@ -42,7 +42,7 @@ async def test_session_comes_back_as_it_was(opener: Opener) -> None:
 
 async def test_session_expires_by_idle_time(opener: Opener, mock_clock: trio.testing.MockClock) -> None:
     """Loading counts as use."""
-    async with opener(SQLiteBounds(idle=10)) as kept:
+    async with opener(SQLiteBounds(idle_timeout=10)) as kept:
         store = kept.sessions
         await store.save(record("used"))
         await store.save(record("idle"))
@@ -60,7 +60,7 @@ async def test_session_expires_by_idle_time(opener: Opener, mock_clock: trio.tes
 async def test_full_session_store_refuses_new_sessions_but_keeps_the_old(
     opener: Opener, mock_clock: trio.testing.MockClock
 ) -> None:
-    async with opener(SQLiteBounds(idle=10, sessions=2)) as kept:
+    async with opener(SQLiteBounds(idle_timeout=10, sessions=2)) as kept:
         store = kept.sessions
         await store.save(record("a"))
         await store.save(record("b"))
@@ -234,7 +234,7 @@ async def test_session_that_makes_room_for_another_one_is_named_or_forgotten(
     opener: Opener, mock_clock: trio.testing.MockClock
 ) -> None:
     """Either the store drops its events, or it says whose are to be dropped."""
-    async with opener(SQLiteBounds(idle=10, sessions=1)) as kept:
+    async with opener(SQLiteBounds(idle_timeout=10, sessions=1)) as kept:
         await kept.sessions.save(record("a"))
         await kept.events.append("a", "s", b"1")
         mock_clock.jump(11)

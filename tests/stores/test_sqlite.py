@@ -30,8 +30,8 @@ from mcptrio.stores.wall_clock import WallClock
 __all__: list[str] = []
 
 RECORD = SessionRecord(id="a", revision="a revision", subscriptions=frozenset({"file:///a"}))
-MARGIN = SQLiteBounds(busy=0.1)
-PATIENT = SQLiteBounds(busy=60)
+MARGIN = SQLiteBounds(busy_timeout=0.1)
+PATIENT = SQLiteBounds(busy_timeout=60)
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ async def database(file: Path) -> AsyncIterator[Database]:
     async def nothing(_: Database) -> None:
         pass
 
-    bounds = FileBounds(bytes=1 << 30, busy=60)
+    bounds = FileBounds(bytes=1 << 30, busy_timeout=60)
     async with open_database(file, bounds=bounds, begin=lambda _: None, watch=nothing, end=lambda _: None) as opened:
         yield opened
 
@@ -224,7 +224,7 @@ async def test_readers_do_not_wait_for_a_writer(file: Path) -> None:
 
 async def test_use_that_could_not_be_stored_is_stored_later(file: Path, mock_clock: trio.testing.MockClock) -> None:
     clock = WallClock(steady=trio.lowlevel.current_clock().current_time)
-    async with open_sqlite_stores(file, SQLiteBounds(idle=30, busy=0.1), clock=clock) as stores:
+    async with open_sqlite_stores(file, SQLiteBounds(idle_timeout=30, busy_timeout=0.1), clock=clock) as stores:
         await stores.sessions.save(RECORD)
         mock_clock.jump(29)
         assert await stores.sessions.load("a") == RECORD
@@ -447,7 +447,7 @@ async def test_what_the_body_raises_comes_out_as_it_is(file: Path) -> None:
 @pytest.mark.parametrize("step", [-1e9, 1e9], ids=["back", "forward"])
 async def test_clock_that_was_set_ends_no_session_and_keeps_none_for_ever(file: Path, step: float) -> None:
     wall, steady = [2e9], [1000.0]
-    bounds = SQLiteBounds(idle=600, age=600)
+    bounds = SQLiteBounds(idle_timeout=600, age=600)
 
     def clock() -> WallClock:
         return WallClock(wall=lambda: wall[0], steady=lambda: steady[0])
@@ -476,10 +476,10 @@ async def test_clock_that_is_set_meanwhile_changes_no_age(file: Path) -> None:
     def clock() -> WallClock:
         return WallClock(wall=lambda: wall[0], steady=lambda: steady[0])
 
-    async with open_sqlite_stores(file, SQLiteBounds(idle=600), clock=clock()) as one:
+    async with open_sqlite_stores(file, SQLiteBounds(idle_timeout=600), clock=clock()) as one:
         await one.sessions.save(RECORD)
         wall[0] += 1e6
-        async with open_sqlite_stores(file, SQLiteBounds(idle=600), clock=clock()) as two:
+        async with open_sqlite_stores(file, SQLiteBounds(idle_timeout=600), clock=clock()) as two:
             assert await two.sessions.expire() == []
             steady[0] += 599
             assert await two.sessions.load("a") == RECORD
@@ -491,7 +491,7 @@ async def test_session_that_is_only_used_is_not_expired_by_another_process(file:
     def clock() -> WallClock:
         return WallClock(steady=lambda: steady[0])
 
-    bounds = SQLiteBounds(idle=600)
+    bounds = SQLiteBounds(idle_timeout=600)
     async with (
         open_sqlite_stores(file, bounds, clock=clock()) as one,
         open_sqlite_stores(file, bounds, clock=clock()) as two,
@@ -528,7 +528,7 @@ from mcptrio.abc import SessionRecord, StoredEvent
 from mcptrio.stores.sqlite import SQLiteBounds, open_sqlite_stores
 
 async def main():
-    async with open_sqlite_stores(sys.argv[1], SQLiteBounds(busy=60)) as stores:
+    async with open_sqlite_stores(sys.argv[1], SQLiteBounds(busy_timeout=60)) as stores:
         await stores.sessions.save(SessionRecord(id="theirs", revision="a revision"))
         for n in range(20):
             event = await stores.events.append("a", f"theirs{n % 2}", b"%d" % n, will=b"gone")

@@ -273,7 +273,7 @@ async def test_a_lost_answer_is_a_timeout_for_one_call(
     async with server.open(), trio.open_nursery() as nursery:
         nursery.start_soon(server.serve, theirs)
         channel = FaultyChannel(ours, received=faults)
-        async with connect(channel, timeouts=ClientTimeouts(request=5)) as client:
+        async with connect(channel, timeouts=ClientTimeouts(idle=5)) as client:
             with pytest.raises(RequestTimeout):
                 await client.call_tool("greet")
             assert [tool.name async for tool in client.tools()] == ["greet"]

@@ -268,13 +268,13 @@ async def test_silent_peer_is_given_up(autojump_clock: trio.abc.Clock) -> None:
     await theirs.send_all(PING[:10])
 
     with pytest.raises(ConnectionClosed, match="no message came within 60 seconds"):
-        await StreamChannel(ours, first_within=60).receive()
+        await StreamChannel(ours, first_message_timeout=60).receive()
     assert trio.current_time() == 60
 
 
 async def test_peer_that_has_begun_may_be_silent(autojump_clock: trio.abc.Clock) -> None:
     ours, theirs = trio.testing.memory_stream_pair()
-    channel = StreamChannel(ours, first_within=60)
+    channel = StreamChannel(ours, first_message_timeout=60)
     await theirs.send_all(PING)
     assert await channel.receive() == [Request(1, "ping")]
 
@@ -293,7 +293,7 @@ async def test_peer_that_has_begun_may_be_silent(autojump_clock: trio.abc.Clock)
 @pytest.mark.parametrize("first", [b"POST / HTTP/1.1\r\n", b"\x16\x03\x01\n", b"[]\n", b"\r\n17\n"])
 async def test_peer_that_begins_with_no_message_is_not_heard(first: bytes) -> None:
     ours, theirs = trio.testing.memory_stream_pair()
-    channel = StreamChannel(ours, first_within=60)
+    channel = StreamChannel(ours, first_message_timeout=60)
     await theirs.send_all(first + PING)
 
     (told,) = await channel.receive()

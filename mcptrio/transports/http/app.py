@@ -112,7 +112,7 @@ class HTTPApp:
     ) -> None:
         self._engine = engine
         self._limits = limits or HTTPLimits()
-        self._silence = Silence(engine, {self._limits.keep_alive, self._limits.priming})
+        self._silence = Silence(engine, {self._limits.keepalive_interval, self._limits.stream_delay})
         self._sessions = Sessions(engine, sessions, events, bus, self._limits, self._silence)
         self._websocket = None if websocket is None else websocket.rstrip("/")
         self._hosts = hosts or HostPolicy()

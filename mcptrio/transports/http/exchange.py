@@ -72,12 +72,12 @@ class HTTPLimits:
             later. 0 for no limit.
         shutdown_delay: seconds for which the server goes on accepting after it was told to stop, while ``/readyz`` says
             503, so that load balancers notice.
-        keep_alive: seconds of silence after which a response becomes a stream, and a stream gets a comment.
-        priming: seconds after which a call of a session becomes a stream that can be resumed, where its revision
+        keepalive_interval: seconds of silence after which a response becomes a stream, and a stream gets a comment.
+        stream_delay: seconds after which a call of a session becomes a stream that can be resumed, where its revision
             primes streams: long enough that quick answers stay plain JSON, short enough to survive a broken line.
-        retry: milliseconds a client is told to wait before it resumes a stream.
-        linger: seconds a session's own stream goes on collecting messages while no client reads it.
-        idle: seconds without use after which this process lets go of its part of a session; the store keeps it.
+        retry_delay: seconds a client is told to wait before it resumes a stream.
+        resume_timeout: seconds a session's own stream goes on collecting messages while no client reads it.
+        idle_timeout: seconds without use after which this process lets go of its part of a session; the store keeps it.
         window: messages a reader may be behind before the sender waits for it.
     """
 
@@ -96,11 +96,11 @@ class HTTPLimits:
     session_burst: int = field(default=5000, validator=ge(1))
     parse_share: float = field(default=0.005, validator=[ge(0), le(1)])
     shutdown_delay: float = field(default=0.0, validator=ge(0))
-    keep_alive: float = 15.0
-    priming: float = 1.0
-    retry: int = 1000
-    linger: float = 60.0
-    idle: float = 300.0
+    keepalive_interval: float = 15.0
+    stream_delay: float = 1.0
+    retry_delay: float = 1.0
+    resume_timeout: float = 60.0
+    idle_timeout: float = 300.0
     window: int = 256
 
 

@@ -26,7 +26,7 @@ class ServerConfig(Config):
         self.errorlog = LOG
         self.accesslog = None
         self.h11_max_incomplete_size = limits.header_bytes
-        self.keep_alive_timeout = limits.keep_alive
+        self.keep_alive_timeout = limits.keepalive_timeout
         self.websocket_max_message_size = limits.message_bytes
         # The stock 1000 closes a busy client's connection for no reason of ours.
         self.keep_alive_max_requests = 1_000_000_000

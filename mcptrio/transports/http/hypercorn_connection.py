@@ -198,7 +198,7 @@ class Connection:
 
     async def _read(self) -> None:
         """Feed the protocol until the peer, the deadline or :meth:`_send` ends it."""
-        self._reader.deadline = trio.current_time() + self._limits.keep_alive
+        self._reader.deadline = trio.current_time() + self._limits.keepalive_timeout
         head_began = False
         with self._reader:
             while True:
@@ -232,7 +232,7 @@ class Connection:
             await self._write(event.data)
         elif isinstance(event, Updated):
             self._idle = event.idle
-            self._reader.deadline = trio.current_time() + self._limits.keep_alive if event.idle else inf
+            self._reader.deadline = trio.current_time() + self._limits.keepalive_timeout if event.idle else inf
             if event.idle and self._context.terminated.is_set():
                 self._reader.cancel()
         elif isinstance(event, Closed):

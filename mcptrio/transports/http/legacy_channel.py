@@ -106,8 +106,8 @@ class LegacyChannel:
         self._break(_LEFT)
 
     async def keep_alive(self) -> None:
-        """A comment after each ``keep_alive`` seconds of silence, until the client does not read."""
-        silence = self._exchange.limits.keep_alive
+        """A comment after each ``keepalive_interval`` seconds of silence, until the client does not read."""
+        silence = self._exchange.limits.keepalive_interval
         try:
             while True:
                 await trio.sleep_until(self._written + silence)

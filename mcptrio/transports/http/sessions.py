@@ -199,14 +199,18 @@ class Sessions:
         for session in tuple(self._here.values()):
             await session.try_to_save()
             standing = session.standing
-            if standing is not None and not standing.readers and now - standing.unread_since > self._limits.linger:
+            if (
+                standing is not None
+                and not standing.readers
+                and now - standing.unread_since > self._limits.resume_timeout
+            ):
                 await session.stop_listening()
             if session.peer.busy or session.exchanges:
                 session.used = now
                 if now - session.touched > _TOUCH:
                     session.touched = now
                     await self._store.load(session.id)
-            elif now - session.used > self._limits.idle:
+            elif now - session.used > self._limits.idle_timeout:
                 self._release(session, "idle here")
         self._expired.update(dict.fromkeys(await self._store.expire()))
         while self._expired:

@@ -1,8 +1,8 @@
 """The exchanges of handshake sessions: initialize, POST, GET, resume, DELETE.
 
 Called by the ASGI entry with what the rules have decided. A POST whose first message is its whole answer gets plain
-JSON. Anything else, or (where the revision primes streams) an answer that takes longer than ``HTTPLimits.priming``,
-becomes a stream in the event store, which the client can resume.
+JSON. Anything else, or (where the revision primes streams) an answer that takes longer than
+``HTTPLimits.stream_delay``, becomes a stream in the event store, which the client can resume.
 The one rule: an exchange that ends early ends nothing else; only the client's word or the session's end does.
 
 Source: MCP 2025-11-25, basic/transports, "Streamable HTTP".
@@ -164,7 +164,7 @@ async def _accept(exchange: Exchange, stream: Stream) -> None:
 async def _answer(session: Session, exchange: Exchange, incoming: Message | Batch, stream: Stream) -> None:
     """Plain JSON or a stream, whichever the first messages make it."""
     limits = exchange.limits
-    patience = limits.priming if stream.primes and exchange.takes_events else limits.keep_alive
+    patience = limits.stream_delay if stream.primes and exchange.takes_events else limits.keepalive_interval
     items: list[Item] | None = None
 
     async def wait() -> None:

@@ -46,7 +46,7 @@ async def answer(
 
     async def work() -> None:
         nonlocal overloaded, stands
-        silence.begin(reply, exchange.limits.keep_alive)
+        silence.begin(reply, exchange.limits.keepalive_interval)
         try:
             stands = await engine.answer(
                 message,
@@ -159,7 +159,7 @@ class _Reply:
         self._closed = True
         # It holds the request, which holds this.
         self._cancel = None
-        self._silence.end(self, self._exchange.limits.keep_alive)
+        self._silence.end(self, self._exchange.limits.keepalive_interval)
         if self._outbox is not None:
             self._outbox.close()
             if not self._writing:
@@ -263,8 +263,8 @@ class _Reply:
         if self._closed:
             self._finish()
         else:
-            self._silence.end(self, self._exchange.limits.keep_alive)
-            self._silence.begin(self, self._exchange.limits.keep_alive)
+            self._silence.end(self, self._exchange.limits.keepalive_interval)
+            self._silence.begin(self, self._exchange.limits.keepalive_interval)
 
     def _finish(self) -> None:
         """Nothing more is written; who waits for that, or else the stream itself, ends the response."""

@@ -352,7 +352,7 @@ class Reader:
                 if complete:
                     return True
             if not events:
-                with trio.move_on_after(self._exchange.limits.keep_alive) as silence:
+                with trio.move_on_after(self._exchange.limits.keepalive_interval) as silence:
                     await news.wait()
                 if silence.cancelled_caught:
                     await self._exchange.write()
@@ -374,7 +374,11 @@ class Reader:
             if event.data:
                 parts.append(sse.encode(event.data, id=event.id))
             elif not (complete and event is events[-1]):
-                retry = self.stream.retry if self.stream.retry is not None else self._exchange.limits.retry
+                retry = (
+                    self.stream.retry
+                    if self.stream.retry is not None
+                    else round(self._exchange.limits.retry_delay * 1000)
+                )
                 parts.append(sse.encode(b"", id=event.id, retry=retry))
         return b"".join(parts) or sse.comment()
 

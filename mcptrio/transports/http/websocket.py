@@ -65,7 +65,7 @@ class WebSocketChannel:
     """See :class:`mcptrio.abc.MessageChannel`. The upgrade is accepted when the engine first receives.
 
     Args:
-        first_within: seconds for the first message; a connection that is opened and left alone is closed.
+        first_message_timeout: seconds for the first message; a connection that is opened and left alone is closed.
         write_timeout: seconds for one message to leave; a client that reads nothing for so long is gone.
         owner: the client that its requests count for.
     """
@@ -73,13 +73,19 @@ class WebSocketChannel:
     name = "websocket"
 
     def __init__(
-        self, upgrade: Upgrade, decoder: Decoder, *, first_within: float, write_timeout: float, owner: Hashable = None
+        self,
+        upgrade: Upgrade,
+        decoder: Decoder,
+        *,
+        first_message_timeout: float,
+        write_timeout: float,
+        owner: Hashable = None,
     ) -> None:
         self._receive = upgrade.receive
         self._send = upgrade.send
         self._decoder = decoder
         self._owner = owner
-        self._first_within = first_within
+        self._first_message_timeout = first_message_timeout
         self._write_timeout = write_timeout
         self._heard = False
         self._resume = -inf
@@ -169,11 +175,11 @@ class WebSocketChannel:
             raise ConnectionClosed(self._broken)
 
     async def _first(self) -> MutableMapping[str, Any]:
-        with trio.move_on_after(self._first_within):
+        with trio.move_on_after(self._first_message_timeout):
             event = await self._receive()
             self._heard = True
             return event
-        raise self._refuse(CloseCode.POLICY, f"expected a message within {self._first_within:g} s, got none")
+        raise self._refuse(CloseCode.POLICY, f"expected a message within {self._first_message_timeout:g} s, got none")
 
     def _refuse(self, code: CloseCode, reason: str) -> ConnectionClosed:
         self.refusal = code, reason
@@ -196,7 +202,7 @@ async def serve_websocket(
     channel = WebSocketChannel(
         upgrade,
         decoder,
-        first_within=waits.body_timeout,
+        first_message_timeout=waits.body_timeout,
         write_timeout=waits.write_timeout,
         owner=exchange.owner,
     )

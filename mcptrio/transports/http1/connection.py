@@ -95,7 +95,7 @@ class Connection:
                 if self._wire.tls is not None:
                     self.deadline = trio.current_time() + owner.limits.tls_timeout
                     await self._shake_hands(self._wire.tls)
-                self.deadline = trio.current_time() + owner.limits.keep_alive
+                self.deadline = trio.current_time() + owner.limits.keepalive_timeout
                 await self._read()
             self._leave()
             while self._current is not None and not self._cut:
@@ -246,7 +246,7 @@ class Connection:
         elif self._is_idle:
             limits = self._owner.limits
             self._is_idle = False
-            self.deadline = now + (limits.header_timeout if self._parser.began else limits.keep_alive)
+            self.deadline = now + (limits.header_timeout if self._parser.began else limits.keepalive_timeout)
         elif now >= self.deadline:
             if self._parser.began and self._current is None and not self._lingering:
                 self.write_soon(self._owner.error(408))

@@ -26,7 +26,7 @@ class ConnectionLimits:
         header_timeout: seconds from the first byte of a head to its end.
         body_timeout: seconds without a byte of an unfinished body, while the server reads; then the application is told
             that the client has left, and a request it does not answer is answered with 408.
-        keep_alive: seconds a connection may wait for its next request.
+        keepalive_timeout: seconds a connection may wait for its next request.
         write_timeout: seconds one write may take; then the connection is cut.
         tls_timeout: seconds for the TLS handshake.
         http2: whether HTTP/2 is spoken without TLS (prior knowledge, ``Upgrade: h2c``); by Hypercorn only.
@@ -40,7 +40,7 @@ class ConnectionLimits:
     header_bytes: int = 32 * 1024
     header_timeout: float = 10.0
     body_timeout: float = 30.0
-    keep_alive: float = 75.0
+    keepalive_timeout: float = 75.0
     write_timeout: float = 30.0
     tls_timeout: float = 10.0
     http2: bool = False

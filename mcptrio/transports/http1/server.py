@@ -273,7 +273,7 @@ class Owner:
         """Give up what is over its deadline, and write the access log."""
         limits = self.limits
         shortest = min(
-            *(limits.header_timeout, limits.body_timeout, limits.keep_alive, limits.write_timeout),
+            *(limits.header_timeout, limits.body_timeout, limits.keepalive_timeout, limits.write_timeout),
             *(limits.tls_timeout, limits.ping_interval),
         )
         pause = min(_LOOK, shortest / 4)

@@ -23,4 +23,4 @@ def setup(server: PluginSetup, config: Config) -> None:
         ConfigError: a file cannot be read, or a setting is for a server that there is not.
     """
     server.set_tool_prefix("")  # each server has its own
-    server.add(Proxy(upstreams_of(config), wait=config.wait))
+    server.add(Proxy(upstreams_of(config), wait=config.start_timeout))

@@ -35,10 +35,10 @@ class Settings:
     lazy: bool = False
     """Whether it is ended as soon as it has said what it has, and started again by the first call."""
 
-    idle_stop: float | None = field(default=None, validator=optional(ge(1)))
+    idle_timeout: float | None = field(default=None, validator=optional(ge(1)))
     """Seconds without a call, 1 at least, after which it is ended until the next one; unset: it is kept."""
 
-    patience: float = field(default=10.0, validator=[gt(0), le(600)])
+    ready_timeout: float = field(default=10.0, validator=[gt(0), le(600)])
     """Seconds, up to 600, that a call waits for it where it is away or being started."""
 
 
@@ -58,5 +58,5 @@ class Config:
     defaults: Settings = field(factory=Settings)
     """What is set for servers that ``upstreams`` does not name; a prefix here holds for all of these."""
 
-    wait: float = field(default=5.0, validator=[ge(0), le(300)])
+    start_timeout: float = field(default=5.0, validator=[ge(0), le(300)])
     """Seconds, up to 300, that the start waits for all servers; one that is slower comes later."""

@@ -86,10 +86,10 @@ def _upstream(name: str, target: Any, fault: str | None, settings: Settings) -> 
         exclude=settings.exclude,
         timeout=settings.timeout,
         lazy=settings.lazy,
-        idle=settings.idle_stop,
-        patience=settings.patience,
+        idle_timeout=settings.idle_timeout,
+        ready_timeout=settings.ready_timeout,
         # All of them are waited for together.
-        wait=0,
+        start_timeout=0,
     )
     if fault is None:
         try:

@@ -69,7 +69,7 @@ def entry(tmp_path: Path) -> dict[str, Any]:
 
 @asynccontextmanager
 async def proxied(**config: Any) -> AsyncIterator[Client]:
-    settings = {"wait": 60, "defaults": {"patience": 60}, **config}
+    settings = {"start_timeout": 60, "defaults": {"ready_timeout": 60}, **config}
     server = Server(plugins=[mcptrio_proxy], config={"mcptrio_proxy": settings}, strict=True)
     with trio.fail_after(120):
         async with server.open(), connect(server) as client:
@@ -132,7 +132,7 @@ async def test_restart(entry: dict[str, Any]) -> None:
 
 
 async def test_lazy_one_sleeps_until_it_is_called(entry: dict[str, Any]) -> None:
-    async with proxied(servers={"notes": entry}, defaults={"lazy": True, "prefix": "", "patience": 60}) as client:
+    async with proxied(servers={"notes": entry}, defaults={"lazy": True, "prefix": "", "ready_timeout": 60}) as client:
         while (await listed(client))["notes"]["state"] != "asleep":  # noqa: ASYNC110 - nothing tells of it
             await trio.sleep(0.02)
         assert await text(client, "read_note", name="list") == "anna's list"
@@ -153,7 +153,7 @@ async def test_arguments_and_environment_of_a_server_are_told_to_no_client(entry
     key = ["--api-key", "sk-SECRET"]
     entry |= {"args": ["-c", STARTS_ONCE, *key], "env": {"WHOSE": "sk-SECRET"}}
     servers = {"gone": {"command": "/no/such/program", "args": key}, "once": entry}
-    async with proxied(servers=servers, defaults={"patience": 1}) as client:
+    async with proxied(servers=servers, defaults={"ready_timeout": 1}) as client:
         os.kill(int(await text(client, "once_pid")), signal.SIGKILL)
         while "exit code" not in str((told := await listed(client))["once"]["reason"]):  # noqa: ASYNC110 - nothing tells
             await trio.sleep(0.02)
@@ -166,7 +166,7 @@ async def test_arguments_and_environment_of_a_server_are_told_to_no_client(entry
 
 
 async def test_arguments_of_a_server_that_does_not_answer_are_told_to_no_client() -> None:
-    options = MountOptions(wait=0, timeouts=ClientTimeouts(connect=0.4, probe=0.2))
+    options = MountOptions(start_timeout=0, timeouts=ClientTimeouts(connect=0.4, probe=0.2))
     mount = Mount(
         [sys.executable, "-c", "import sys; sys.stdin.read()", "--api-key", "sk-SECRET"], name="mute", options=options
     )
@@ -182,7 +182,7 @@ async def test_arguments_of_a_server_that_does_not_answer_are_told_to_no_client(
     ("config", "problem"),
     [
         ({"upstreams": {"notes": {}}}, "expected names of servers"),
-        ({"upstreams": {"notes": {"idle_stop": 0.5}}}, "idle_stop"),
+        ({"upstreams": {"notes": {"idle_timeout": 0.5}}}, "idle_timeout"),
         ({"files": ["/no/such/mcp.json"]}, "mcp.json"),
     ],
     ids=["unknown", "idle", "file"],
@@ -196,7 +196,9 @@ def test_settings_that_make_no_sense(config: dict[str, Any], problem: str) -> No
 
 
 def tables(**servers: Any) -> PluginTables:
-    return PluginTables(tables={"mcptrio_proxy": {"servers": servers, "wait": 60, "defaults": {"patience": 60}}})
+    return PluginTables(
+        tables={"mcptrio_proxy": {"servers": servers, "start_timeout": 60, "defaults": {"ready_timeout": 60}}}
+    )
 
 
 def own(plugin: Plugin) -> bool:

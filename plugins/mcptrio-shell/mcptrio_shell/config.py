@@ -158,10 +158,10 @@ class Config:
     no_new_privileges: bool = True
     """Take from commands what programs with a set-user-ID bit would give them, such as sudo; Linux only."""
 
-    default_seconds: float = field(default=60.0, validator=_seconds(0.01, 10**7))
+    default_timeout: float = field(default=60.0, validator=_seconds(0.01, 10**7))
     """How long a command may run where the call does not say."""
 
-    max_seconds: float = field(default=600.0, validator=_seconds(0.01, 10**7))
+    max_timeout: float = field(default=600.0, validator=_seconds(0.01, 10**7))
     """How long ``run_command`` may let one run, whatever it asks for."""
 
     max_age: float = field(default=3600.0, validator=_seconds(0.01, 10**7))

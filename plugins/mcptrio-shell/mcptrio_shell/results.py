@@ -122,8 +122,8 @@ class AllowedCommands:
     truncated: bool
     folders: list[str]
     variables: Annotated[list[str], "Variables that a call may set."]
-    default_seconds: float
-    max_seconds: float
+    default_timeout: float
+    max_timeout: float
     max_age: Annotated[float, "Seconds for a process of {tool:start_process}."]
     max_running: Annotated[int, "Commands of yours at the same time."]
 

@@ -115,7 +115,7 @@ class Shell:
         """
         data = self._input(stdin)
         process = await self._admit(ctx, argv, cwd, env, merge_stderr)
-        seconds = min(timeout or self.config.default_seconds, self.config.max_seconds)
+        seconds = min(timeout or self.config.default_timeout, self.config.max_timeout)
         failed: ToolError | None = None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._report, ctx, process)
@@ -237,8 +237,8 @@ class Shell:
             truncated=len(config.allow) > _LIST,
             folders=[str(folder) for folder in config.folders],
             variables=list(config.client_environment),
-            default_seconds=config.default_seconds,
-            max_seconds=config.max_seconds,
+            default_timeout=config.default_timeout,
+            max_timeout=config.max_timeout,
             max_age=config.max_age,
             max_running=min(config.max_running, config.max_running_per_caller),
         )

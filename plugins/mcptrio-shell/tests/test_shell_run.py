@@ -209,9 +209,9 @@ async def test_a_command_that_takes_too_long_is_ended_even_where_it_ignores_sigt
 
 
 async def test_the_time_that_is_asked_for_is_bounded(connected: Connect, run: Run) -> None:
-    async with connected(max_seconds=0.2, grace=0) as client:
+    async with connected(max_timeout=0.2, grace=0) as client:
         assert (await run(client, "sleep 60", timeout=1000))["process"]["status"] == "timed_out"
-    async with connected(default_seconds=0.2, grace=0) as client:
+    async with connected(default_timeout=0.2, grace=0) as client:
         assert (await run(client, "sleep 60"))["process"]["status"] == "timed_out"
 
 

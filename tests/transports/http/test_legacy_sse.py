@@ -256,7 +256,7 @@ async def test_stream_on_which_nothing_is_said_ends() -> None:
 
 
 async def test_silent_stream_gets_comments() -> None:
-    async with site(HTTPOptions(limits=HTTPLimits(keep_alive=0.05))) as here, here.peer() as peer:
+    async with site(HTTPOptions(limits=HTTPLimits(keepalive_interval=0.05))) as here, here.peer() as peer:
         assert isinstance(peer.wire, SSEWire)
         wire = peer.wire
         await eventually(lambda: wire.comments >= 3)

@@ -17,7 +17,7 @@ from mcptrio.transports.http.hypercorn import ConnectionLimits
 from .conftest import Client, EchoSession, Server, Starter, call
 from .web import eventually
 
-FAST = HTTPLimits(priming=0.02)
+FAST = HTTPLimits(stream_delay=0.02)
 
 
 async def replicas(start: Starter, **options: Any) -> tuple[Server, Server, Client]:
@@ -46,7 +46,7 @@ async def test_slow_call_becomes_a_primed_stream(start: Starter) -> None:
         assert priming is not None
         assert priming["data"] is None
         assert priming["id"]
-        assert events.retry == FAST.retry
+        assert events.retry == FAST.retry_delay * 1000
         server.engine.go.set()
         (answer,) = await events.rest()
         assert answer["data"]["result"] == {"slow": True}
@@ -55,7 +55,7 @@ async def test_slow_call_becomes_a_primed_stream(start: Starter) -> None:
 
 async def test_old_revision_is_not_primed(start: Starter) -> None:
     """Older clients choke on an event without data."""
-    server = await start(limits=HTTPLimits(priming=0.01, keep_alive=0.05))
+    server = await start(limits=HTTPLimits(stream_delay=0.01, keepalive_interval=0.05))
     await server.client.initialize("2025-06-18")
     async with server.client.stream("POST", call("slow")) as events:
         await trio.sleep(0.1)
@@ -150,7 +150,7 @@ async def test_get_stream_loses_nothing_between_two_connections(start: Starter) 
 
 
 async def test_get_stream_stops_collecting_when_nobody_comes_back(start: Starter) -> None:
-    server = await start(limits=HTTPLimits(linger=0))
+    server = await start(limits=HTTPLimits(resume_timeout=0))
     await server.client.initialize()
     async with server.client.stream("GET") as events:
         priming = await events.next()
@@ -173,7 +173,7 @@ async def test_get_stream_stops_collecting_when_nobody_comes_back(start: Starter
 
 async def test_later_streams_are_not_lost_for_who_comes_back_to_an_earlier_one(start: Starter) -> None:
     """The response that went on with them may not have reached the client."""
-    server = await start(limits=HTTPLimits(linger=0))
+    server = await start(limits=HTTPLimits(resume_timeout=0))
     await server.client.initialize()
     async with server.client.stream("GET") as events:
         first = await events.next()
@@ -205,7 +205,7 @@ async def test_later_streams_are_not_lost_for_who_comes_back_to_an_earlier_one(s
 
 async def test_reader_that_fell_behind_is_waited_for(start: Starter) -> None:
     """Back-pressure: more events than the store keeps reach a reader that is slow but reads."""
-    server = await start(events=MemoryEventStore(stream_events=50), limits=HTTPLimits(priming=0.02, window=20))
+    server = await start(events=MemoryEventStore(stream_events=50), limits=HTTPLimits(stream_delay=0.02, window=20))
     await server.client.initialize("2025-03-26")
     async with server.client.stream("POST", call("progress", {"steps": 3000})) as events:
         await trio.sleep(0.1)
@@ -217,7 +217,7 @@ async def test_reader_that_fell_behind_is_waited_for(start: Starter) -> None:
 async def test_events_found_before_their_writer_has_counted_them_hold_up_nobody(start: Starter, tmp_path: Path) -> None:
     """A store that takes its time: what is appended may be read before who appends goes on."""
     async with open_sqlite_stores(tmp_path / "kept.db") as stores:
-        server = await start(events=stores.events, limits=HTTPLimits(priming=0.02, window=20))
+        server = await start(events=stores.events, limits=HTTPLimits(stream_delay=0.02, window=20))
         await server.client.initialize("2025-03-26")
         async with server.client.stream("POST", call("progress", {"steps": 1000})) as events:
             data = [e["data"] for e in await events.rest()]

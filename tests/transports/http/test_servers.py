@@ -249,7 +249,7 @@ async def test_head_over_the_limit_is_refused_even_in_one_packet(serving: Servin
 
 async def test_slow_head_and_idle_connection_are_closed(serving: Serving) -> None:
     for first, expected, keep_alive in ((b"GET / HT", 0.1, 60), (b"", 0.3, 0.3)):
-        async with serving(App(), limits=ConnectionLimits(header_timeout=0.1, keep_alive=keep_alive)) as port:
+        async with serving(App(), limits=ConnectionLimits(header_timeout=0.1, keepalive_timeout=keep_alive)) as port:
             start = trio.current_time()
             stream = await trio.open_tcp_stream("127.0.0.1", port)
             async with stream:

@@ -146,7 +146,7 @@ async def test_streams_count_as_exchanges_as_long_as_they_are_open() -> None:
 
 
 async def test_silence_is_broken_by_comments_again_and_again() -> None:
-    async with served(HTTPLimits(keep_alive=0.05)) as server, listening(server, "memo://a") as events:
+    async with served(HTTPLimits(keepalive_interval=0.05)) as server, listening(server, "memo://a") as events:
         with trio.fail_after(30):
             for turn in range(1, 3):
                 while events.comments < turn:  # they are counted as they are read, which is before what follows them

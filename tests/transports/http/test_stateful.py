@@ -106,7 +106,7 @@ async def test_deleted_session_is_gone_for_ever(start: Starter) -> None:
 
 
 async def test_delete_ends_open_streams_and_cancels(start: Starter) -> None:
-    server = await start(limits=HTTPLimits(priming=0.01))
+    server = await start(limits=HTTPLimits(stream_delay=0.01))
     await server.client.initialize()
     headers = {"mcp-session-id": server.client.session or ""}
     ends: list[Any] = []
@@ -136,7 +136,7 @@ async def test_delete_ends_open_streams_and_cancels(start: Starter) -> None:
 
 async def test_session_expires_when_idle(start: Starter) -> None:
     """Expiry is the store's; the sweeper drops what belongs to it."""
-    server = await start(sessions=MemorySessionStore(idle=0.1))
+    server = await start(sessions=MemorySessionStore(idle_timeout=0.1))
     await server.client.initialize()
     await trio.sleep(0.15)
 
@@ -145,7 +145,7 @@ async def test_session_expires_when_idle(start: Starter) -> None:
 
 
 async def test_sweeper_lets_go_of_idle_parts_and_the_session_goes_on(start: Starter) -> None:
-    server = await start(limits=HTTPLimits(idle=0))
+    server = await start(limits=HTTPLimits(idle_timeout=0))
     await server.client.initialize()
     await server.app._sessions._sweep()
     assert server.engine.sessions == set()
@@ -155,7 +155,7 @@ async def test_sweeper_lets_go_of_idle_parts_and_the_session_goes_on(start: Star
 
 
 async def test_busy_session_does_not_lose_its_part(start: Starter) -> None:
-    server = await start(limits=HTTPLimits(idle=0))
+    server = await start(limits=HTTPLimits(idle_timeout=0))
     await server.client.initialize()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(server.client.post, call("slow"))

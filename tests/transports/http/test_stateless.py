@@ -71,7 +71,7 @@ async def test_client_without_json_gets_an_event(start: Starter) -> None:
 
 
 async def test_silence_becomes_a_stream_with_comments(start: Starter) -> None:
-    server = await start(limits=HTTPLimits(keep_alive=0.05))
+    server = await start(limits=HTTPLimits(keepalive_interval=0.05))
     message = call("slow", version=MODERN)
     async with server.client.stream("POST", message, **modern_headers(message)) as events:
         assert events.headers["content-type"] == "text/event-stream"
