@@ -78,6 +78,8 @@ class Config:
     """Globs of the tools to offer, and not to."""
     timeouts: Mapping[str, float] = field(factory=dict)
     limits: Mapping[str, float] = field(factory=dict)
+    message: Mapping[str, int] = field(factory=dict)
+    """Bounds of one message, over whatever transport it comes."""
     http: Mapping[str, Any] = field(factory=dict)
     stream: Mapping[str, Any] = field(factory=dict)
     log: Mapping[str, str] = field(factory=dict)
@@ -86,9 +88,6 @@ class Config:
     page_size: int | None = None
     list_all: bool | None = None
     ping_interval: float | None = None
-    message_bytes: int | None = None
-    message_depth: int | None = None
-    message_batch: int | None = None
     audience: str | None = None
     key_files: tuple[str, ...] = ()
     """As written; see :meth:`beside`."""

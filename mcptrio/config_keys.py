@@ -124,9 +124,6 @@ _SERVER: dict[str, Kind] = {
     "page_size": _COUNT,
     "list_all": _BOOLEAN,
     "ping_interval": _NOT_NEGATIVE,
-    "message_bytes": _MESSAGE_BYTES,
-    "message_depth": _DEPTH,
-    "message_batch": _COUNT,
     "audience": _STRING,
     "key_files": _FILES,
 }
@@ -139,18 +136,11 @@ _HTTP: dict[str, Kind] = {
     "allow_hosts": _STRINGS,
     "allow_origins": _STRINGS,
     "forwarded": _STRINGS,
-    "body_bytes": _MESSAGE_BYTES,
-    "depth": _DEPTH,
-    "batch": _COUNT,
     "header_bytes": _COUNT,
     "body_timeout": _POSITIVE,
     "write_timeout": _POSITIVE,
     "keepalive_interval": _POSITIVE,
-    "stream_delay": _POSITIVE,
-    "retry_delay": _NOT_NEGATIVE,
-    "resume_timeout": _NOT_NEGATIVE,
     "idle_timeout": _NOT_NEGATIVE,
-    "window": _COUNT,
     "streams": _COUNT,
     "connections": _COUNT,
     "session_rate": _NOT_NEGATIVE,
@@ -159,7 +149,6 @@ _HTTP: dict[str, Kind] = {
     "shutdown_delay": _NOT_NEGATIVE,
     "address_rate": _NOT_NEGATIVE,
     "address_burst": _COUNT,
-    "addresses": _COUNT,
     "workers": _WORKERS,
     "worker_timeout": _NOT_NEGATIVE,
     "tls_cert": _FILE,
@@ -178,17 +167,22 @@ _STREAM: dict[str, Kind] = {
     "unix_mode": _MODE,
 }
 _TIMEOUTS: dict[str, Kind] = {each.name: _POSITIVE for each in fields(Timeouts)}
+_OF_PROGRAMS = ("listen_streams", "logs_per_second", "outbox", "state_bytes")
+"""Bounds that only a program sets."""
 _LIMITS: dict[str, Kind] = {
     each.name: _NATURAL if each.name == "parked" else _COUNT if isinstance(each.default, int) else _POSITIVE
     for each in fields(Limits)
+    if each.name not in _OF_PROGRAMS
 }
 
+_MESSAGE: dict[str, Kind] = {"bytes": _MESSAGE_BYTES, "depth": _DEPTH, "batch": _COUNT}
 _LOG: dict[str, Kind] = {"level": _LEVEL, "format": _FORMAT}
 
 TABLES: Mapping[Key, Mapping[str, Kind]] = {
     ("server",): _SERVER,
     ("server", "timeouts"): _TIMEOUTS,
     ("server", "limits"): _LIMITS,
+    ("server", "message"): _MESSAGE,
     ("http",): _HTTP,
     ("stream",): _STREAM,
     ("log",): _LOG,

@@ -153,7 +153,7 @@ def test_a_wrong_configuration_ends_a_process_in_one_line(tmp_path: Path, transp
         (
             "MCPTRIO_HTTP_PATH",
             "/sse",
-            "expected paths that differ, got /sse, /sse, /messages; legacy_sse = false",
+            "MCPTRIO_HTTP_PATH: expected another path than /sse and /messages, or legacy_sse = false",
         ),
         ("MCPTRIO_LOG_FORMAT", "xml", "MCPTRIO_LOG_FORMAT: expected text or json, got 'xml'"),
     ],
@@ -229,16 +229,17 @@ def test_a_plugin_named_by_option_is_served_although_the_file_disables_it(tmp_pa
 
 
 def test_the_bound_on_messages_from_environment_before_file(tmp_path: Path) -> None:
-    """Over HTTP it is that of the body, which has a key of its own in the file."""
     (tmp_path / "own.py").write_text(one_tool("one"))
-    (tmp_path / "mcptrio.toml").write_text("[http]\nbody_bytes = 1000000\nhost = 'localhost'\npath = '/filed'\n")
+    (tmp_path / "mcptrio.toml").write_text(
+        "[server.message]\nbytes = 1000000\n[http]\nhost = 'localhost'\npath = '/filed'\n"
+    )
     with serving(
         "--http",
         "--port=0",
         "--host=127.0.0.1",
         "--plugin=own.py",
         cwd=tmp_path,
-        env={"MCPTRIO_HTTP_BODY_BYTES": "2000", "MCPTRIO_HTTP_DEPTH": "8"},
+        env={"MCPTRIO_SERVER_MESSAGE_BYTES": "2000", "MCPTRIO_SERVER_MESSAGE_DEPTH": "8"},
     ) as served:
         port = served.port
         assert f"serving http://127.0.0.1:{port}/filed" in served.stderr

@@ -28,7 +28,7 @@ enable = ["fs", "own.py"]
 disable = ["everything"]
 page_size = 20
 ping_interval = 0
-message_bytes = 1048576
+message.bytes = 1048576
 audience = "files.example"
 key_files = ["key"]
 timeouts.shutdown = inf
@@ -36,7 +36,6 @@ timeouts.shutdown = inf
 [server.limits]
 sessions = 10
 parked = 0
-logs_per_second = 0.5
 
 [http]
 host = "::1"
@@ -72,10 +71,10 @@ def test_everything_that_can_be_said(tmp_path: Path) -> None:
     assert "this is text" in config.instructions
     assert (config.enable, config.disable) == (("fs", "own.py"), ("everything",))
     assert config.timeouts == {"shutdown": inf}
-    assert config.limits == {"sessions": 10, "parked": 0, "logs_per_second": 0.5}
+    assert config.limits == {"sessions": 10, "parked": 0}
     assert config.http == {"host": "::1", "port": 0, "path": "/files", "allow_hosts": ["*"], "body_timeout": 3}
     assert config.plugins == {"fs": {"timeout": 9, "folders": ["/srv"]}}
-    assert (config.message_bytes, config.audience, config.key_files) == (1048576, "files.example", ("key",))
+    assert (config.message["bytes"], config.audience, config.key_files) == (1048576, "files.example", ("key",))
 
 
 def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
@@ -110,7 +109,7 @@ def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
         ("[server]\npage_size = 0", "mcptrio.toml:2: server.page_size: expected an integer above 0, got 0"),
         ("[server]\npage_size = true", "mcptrio.toml:2: server.page_size: expected an integer above 0, got true"),
         ("[server]\nping_interval = -1", "mcptrio.toml:2: server.ping_interval: expected a number of at least 0"),
-        ("[server]\nmessage_bytes = 10", "mcptrio.toml:2: server.message_bytes: expected an integer of at least 1024"),
+        ("[server.message]\nbytes = 10", "mcptrio.toml:2: server.message.bytes: expected an integer of at least 1024"),
         ("[http]\nport = 99999", "mcptrio.toml:2: http.port: expected an integer from 0 to 65535, got 99999"),
         ("[http]\npath = 'mcp'", "mcptrio.toml:2: http.path: expected a path that begins with /, got 'mcp'"),
         ("[http]\nlegacy_sse = 'no'", "mcptrio.toml:2: http.legacy_sse: expected true or false, got 'no'"),
@@ -200,8 +199,7 @@ def test_any_file_is_read_or_refused_with_its_line(
 
 def test_bounds_of_a_message_may_be_stated(tmp_path: Path) -> None:
     path = tmp_path / "mcptrio.toml"
-    path.write_text("[server]\nmessage_depth = 16\nmessage_batch = 3\n[http]\ndepth = 9\nbatch = 2\n")
+    path.write_text("[server.message]\ndepth = 16\nbatch = 3\n")
     config = load_config(path)
 
-    assert (config.message_depth, config.message_batch) == (16, 3)
-    assert config.http == {"depth": 9, "batch": 2}
+    assert config.message == {"depth": 16, "batch": 3}

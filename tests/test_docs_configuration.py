@@ -12,7 +12,7 @@ import attrs
 import click
 import pytest
 
-from mcptrio import Limits, Timeouts
+from mcptrio import Limits, Timeouts, config_keys
 from mcptrio.cli import cli
 from mcptrio.config_file import load_config
 from mcptrio.errors import ConfigError
@@ -21,7 +21,7 @@ from mcptrio.transports.http.exchange import HTTPLimits
 __all__: list[str] = []
 
 ROOT = Path(__file__).resolve().parent.parent
-TABLES = (("server", "timeouts"), ("server", "limits"))
+TABLES = (("server", "timeouts"), ("server", "limits"), ("server", "message"))
 PAGE = (ROOT / "docs" / "deployment.md").read_text("utf-8")
 RUNNING = ("dev", "plugins", "serve")
 """Commands that run a server; the others use one."""
@@ -37,7 +37,7 @@ def toml_keys(folder: Path) -> set[str]:
     """Every key the configuration file may have, learned from what it says when there is another."""
     keys: set[str] = set()
     file = folder / "mcptrio.toml"
-    for table in ("server", "http", "server.timeouts", "server.limits"):
+    for table in ("server", "http", "server.timeouts", "server.limits", "server.message"):
         file.write_text(f"[{table}]\nnothing_like_it = 1\n")
         with pytest.raises(ConfigError) as refused:
             load_config(file)
@@ -61,6 +61,10 @@ def test_every_key_of_the_file_is_documented(tmp_path: Path) -> None:
 
     assert len(keys) > 30
     assert keys - rows().keys() == set()
+
+
+def test_keys_are_few_enough_to_read() -> None:
+    assert sum(map(len, config_keys.TABLES.values())) <= 70
 
 
 def test_no_key_is_documented_that_is_gone(tmp_path: Path) -> None:

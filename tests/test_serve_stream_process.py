@@ -115,7 +115,7 @@ def test_signals_of_log_rotation_and_of_reloading_end_nothing(folder: Path) -> N
 
 def test_addresses_and_bounds_of_the_file_and_an_inherited_socket(folder: Path) -> None:
     (folder / "mcptrio.toml").write_text(
-        "[server]\nname = 'filed'\nmessage_bytes = 1024\n"
+        "[server]\nname = 'filed'\nmessage.bytes = 1024\n"
         "[stream]\nlisten = ['unix:filed.sock', 'fd:0']\nconnections = 1\nunix_mode = 0o660\n"
         "write_timeout = 5\nfirst_message_timeout = 5.5\n"
     )

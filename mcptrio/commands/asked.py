@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mcptrio.commands.plugin_server import Wanted
     from mcptrio.server import Server
 
-__all__ = ["Asked", "given", "names"]
+__all__ = ["Asked", "given", "message_bounds", "names"]
 
 _log = logging.getLogger("mcptrio.cli")
 
@@ -43,20 +43,18 @@ class Asked:
     as_json: bool
     """Whether the log is one of JSON lines."""
 
-    def bounds(self, size: str, filed: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The bounds of one message.
-
-        Args:
-            size: what the transport calls its bytes.
-            filed: what the transport's own table says of them; wins over ``[server]``.
-        """
-        read = self.read
-        general = {size: read.message_bytes, "depth": read.message_depth, "batch": read.message_batch}
-        return {**given(general), **(filed or {})}
-
     def ready(self) -> Ready:
         """Says where we serve, once we do."""
         return Ready(_announce_in_json if self.as_json else _announce)
+
+
+def message_bounds(read: Config, size: str) -> dict[str, int]:
+    """The bounds of one message, by the names of the arguments that take them.
+
+    Args:
+        size: the name of the bound in bytes.
+    """
+    return {size if name == "bytes" else name: bound for name, bound in read.message.items()}
 
 
 def names(cls: type) -> set[str]:

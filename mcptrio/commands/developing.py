@@ -20,7 +20,7 @@ import click
 import trio
 from attrs import fields_dict
 
-from mcptrio.commands.asked import given
+from mcptrio.commands.asked import message_bounds
 from mcptrio.commands.log_output import log_to_stderr
 from mcptrio.commands.plugin_server import CONFIG, Chosen
 from mcptrio.commands.serving import RELOADED, ServeCommand
@@ -59,12 +59,7 @@ def _dev(**params: Any) -> None:
 
 
 def _over_stdio(read: Config, watch: Watch, launch: Launch) -> None:
-    bounds = {
-        "message_bytes": read.message_bytes,
-        "depth": read.message_depth,
-        "batch": read.message_batch,
-    }
-    limits = Limits(**given(bounds))
+    limits = Limits(**message_bounds(read, "message_bytes"))
     shutdown = read.timeouts.get("shutdown", Timeouts().shutdown)
 
     async def relay(stop: trio.Event) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from attrs import evolve
 
-from mcptrio.commands.asked import Asked, given, names
+from mcptrio.commands.asked import Asked, given, message_bounds, names
 from mcptrio.commands.own_issuers import check_own_issuers
 from mcptrio.commands.renewing import renewal
 from mcptrio.commands.serving_auth import guard_for
@@ -44,10 +44,6 @@ def over_http(asked: Asked, worker: Worker | None) -> None:
             wanted["store"] = f"{SQLITE_STORE}{Path(worker.beginning.folder) / 'sessions.sqlite'}"
         # What a client posts has to reach the process that has its stream, and nothing sees to that.
         wanted["legacy_sse"] = False
-    if not wanted.get("legacy_sse", True):
-        wanted |= {"sse_path": None, "messages_path": None}
-    if not wanted.get("websocket", True):
-        wanted["websocket_path"] = None
     try:
         Proxies.of(read.http.get("forwarded", ()))
     except ValueError as error:
@@ -55,10 +51,10 @@ def over_http(asked: Asked, worker: Worker | None) -> None:
     try:
         http = HTTPOptions(
             **{name: value for name, value in wanted.items() if name in names(HTTPOptions)},
-            limits=HTTPLimits(**asked.bounds("body_bytes", filed)),
+            limits=HTTPLimits(**message_bounds(read, "body_bytes"), **filed),
         )
     except ValueError as error:
-        raise read.error(("http", "path"), f"{error}; legacy_sse = false leaves the last two out") from error
+        raise read.error(("http", "path"), str(error).removeprefix("path: ")) from error
     guard = guard_for(read, worker.beginning.key if worker is not None else None)
     http = evolve(http, auth=guard)
     certificates = certificates_of(read, http2=http.http2)

@@ -18,15 +18,17 @@ if TYPE_CHECKING:
 
 __all__ = ["HTTPOptions", "make_http_app", "open_http_app"]
 
+_SSE, _MESSAGES, _WEBSOCKET = "/sse", "/messages", "/ws"
+
 
 @frozen(kw_only=True)
 class HTTPOptions:
     """
     Args:
         path: of the endpoint.
-        sse_path: where clients of 2024-11-05 open their stream (HTTP with SSE); ``None`` for nowhere.
-        messages_path: where such clients post their messages; ``None`` for nowhere, and then there are no streams.
-        websocket_path: where MCP over WebSocket is served; ``None`` for nowhere.
+        legacy_sse: whether clients of 2024-11-05 are served (HTTP with SSE): they open their stream on ``/sse`` and
+            post their messages to ``/messages``.
+        websocket: whether MCP over WebSocket is served, on ``/ws``.
         http2: whether HTTP/2 is spoken too: by Hypercorn, which takes the place of our own HTTP/1.1 then.
         access_log: whether each request is told to the log ``mcptrio.http.access``, at level INFO. Not with ``http2``.
         allow_hosts: names that ``Host`` may carry beside those of this machine; ``*`` for any.
@@ -42,13 +44,13 @@ class HTTPOptions:
         auth: says who asks and who may, an :class:`mcptrio.auth.ResourceServer`; without, everybody may and is nobody.
 
     Raises:
-        ValueError: two of the paths are the same, there is no such store, or ``forwarded`` is none of these.
+        ValueError: ``path`` is one of those of ``legacy_sse``, there is no such store, or ``forwarded`` is none of
+            these.
     """
 
     path: str = "/mcp"
-    sse_path: str | None = "/sse"
-    messages_path: str | None = "/messages"
-    websocket_path: str | None = "/ws"
+    legacy_sse: bool = True
+    websocket: bool = True
     http2: bool = False
     access_log: bool = False
     allow_hosts: Sequence[str] = ()
@@ -61,9 +63,8 @@ class HTTPOptions:
     auth: Guard | None = None
 
     def __attrs_post_init__(self) -> None:
-        paths = [path.rstrip("/") for path in (self.path, self.sse_path, self.messages_path) if path is not None]
-        if len(set(paths)) < len(paths):
-            raise ValueError(f"path, sse_path, messages_path: expected paths that differ, got {', '.join(paths)}")
+        if self.legacy_sse and self.path.rstrip("/") in (_SSE, _MESSAGES):
+            raise ValueError(f"path: expected another path than {_SSE} and {_MESSAGES}, or legacy_sse = false")
         if not is_store(self.store):
             raise ValueError(f"store: expected memory or sqlite:PATH, got {self.store!r}")
         if self.forwarded:
@@ -101,8 +102,8 @@ def make_http_app(server: Server, options: HTTPOptions, *, host: str = "127.0.0.
     from mcptrio.transports.http.origins import HostPolicy, OriginPolicy
 
     legacy = None
-    if options.sse_path is not None and options.messages_path is not None:
-        legacy = LegacyPaths(stream=options.sse_path, messages=options.messages_path)
+    if options.legacy_sse:
+        legacy = LegacyPaths(stream=_SSE, messages=_MESSAGES)
     return HTTPApp(
         server.supervisor,
         sessions=options.sessions or MemorySessionStore(),
@@ -110,7 +111,7 @@ def make_http_app(server: Server, options: HTTPOptions, *, host: str = "127.0.0.
         bus=server.bus,
         path=options.path,
         legacy=legacy,
-        websocket=options.websocket_path,
+        websocket=_WEBSOCKET if options.websocket else None,
         hosts=HostPolicy.for_bind(host, options.allow_hosts),
         origins=OriginPolicy.with_loopback(options.allow_origins),
         limits=options.limits,

@@ -415,25 +415,19 @@ async def test_prefix_never_becomes_a_host() -> None:
         assert wire.endpoint.startswith("/evil.example.com/messages?")
 
 
-async def test_paths_can_be_others_and_none() -> None:
-    async with site(HTTPOptions(sse_path="/old/stream", messages_path="/old/in")) as here:
-        async with here.wire() as wire:
-            assert wire.status == 404
-        async with here.peer(path="/old/stream") as peer:
-            assert isinstance(peer.wire, SSEWire)
-            assert peer.wire.endpoint.startswith("/old/in?")
-            assert await peer.text("whoami") == "nobody"
-    async with site(HTTPOptions(sse_path=None)) as here:
+async def test_can_be_switched_off() -> None:
+    async with site(HTTPOptions(legacy_sse=False)) as here:
         async with here.wire() as wire:
             assert wire.status == 404
         posted = ["host: localhost", "content-type: application/json", "content-length: 2"]
         assert (await status(here.port, "POST /messages", *posted, body=b"{}"))[0] == 404
 
 
-@pytest.mark.parametrize("clash", [{"path": "/sse"}, {"messages_path": "/mcp/"}, {"sse_path": "/messages"}], ids=str)
-def test_paths_that_are_the_same(clash: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match="expected paths that differ, got /"):
-        HTTPOptions(**clash)  # type: ignore[arg-type]
+@pytest.mark.parametrize("path", ["/sse", "/messages/"])
+def test_endpoint_on_one_of_its_paths(path: str) -> None:
+    with pytest.raises(ValueError, match="path: expected another path than /sse and /messages"):
+        HTTPOptions(path=path)
+    assert HTTPOptions(path=path, legacy_sse=False).path == path
 
 
 def call(name: str) -> bytes:

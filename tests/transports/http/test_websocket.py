@@ -363,12 +363,9 @@ async def test_the_subprotocol_is_chosen_among_several(start: Start) -> None:
 
 async def test_paths(start: Start) -> None:
     served = await start()
-    elsewhere = await start(options=HTTPOptions(websocket_path="/deep/socket"))
-    nowhere = await start(options=HTTPOptions(websocket_path=None))
+    nowhere = await start(options=HTTPOptions(websocket=False))
 
     assert {(await served.refused(path=path)).status for path in ("/", "/mcp", "/ws/x", "/healthz")} == {404}
-    async with elsewhere.connected(path="/deep/socket"):
-        assert (await elsewhere.refused(path="/ws")).status == 404
     assert (await nowhere.refused(path="/ws")).status == 404
 
 
