@@ -43,12 +43,6 @@ class TokenBucket:
         self._fill()
         return max(0.0, (min(count, self._burst) - self._tokens) / self._rate)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether it is as it was when it was new."""
-        self._fill()
-        return self._tokens >= self._burst
-
     def _fill(self) -> None:
         now = trio.current_time()
         self._tokens = min(self._burst, self._tokens + (now - self._then) * self._rate)

@@ -76,9 +76,9 @@ async def _dial(address: str) -> trio.SocketStream:
         if address.startswith(_UNIX):
             return await trio.open_unix_socket(address.removeprefix(_UNIX))
         stream = await trio.open_tcp_stream(*split_host(address.removeprefix(_TCP)))
+        keep_alive(stream)
     except RuntimeError as error:  # Trio's word for a platform without them
         raise RequestFailed(f"cannot connect to {address}: {error}", delivered=False) from error
-        keep_alive(stream)
     except OSError as error:
         raise RequestFailed(f"cannot connect to {address}: {_reason(error)}", delivered=False) from error
     return stream

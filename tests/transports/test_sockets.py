@@ -13,7 +13,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+import trio
 
+from mcptrio.transports.socket_dialing import open_socket_channel
 from mcptrio.transports.sockets import Listening, listen
 
 __all__: list[str] = []
@@ -414,3 +416,15 @@ def test_wrong_variables_of_systemd_are_told(
 
     with pytest.raises(OSError, match=f"^cannot listen on fd:systemd: .*{problem}"):
         listen("fd:systemd")
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="Linux tells of timers there")
+async def test_client_finds_out_that_a_silent_server_has_gone() -> None:
+    """By the system's keep-alive probes: a call without a timeout would wait for ever."""
+    with closing(listen("127.0.0.1:0")) as listening:
+        (name,) = listening.names
+        async with open_socket_channel(f"tcp://{name}"):
+            table = await trio.Path("/proc/net/tcp").read_text()
+            rows = [row.split() for row in table.splitlines()[1:]]
+            (timers,) = {row[5] for row in rows if row[2].endswith(f":{port_of(name):04X}")}
+    assert timers.startswith("02:")

@@ -55,10 +55,6 @@ class Method:
     capability: str | None = None
     """The receiver's capability that gates the method, as an attribute path (``resources.subscribe``)."""
 
-    @property
-    def is_request(self) -> bool:
-        return self.result is not None
-
 
 _REQUESTS_TO_SERVER = (
     Method("initialize", lifecycle.InitializeParams, lifecycle.InitializeResult, Side.SERVER, until="2026-07-28"),

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, overload
 from attrs import Factory, field, frozen
 
 from mcptrio.protocol.model.fields import spoken
-from mcptrio.protocol.model.methods import INPUT_REQUESTS, METHODS, Method, Side
+from mcptrio.protocol.model.methods import METHODS, Method, Side
 from mcptrio.protocol.revisions.converter import Converter, Lowering, Reader, Writer
 from mcptrio.protocol.revisions.mismatch import Mismatch
 
@@ -124,12 +124,6 @@ class Revision:
     _methods: Mapping[tuple[str, Side], Method] = field(
         init=False, repr=False, eq=False, default=Factory(lambda self: _index(METHODS, self.version), takes_self=True)
     )
-    _input_requests: Mapping[tuple[str, Side], Method] = field(
-        init=False,
-        repr=False,
-        eq=False,
-        default=Factory(lambda self: _index(INPUT_REQUESTS, self.version), takes_self=True),
-    )
     _converter: Converter = field(
         init=False,
         repr=False,
@@ -145,10 +139,6 @@ class Revision:
     def method(self, name: str, to: Side) -> Method | None:
         """The row of a request or notification that ``to`` receives; None: method not found."""
         return self._methods.get((name, to))
-
-    def input_request(self, name: str) -> Method | None:
-        """The row of a request to the client that travels in an InputRequiredResult; None: it does not."""
-        return self._input_requests.get((name, Side.CLIENT))
 
     @overload
     def structure(self, value: Any, cls: type[M]) -> M: ...
