@@ -69,13 +69,8 @@ class Config:
     disable: tuple[str, ...] = ()
     only: tuple[str, ...] | None = None
     """As ``enable``, and none of them may fail."""
-    locked: bool = False
-    """Offer no tool that is not as in the lock file."""
-    read_only: bool = False
-    """Offer no tool that is not marked read-only."""
-    include: tuple[str, ...] | None = None
-    exclude: tuple[str, ...] = ()
-    """Globs of the tools to offer, and not to."""
+    tools: Mapping[str, Any] = field(factory=dict)
+    """Which tools are offered: see :class:`mcptrio.ToolPolicy`; and ``locked``, whether only those of the lock file."""
     timeouts: Mapping[str, float] = field(factory=dict)
     limits: Mapping[str, float] = field(factory=dict)
     message: Mapping[str, int] = field(factory=dict)

@@ -117,10 +117,6 @@ _SERVER: dict[str, Kind] = {
     "enable": _PLUGINS,
     "disable": _STRINGS,
     "only": _PLUGINS,
-    "locked": _BOOLEAN,
-    "read_only": _BOOLEAN,
-    "include": _STRINGS,
-    "exclude": _STRINGS,
     "page_size": _COUNT,
     "list_all": _BOOLEAN,
     "ping_interval": _NOT_NEGATIVE,
@@ -176,6 +172,12 @@ _LIMITS: dict[str, Kind] = {
 }
 
 _MESSAGE: dict[str, Kind] = {"bytes": _MESSAGE_BYTES, "depth": _DEPTH, "batch": _COUNT}
+_TOOLS: dict[str, Kind] = {
+    "read_only": _BOOLEAN,
+    "include": _STRINGS,
+    "exclude": _STRINGS,
+    "locked": _BOOLEAN,
+}
 _LOG: dict[str, Kind] = {"level": _LEVEL, "format": _FORMAT}
 
 TABLES: Mapping[Key, Mapping[str, Kind]] = {
@@ -183,6 +185,7 @@ TABLES: Mapping[Key, Mapping[str, Kind]] = {
     ("server", "timeouts"): _TIMEOUTS,
     ("server", "limits"): _LIMITS,
     ("server", "message"): _MESSAGE,
+    ("tools",): _TOOLS,
     ("http",): _HTTP,
     ("stream",): _STREAM,
     ("log",): _LOG,

@@ -146,7 +146,7 @@ def test_a_wrong_configuration_ends_a_process_in_one_line(tmp_path: Path, transp
         ("MCPTRIO_SERVER_LIMITS_REQUESTS", "0", "MCPTRIO_SERVER_LIMITS_REQUESTS: expected an integer above 0, got '0'"),
         ("MCPTRIO_SERVER_TIMEOUTS_IDLE", "nan", "MCPTRIO_SERVER_TIMEOUTS_IDLE: expected a number above 0, got 'nan'"),
         ("MCPTRIO_SERVER_MESSAGE_BYTES", "5", "MCPTRIO_SERVER_MESSAGE_BYTES: expected an integer of at least 1024"),
-        ("MCPTRIO_SERVER_READ_ONLY", "maybe", "MCPTRIO_SERVER_READ_ONLY: expected true or false, got 'maybe'"),
+        ("MCPTRIO_TOOLS_READ_ONLY", "maybe", "MCPTRIO_TOOLS_READ_ONLY: expected true or false, got 'maybe'"),
         ("MCPTRIO_SERVER_ENABLE", "own.py,gone.py", "MCPTRIO_SERVER_ENABLE: no such file: "),
         ("MCPTRIO_HTTP_PROT", "1", "MCPTRIO_HTTP_PROT: there is no such setting; did you mean MCPTRIO_HTTP_PORT?"),
         ("MCPTRIO_HTTP_PATH", "mcp", "MCPTRIO_HTTP_PATH: expected a path that begins with /, got 'mcp'"),

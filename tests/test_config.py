@@ -118,10 +118,13 @@ def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
         # Names.
         (
             "[htpp]\nx = 5",
-            "mcptrio.toml:1: htpp: expected one of server, http, stream, log, auth, plugins, profiles, got htpp;"
+            "mcptrio.toml:1: htpp: expected one of server, tools, http, stream, log, auth, plugins, profiles, got htpp;"
             " did you mean http?",
         ),
-        ("x = 1", "mcptrio.toml:1: x: expected one of server, http, stream, log, auth, plugins, profiles, got x"),
+        (
+            "x = 1",
+            "mcptrio.toml:1: x: expected one of server, tools, http, stream, log, auth, plugins, profiles, got x",
+        ),
         # TOML itself.
         ("[http]\nport = \n", "mcptrio.toml:2: expected TOML: Invalid value"),
         ("[http]\nport = 1\nport = 2", "mcptrio.toml:3: expected TOML: Cannot overwrite a value"),

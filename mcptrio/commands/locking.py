@@ -39,7 +39,7 @@ _MODE = 0o644
 def command(ctx: click.Context, chosen: Chosen, check: bool, as_json: bool) -> None:
     """Write mcptrio.lock: fingerprints of all tools, prompts and resource templates; or check what has changed.
 
-    The file is written beside the configuration. With locked = true in [server] a server offers no other tools.
+    The file is written beside the configuration. With locked = true in [tools] a server offers no other tools.
     """
     if as_json and not check:
         raise click.UsageError("--json goes with --check")

@@ -235,8 +235,12 @@ class Wanted:
             # Whoever names a plugin here and now wants it, whatever the file says.
             without=[*no_plugins, *(name for name in read.disable if name not in named)],
             strict=strict or (not plugins and read.only is not None),
-            policy=ToolPolicy(read_only=read.read_only, include=read.include, exclude=read.exclude),
-            locked=read.locked,
+            policy=ToolPolicy(
+                read_only=read.tools.get("read_only", False),
+                include=tuple(read.tools["include"]) if "include" in read.tools else None,
+                exclude=tuple(read.tools.get("exclude", ())),
+            ),
+            locked=read.tools.get("locked", False),
         )
 
 
@@ -375,9 +379,12 @@ def _lock(read: Config, wanted: Wanted) -> ToolLock | None:
 
 
 def _policy(wanted: Wanted, lock: ToolLock | None) -> ToolPolicy | None:
-    if not wanted.locked or wanted.policy is None:
-        return wanted.policy
-    return evolve(wanted.policy, lock=lock)
+    policy = wanted.policy
+    if not wanted.locked or policy is None or lock is None:
+        return policy
+    from mcptrio.plugins.policy import LockedToolPolicy
+
+    return LockedToolPolicy(read_only=policy.read_only, include=policy.include, exclude=policy.exclude, lock=lock)
 
 
 def _version() -> str:

@@ -102,7 +102,12 @@ class Offers:
             return
         wanted = {_key(kind, item): item for item in items}
         if kind == "tools":
-            wanted = {name: tool for name, tool in wanted.items() if self._options.offers(name)}
+            policy = self._options.tools
+            wanted = {
+                name: tool
+                for name, tool in wanted.items()
+                if policy.withholds(name, read_only=_read_only(tool)) is None
+            }
         before, now = self._listed[kind], _Listed(wanted, completes, scopes or {})
         self._listed[kind] = now
         self._refused[kind] &= wanted.keys()
@@ -165,13 +170,12 @@ class Offers:
         async def call(context: Context, arguments: dict[str, Any]) -> Any:
             return await relay.call_tool(context, tool.name, arguments)
 
-        hints = tool.annotations
         name = self._server.add_tool(
             call,
             name=mounted_name(self._prefix, tool.name),
             # Whether a call may be made a task is for the server that is called to say.
             listed=evolve(tool, execution=None),
-            read_only=hints.read_only_hint if hints is not None else None,
+            read_only=_read_only(tool),
             timeout=self._options.timeout,
             scopes=listed.scopes.get(tool.name, ()),
         )
@@ -263,3 +267,7 @@ def _key(kind: ListKind, item: Any) -> str:
 def _order(wanted: Mapping[str, Any], are_tools: bool) -> Callable[[str], tuple[bool, int]]:
     places = {key: place for place, key in enumerate(wanted)}
     return lambda key: (are_tools and mounted_name("", key) != key, places[key])
+
+
+def _read_only(tool: Tool) -> bool | None:
+    return tool.annotations.read_only_hint if tool.annotations is not None else None

@@ -6,12 +6,11 @@ The one rule: nothing waits for ever for the other server.
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
-
 from attrs import field, frozen
 from attrs.validators import ge, gt, in_, optional
 
 from mcptrio.client.timeouts import ClientTimeouts
+from mcptrio.plugins.policy import ToolPolicy
 from mcptrio.protocol.revisions.registry import REVISIONS
 
 __all__ = ["MountOptions"]
@@ -23,8 +22,7 @@ class MountOptions:
     Args:
         prefix: what the names of its tools and prompts begin with here, before an underscore; by default the mount's
             name; empty for nothing.
-        include: globs (``read_*``) of the tools to offer, by their own names; ``None`` for all.
-        exclude: globs of those not to; wins over ``include``.
+        tools: which of its tools are offered; globs match their own names.
         timeout: seconds for one call, whatever is reported; ``None``: what the server it is mounted in allows.
         start_timeout: seconds that our server waits for the other one while it opens. After that the other server's
             lists come later, and clients are notified.
@@ -39,8 +37,7 @@ class MountOptions:
     """
 
     prefix: str | None = None
-    include: tuple[str, ...] | None = None
-    exclude: tuple[str, ...] = ()
+    tools: ToolPolicy = field(factory=ToolPolicy)
     timeout: float | None = field(default=None, validator=optional(gt(0)))
     start_timeout: float = field(default=5.0, validator=ge(0))
     ready_timeout: float = field(default=10.0, validator=gt(0))
@@ -49,9 +46,3 @@ class MountOptions:
     lazy: bool = False
     required: bool = False
     timeouts: ClientTimeouts = field(factory=ClientTimeouts)
-
-    def offers(self, tool: str) -> bool:
-        """Whether a tool of this name, its own, is offered."""
-        if any(fnmatchcase(tool, glob) for glob in self.exclude):
-            return False
-        return self.include is None or any(fnmatchcase(tool, glob) for glob in self.include)

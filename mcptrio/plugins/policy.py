@@ -1,6 +1,6 @@
 """What the operator lets plugins do, whatever they would: their tools, their time, their rate.
 
-Read from the table of each plugin and from ``[server]``; kept by :mod:`mcptrio.plugins.contributions`.
+Read from the table of each plugin and from ``[tools]``; kept by :mod:`mcptrio.plugins.contributions`.
 The one rule: a policy only ever takes away, and what is withheld can be seen with the reason.
 """
 
@@ -16,28 +16,26 @@ if TYPE_CHECKING:
     from mcptrio.plugins.locking import ToolLock
     from mcptrio.protocol.model.tools import Tool
 
-__all__ = ["RESERVED", "PluginPolicy", "ToolPolicy"]
+__all__ = ["RESERVED", "LockedToolPolicy", "PluginPolicy", "ToolPolicy"]
 
 
 @frozen(kw_only=True)
 class ToolPolicy:
-    """Which tools are offered.
+    """Which tools are offered: the table ``[tools]``, and ``[plugins.NAME.tools]`` for one plugin.
 
     Args:
         read_only: only those that are marked read-only.
         include: globs (``git_*``) of names; ``None`` for all.
         exclude: globs of names; wins over ``include``.
-        lock: only those that are as they were locked.
     """
 
     read_only: bool = False
     include: tuple[str, ...] | None = None
     exclude: tuple[str, ...] = ()
-    lock: ToolLock | None = None
 
     def unlocked(self, plugin: str, tool: Tool) -> str | None:
         """Why a tool is not offered, since it is not the one that was locked; ``None`` where it is offered."""
-        return self.lock.refuses(plugin, tool) if self.lock is not None else None
+        return None
 
     def withholds(self, *names: str, read_only: bool | None) -> str | None:
         """Why a tool is not offered; ``None`` where it is.
@@ -54,6 +52,19 @@ class ToolPolicy:
 
 
 @frozen(kw_only=True)
+class LockedToolPolicy(ToolPolicy):
+    """
+    Args:
+        lock: holds the only tools that are offered, each as it was locked.
+    """
+
+    lock: ToolLock
+
+    def unlocked(self, plugin: str, tool: Tool) -> str | None:
+        return self.lock.refuses(plugin, tool)
+
+
+@frozen(kw_only=True)
 class PluginPolicy:
     """What the operator says of one plugin, in its table beside the plugin's own settings.
 
@@ -61,7 +72,7 @@ class PluginPolicy:
         timeout: seconds for one call.
         concurrency: calls at the same time; more wait.
         rate: calls a second, on average; as many may come at once. More are refused.
-        include, exclude: globs of its tools, with or without their prefix.
+        tools: which of its tools are offered; globs match names with or without their prefix.
         prefix: what its tools' names begin with, before an underscore; empty for nothing.
         isolate: run it in a process of its own.
         max_memory_mb: MiB of memory that this process may allocate; ``None`` for no limit. Needs ``isolate``. Linux.
@@ -70,8 +81,7 @@ class PluginPolicy:
     timeout: float | None = field(default=None, validator=optional(gt(0)))
     concurrency: int | None = field(default=None, validator=optional(gt(0)))
     rate: float | None = field(default=None, validator=optional(gt(0)))
-    include: tuple[str, ...] | None = None
-    exclude: tuple[str, ...] = ()
+    tools: ToolPolicy = field(factory=ToolPolicy)
     prefix: str | None = None
     isolate: bool = False
     max_memory_mb: int | None = field(default=None, validator=optional(ge(64)))
@@ -79,10 +89,6 @@ class PluginPolicy:
     def __attrs_post_init__(self) -> None:
         if self.max_memory_mb is not None and not self.isolate:
             raise ValueError("max_memory_mb: expected isolate = true beside it, since it limits a process")
-
-    @property
-    def tools(self) -> ToolPolicy:
-        return ToolPolicy(include=self.include, exclude=self.exclude)
 
 
 RESERVED: tuple[str, ...] = tuple(each.name for each in fields(PluginPolicy))

@@ -57,10 +57,12 @@ def listed(folder: Path, *args: str, **env: str) -> dict[str, Any]:
 
 
 def test_policies_of_the_environment_instead_of_those_of_the_file(folder: Path) -> None:
-    (folder / "mcptrio.toml").write_text("[server]\nenable = ['own.py']\nexclude = ['pull']\ninclude = ['l*']\n")
+    (folder / "mcptrio.toml").write_text(
+        "[server]\nenable = ['own.py']\n[tools]\nexclude = ['pull']\ninclude = ['l*']\n"
+    )
 
     assert listed(folder)["own"]["offers"]["tools"] == ["look"]
-    own = listed(folder, MCPTRIO_SERVER_INCLUDE="p*, look", MCPTRIO_SERVER_EXCLUDE="lo*,pull")["own"]
+    own = listed(folder, MCPTRIO_TOOLS_INCLUDE="p*, look", MCPTRIO_TOOLS_EXCLUDE="lo*,pull")["own"]
     assert own["offers"]["tools"] == ["push"]
     assert own["withheld"] == {"look": "it is excluded", "pull": "it is excluded"}
 
@@ -116,17 +118,19 @@ enable = ["own.py"]
 timeouts = { request = 600, idle = 60 }
 
 [plugins.own]
-exclude = ["push"]
+tools.exclude = ["push"]
 colour = { "$env" = "COLOUR", default = "blue" }
 shape = { edge = 1, side = 2 }
 
 [profiles.review.server]
 name = "review"
-read_only = true
 timeouts = { idle = 5 }
 
+[profiles.review.tools]
+read_only = true
+
 [profiles.review.plugins.own]
-exclude = []
+tools.exclude = []
 colour = { "$file" = "colour" }
 shape = { side = 3 }
 
@@ -144,9 +148,13 @@ def loaded(folder: Path, text: str, profile: str | None) -> Any:
 def test_a_profile_is_merged_over_the_rest(tmp_path: Path) -> None:
     without, review, bare = (loaded(tmp_path, PROFILES, name) for name in (None, "review", "bare"))
 
-    assert (without.name, without.read_only, without.timeouts) == ("all", False, {"request": 600, "idle": 60})
-    assert (review.name, review.read_only, review.timeouts) == ("review", True, {"request": 600, "idle": 5})
-    assert review.plugins["own"] == {"exclude": [], "colour": {"$file": "colour"}, "shape": {"edge": 1, "side": 3}}
+    assert (without.name, without.tools, without.timeouts) == ("all", {}, {"request": 600, "idle": 60})
+    assert (review.name, review.tools, review.timeouts) == ("review", {"read_only": True}, {"request": 600, "idle": 5})
+    assert review.plugins["own"] == {
+        "tools": {"exclude": []},
+        "colour": {"$file": "colour"},
+        "shape": {"edge": 1, "side": 3},
+    }
     assert (review.enable, review.only) == (("own.py",), None)
     assert (bare.enable, bare.only) == (None, ("own.py",))
 
@@ -155,7 +163,7 @@ def test_what_is_wrong_is_said_where_the_profile_says_it(tmp_path: Path) -> None
     review = loaded(tmp_path, PROFILES, "review")
     file = tmp_path / "mcptrio.toml"
 
-    assert str(review.error(("plugins", "own", "shape", "side"), "x")).startswith(f"{file}:19: profiles.review.plugins")
+    assert str(review.error(("plugins", "own", "shape", "side"), "x")).startswith(f"{file}:21: profiles.review.plugins")
     assert str(review.error(("plugins", "own", "shape", "edge"), "x")).startswith(f"{file}:9: plugins.own.shape.edge")
     assert review.where(("server", "name")) == f"{file}:12"
     assert review.where(("server", "enable")) == f"{file}:3"
@@ -177,7 +185,7 @@ def test_what_is_wrong_is_said_where_the_profile_says_it(tmp_path: Path) -> None
         (
             "[profiles.x.profiles.y]",
             None,
-            ":1: profiles.x.profiles: expected one of server, http, stream, log, auth, plugins, got",
+            ":1: profiles.x.profiles: expected one of server, tools, http, stream, log, auth, plugins, got",
         ),
     ],
 )
@@ -203,7 +211,7 @@ def test_the_profile_of_the_page_is_a_valid_one(tmp_path: Path) -> None:
     [text] = re.findall(r"```ini\n(\[server\].*?)```", page, re.DOTALL)
     review = loaded(tmp_path, text, "review")
 
-    assert (review.read_only, review.enable, review.http) == (True, ("fs", "git"), {"port": 9001})
+    assert (review.tools, review.enable, review.http) == ({"read_only": True}, ("fs", "git"), {"port": 9001})
     assert review.plugins == {"fs": {"folders": ["/srv/checkouts"]}}
 
 

@@ -113,7 +113,7 @@ def test_check_says_what_has_changed(folder: Path) -> None:
 def test_a_locked_server_offers_what_is_as_locked_and_another_warns(folder: Path) -> None:
     env = {"PYTHONPATH": str(folder)}
     upgrade(folder)
-    listed = json.loads(run("plugins", "--json", cwd=folder, MCPTRIO_SERVER_LOCKED="true", **env).stdout)
+    listed = json.loads(run("plugins", "--json", cwd=folder, MCPTRIO_TOOLS_LOCKED="true", **env).stdout)
     [keeper] = [each for each in listed if each["name"] == "keeper"]
 
     assert keeper["offers"]["tools"] == ["keeper_same"]
@@ -122,7 +122,7 @@ def test_a_locked_server_offers_what_is_as_locked_and_another_warns(folder: Path
         "keeper_come": "it is not in the lock file",
         "keeper_shaped": "its input schema and output schema are not as locked",
     }
-    with serving("--stdio", cwd=folder, env={**env, "MCPTRIO_SERVER_LOCKED": "true"}) as served:
+    with serving("--stdio", cwd=folder, env={**env, "MCPTRIO_TOOLS_LOCKED": "true"}) as served:
         served.greet()
         served.start("tools/list")
         assert [each["name"] for each in served.receive()["result"]["tools"]] == ["keeper_same"]
@@ -138,7 +138,7 @@ def test_a_locked_server_offers_what_is_as_locked_and_another_warns(folder: Path
 def test_a_tool_that_is_added_later_is_withheld(tmp_path: Path) -> None:
     (tmp_path / "later.py").write_text(LATER)
     run("lock", "--plugin=later.py", cwd=tmp_path)
-    (tmp_path / "mcptrio.toml").write_text("[server]\nlocked = true\nenable = ['later.py']\n")
+    (tmp_path / "mcptrio.toml").write_text("[server]\nenable = ['later.py']\n[tools]\nlocked = true\n")
     with serving("--stdio", cwd=tmp_path) as served:
         served.greet()
         assert served.call("more") == "added"
@@ -154,7 +154,7 @@ def test_a_plugin_in_a_process_of_its_own_is_locked_as_any_other(tmp_path: Path)
     (tmp_path / "mcptrio.toml").write_text("[server]\nenable = ['own.py']\n[plugins.own]\nisolate = true\n")
     assert "4 tools, 1 prompts" in run("lock", cwd=tmp_path).stdout
     (tmp_path / "own.py").write_text(BEFORE.replace("Stays.", "Does not stay."))
-    with serving("--stdio", cwd=tmp_path, env={"MCPTRIO_SERVER_LOCKED": "true"}) as served:
+    with serving("--stdio", cwd=tmp_path, env={"MCPTRIO_TOOLS_LOCKED": "true"}) as served:
         served.greet()
         served.until("tool same is withheld: its description is not as locked")
         served.start("tools/list")
@@ -165,7 +165,7 @@ def test_a_plugin_in_a_process_of_its_own_is_locked_as_any_other(tmp_path: Path)
 
 def test_a_locked_server_without_a_lock_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(BEFORE)
-    ended = run("serve", "--stdio", "--plugin=own.py", cwd=tmp_path, MCPTRIO_SERVER_LOCKED="true")
+    ended = run("serve", "--stdio", "--plugin=own.py", cwd=tmp_path, MCPTRIO_TOOLS_LOCKED="true")
 
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr == "mcptrio: mcptrio.lock: expected a lock file, and there is none: mcptrio lock makes it\n"

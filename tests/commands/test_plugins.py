@@ -100,7 +100,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_list_tells_cost_warnings_and_what_is_withheld(folder: Path, site: str) -> None:
-    ended = run("plugins", cwd=folder, MCPTRIO_SERVER_READ_ONLY="true", PYTHONPATH=site, KEEPER_REFERRED="hidden-3")
+    ended = run("plugins", cwd=folder, MCPTRIO_TOOLS_READ_ONLY="true", PYTHONPATH=site, KEEPER_REFERRED="hidden-3")
     head, *_ = table = ended.stdout.partition("\n\n")[0].splitlines()
     row = next(re.split(r"  +", line) for line in table if line.startswith("keeper"))
 

@@ -10,7 +10,7 @@ import trio
 from attrs import evolve
 from trio.testing import MockClock
 
-from mcptrio import MCPError, Server, connect
+from mcptrio import MCPError, Server, ToolPolicy, connect
 from tests.mounting import offered
 from tests.mounting.mounted import WAITING, User, eventually, mounted, text
 
@@ -116,7 +116,7 @@ async def test_time_of_the_caller_goes_on(autojump_clock: MockClock) -> None:
 
 
 async def test_what_is_left_out() -> None:
-    options = evolve(WAITING, prefix="", include=("p*",), exclude=("pid",), timeout=30)
+    options = evolve(WAITING, prefix="", tools=ToolPolicy(include=("p*",), exclude=("pid",)), timeout=30)
     async with mounted(options=options) as (client, mount, _):
         names = [tool.name for tool in await client.tools().all()]
 

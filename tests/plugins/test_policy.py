@@ -63,7 +63,7 @@ def test_read_only_withholds_what_is_not_marked_so() -> None:
 )
 def test_globs_choose_by_either_name(include: list[str] | None, exclude: list[str], names: list[str]) -> None:
     table = {"exclude": exclude} | ({"include": include} if include is not None else {})
-    assert offered(**table) == names
+    assert offered(tools=table) == names
     assert offered(ToolPolicy(include=None if include is None else tuple(include), exclude=tuple(exclude))) == names
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from mcptrio import ConfigError, Mount, MountOptions, load_mcp_json
+from mcptrio import ConfigError, Mount, MountOptions, ToolPolicy, load_mcp_json
 
 from .config import Config, Settings
 
@@ -82,8 +82,7 @@ def _of_file(path: Path) -> Iterator[tuple[str, Any, str | None]]:
 def _upstream(name: str, target: Any, fault: str | None, settings: Settings) -> Upstream:
     options = MountOptions(
         prefix=settings.prefix,
-        include=settings.include,
-        exclude=settings.exclude,
+        tools=ToolPolicy(include=settings.include, exclude=settings.exclude),
         timeout=settings.timeout,
         lazy=settings.lazy,
         idle_timeout=settings.idle_timeout,
