@@ -78,6 +78,8 @@ class Config:
     http: Mapping[str, Any] = field(factory=dict)
     stream: Mapping[str, Any] = field(factory=dict)
     log: Mapping[str, str] = field(factory=dict)
+    mount: Mapping[str, Mapping[str, Any]] = field(factory=dict)
+    """By name: the servers that are mounted, as they are written; see :class:`mcptrio.mounting.tables.MountTable`."""
     auth: Mapping[str, Any] | None = None
     """Its table, as it is written; see :mod:`mcptrio.auth_config`."""
     page_size: int | None = None

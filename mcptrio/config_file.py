@@ -195,7 +195,7 @@ class _Reader:
         self._variables = frozenset(variables)
 
     def read(self, tables: dict[str, Any]) -> Config:
-        tops = (*dict.fromkeys(table[0] for table in TABLES), "auth", "plugins")
+        tops = (*dict.fromkeys(table[0] for table in TABLES), "auth", "plugins", "mount")
         self._known(tables, (), tops if self._prefix else (*tops, "profiles"))
         server = self._table(tables, ("server",))
         inner = {table[1]: self._table(server, table) for table in TABLES if len(table) > 1}
@@ -217,7 +217,8 @@ class _Reader:
             **given,
             **others,
             auth=self._table(tables, ("auth",)) if "auth" in tables else None,
-            plugins=self._plugins(self._table(tables, ("plugins",))),
+            plugins=self._tables(tables, "plugins"),
+            mount=self._tables(tables, "mount"),
         )
 
     def _error(self, key: Key, problem: str) -> ConfigError:
@@ -226,8 +227,10 @@ class _Reader:
         key = (*self._prefix, *key)
         return ConfigError(f"{'.'.join(key)}: {problem}") if self._source is None else self._source.error(key, problem)
 
-    def _plugins(self, tables: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        return {name: self._table(tables, ("plugins", name)) for name in tables}
+    def _tables(self, tables: dict[str, Any], key: str) -> dict[str, dict[str, Any]]:
+        """The tables inside a table, by name."""
+        outer = self._table(tables, (key,))
+        return {name: self._table(outer, (key, name)) for name in outer}
 
     def _table(self, tables: dict[str, Any], key: Key) -> dict[str, Any]:
         table = tables.get(key[-1], {})

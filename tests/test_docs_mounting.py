@@ -9,8 +9,12 @@ import sys
 from pathlib import Path
 
 import attrs
+from attrs import evolve
 
 from mcptrio import MountOptions
+from mcptrio.commands.plugin_server import tables_of
+from mcptrio.config_file import load_config
+from mcptrio.mounting.tables import MountTable, MountTables
 from tests.processes import environment
 from tests.test_readme import blocks_of
 
@@ -41,11 +45,34 @@ def test_program_prints_what_its_comments_say(tmp_path: Path) -> None:
     assert set(done.stdout.splitlines()) == said
 
 
+def rows(text: str) -> set[str]:
+    """The names in the first cells of the tables."""
+    found = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", text, re.MULTILINE)
+    return {name for row in found for name in re.findall(r"\w+", row)}
+
+
 def test_every_option_has_a_row() -> None:
-    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", TEXT[TEXT.index("## Options") :], re.MULTILINE)
-    named = {name for row in rows for name in re.findall(r"\w+", row)} - {"MountOptions"}
+    named = rows(TEXT[TEXT.index("## Options") :]) - {"MountOptions"}
 
     assert named == {each.name for each in attrs.fields(MountOptions)}
+
+
+def test_every_key_of_a_mount_has_a_row() -> None:
+    [section] = re.findall(r"^## Mounting by configuration$(.*?)^## ", TEXT, re.MULTILINE | re.DOTALL)
+    tools = {"list_mounts", "restart_mount"}
+
+    assert rows(section) - tools == {each.name for each in attrs.fields(MountTable)}
+
+
+def test_the_tables_of_the_page_are_valid(tmp_path: Path) -> None:
+    [text] = re.findall(r"```toml\n(\[mount\.files\].*?)```", TEXT, re.DOTALL)
+    (tmp_path / "mcptrio.toml").write_text(text)
+    read = load_config(tmp_path / "mcptrio.toml")
+    tables = tables_of(evolve(read, plugins={}))
+    found = evolve(tables, environ={"ISSUES_AUTHORIZATION": "Bearer x"}).of("mount", MountTables)
+
+    assert list(found.servers) == ["files", "issues", "desk"]
+    assert found.servers["issues"].headers == {"Authorization": "Bearer x"}
 
 
 def test_numbers_are_those_of_the_code() -> None:

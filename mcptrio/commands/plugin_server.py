@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import evolve, fields_dict, frozen
 
-from mcptrio.config import Config
+from mcptrio.config import Config, Key
 from mcptrio.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from mcptrio.abc import Bus
     from mcptrio.plugins.locking import ToolLock
-    from mcptrio.plugins.manager import Instead
+    from mcptrio.plugins.manager import Instead, PluginManager
     from mcptrio.plugins.plugin import Plugin
     from mcptrio.plugins.policy import ToolPolicy
     from mcptrio.plugins.settings import PluginTables
@@ -36,8 +36,10 @@ if TYPE_CHECKING:
 __all__ = [
     "CONFIG",
     "LOCK",
+    "MOUNT",
     "Chosen",
     "Wanted",
+    "add_mounts",
     "config_option",
     "isolation",
     "keys_of",
@@ -61,6 +63,8 @@ _log = logging.getLogger("mcptrio.cli")
 _LEAST_KEY_BYTES = 16
 _MIDDLEWARE = {"rate_limit": "RateLimit", "audit_log": "AuditLog"}
 """Plugins that come with mcptrio: loaded where they have a table."""
+MOUNT = "mount"
+"""Another one: loaded if a server is to be mounted."""
 
 
 config_option = click.option(
@@ -174,7 +178,15 @@ def tables_of(read: Config) -> PluginTables:
     """What the file says of plugins."""
     from mcptrio.plugins.settings import PluginTables
 
-    return PluginTables(tables=read.plugins, folder=read.beside(""), error=read.error)
+    if not read.mount:
+        return PluginTables(tables=read.plugins, folder=read.beside(""), error=read.error)
+    servers = ("plugins", MOUNT, "servers")
+
+    def error(key: Key, problem: str) -> ConfigError:
+        return read.error((MOUNT, *key[3:]) if key[:3] == servers else key, problem)
+
+    own = {**read.plugins.get(MOUNT, {}), "servers": read.mount}
+    return PluginTables(tables={**read.plugins, MOUNT: own}, folder=read.beside(""), error=error)
 
 
 @frozen(kw_only=True)
@@ -191,11 +203,13 @@ class Wanted:
     """Which tools; ``None`` for all."""
     locked: bool | None = False
     """Whether only what is as in the lock file is offered; ``None``: whatever was locked does not matter."""
+    mounts: bool = False
+    """Whether the servers of ``[mount.NAME]`` are mounted."""
 
     def includes(self, plugin: Plugin) -> bool:
         """Whether it is to run. Objects and files always are: nobody else would have put them in."""
         if plugin.distribution is None:
-            return True
+            return plugin.name != MOUNT or self.mounts
         return plugin.name not in self.without and (self.names is None or plugin.name in self.names)
 
     @classmethod
@@ -214,6 +228,8 @@ class Wanted:
         from mcptrio.plugins.finding import check_offered, offered
         from mcptrio.plugins.policy import ToolPolicy
 
+        # It is never installed: the tables of the file enable it.
+        own = {MOUNT} if read.mount else set()
         key = "only" if read.only is not None else "enable"
         named = plugins
         given = named or (read.only if key == "only" else read.enable)
@@ -222,8 +238,13 @@ class Wanted:
             if not file.is_file():
                 missing = f"no such file: {file}"
                 raise ConfigError(f"--plugin: {missing}") if named else read.error(("server", key), missing)
-        names = None if given is None else [name for name in given if not name.endswith(".py")]
-        for place, said in ((key, names if not named else None), ("disable", read.disable)):
+        names = None if given is None else [name for name in given if not name.endswith(".py") and name not in own]
+        # An operator who names a plugin here and now wants it, whatever the file says.
+        left_out = [*no_plugins, *(name for name in read.disable if name not in named)]
+        for place, said in (
+            (key, names if not named else None),
+            ("disable", [name for name in read.disable if name not in own]),
+        ):
             if said:
                 try:
                     check_offered(said, offered())
@@ -232,8 +253,7 @@ class Wanted:
         return cls(
             names=names,
             files=files,
-            # Whoever names a plugin here and now wants it, whatever the file says.
-            without=[*no_plugins, *(name for name in read.disable if name not in named)],
+            without=[name for name in left_out if name not in own],
             strict=strict or (not plugins and read.only is not None),
             policy=ToolPolicy(
                 read_only=read.tools.get("read_only", False),
@@ -241,6 +261,7 @@ class Wanted:
                 exclude=tuple(read.tools.get("exclude", ())),
             ),
             locked=read.tools.get("locked", False),
+            mounts=bool(own) and (not named or MOUNT in named) and MOUNT not in left_out,
         )
 
 
@@ -272,11 +293,13 @@ def make_server(
         # The program itself is named as its file would be.
         is_program = getattr(each, "__name__", None) == "__main__"
         manager.register(each, Path(sys.argv[0]).stem if is_program else None)
+    if wanted.mounts and not options.get("isolated"):
+        add_mounts(manager)
     # A process for one plugin has none of the others, and what is around its calls is around them where they begin.
     for name in read.plugins if not options.get("isolated") else ():
         if name in _MIDDLEWARE and name not in manager.plugins and name not in wanted.without:
             manager.register(getattr(import_module(f"mcptrio.middleware.{name}"), _MIDDLEWARE[name]), name)
-        elif name not in manager.plugins:
+        elif name not in manager.plugins and (name != MOUNT or not read.mount):
             # Not an error: one file may serve several environments.
             _log.warning("%s", read.error(("plugins", name), "no such plugin is installed"))
     lock = _lock(read, wanted)
@@ -301,6 +324,13 @@ def make_server(
             if not change.is_of_version:
                 _log.warning("not as in %s: %s", LOCK, change)
     return server
+
+
+def add_mounts(manager: PluginManager) -> Plugin:
+    """Take in the plugin that mounts the servers of ``[mount.NAME]``."""
+    from mcptrio.mounting.mounts import Mounts
+
+    return manager.register(Mounts, MOUNT)
 
 
 def refuse_empty(server: Server) -> None:

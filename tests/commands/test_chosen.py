@@ -185,7 +185,7 @@ def test_what_is_wrong_is_said_where_the_profile_says_it(tmp_path: Path) -> None
         (
             "[profiles.x.profiles.y]",
             None,
-            ":1: profiles.x.profiles: expected one of server, tools, http, stream, log, auth, plugins, got",
+            ":1: profiles.x.profiles: expected one of server, tools, http, stream, log, auth, plugins, mount, got",
         ),
     ],
 )

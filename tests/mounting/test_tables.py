@@ -1,4 +1,4 @@
-"""Servers of ``mcpServers`` behind one: their names, what is left out, what is told of them, and beginning anew."""
+"""The tables ``[mount.NAME]``: names, tools that are left out, how the servers fare, restarts and new settings."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import mcptrio_proxy
 import pytest
 import trio
 
 from mcptrio import Client, ClientTimeouts, Mount, MountOptions, PluginError, Server, connect
+from mcptrio.mounting.mounts import Mounts
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.settings import PluginTables
 
@@ -55,22 +55,19 @@ async def sum_up(name: str) -> str:
 
 @pytest.fixture
 def entry(tmp_path: Path) -> dict[str, Any]:
-    """A server as hosts write it."""
+    """A server as a table names it."""
     (tmp_path / "notes.py").write_text(NOTES)
     return {
-        "type": "stdio",
         "command": sys.executable,
         "args": ["-m", "mcptrio", "serve", "--stdio", "--plugin", "notes.py"],
         "env": {"WHOSE": "anna"},
         "cwd": str(tmp_path),
-        "alwaysAllow": ["read_note"],
     }
 
 
 @asynccontextmanager
-async def proxied(**config: Any) -> AsyncIterator[Client]:
-    settings = {"start_timeout": 60, "defaults": {"ready_timeout": 60}, **config}
-    server = Server(plugins=[mcptrio_proxy], config={"mcptrio_proxy": settings}, strict=True)
+async def mounted(**servers: dict[str, Any]) -> AsyncIterator[Client]:
+    server = Server(plugins=[Mounts], config=tables(**servers), strict=True)
     with trio.fail_after(120):
         async with server.open(), connect(server) as client:
             yield client
@@ -82,21 +79,28 @@ async def text(client: Client, tool: str, /, **arguments: Any) -> str:
 
 
 async def listed(client: Client) -> dict[str, Mapping[str, Any]]:
-    result = (await client.call_tool("list_upstreams")).structured_content
-    return {each["name"]: each for each in result["upstreams"]}
+    result = (await client.call_tool("list_mounts")).structured_content
+    return {each["name"]: each for each in result["mounts"]}
 
 
 async def test_two_servers_and_one_that_is_wrong(entry: dict[str, Any], tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
-    file.write_text(json.dumps({"mcpServers": {"filed": entry, "off": {**entry, "disabled": True}, "odd": {}}}))
-    settings = {"notes": {"include": ["*_note*"], "exclude": ["drop_*"]}, "filed": {"prefix": "f"}}
-    servers = {"notes": entry, "wrong": {"command": 3}, "gone": {"command": "/no/such/program"}}
-    async with proxied(servers=servers, files=[str(file)], upstreams=settings) as client:
+    theirs = {"filed": {**entry, "alwaysAllow": ["read_note"]}, "off": {**entry, "disabled": True}, "odd": {}}
+    file.write_text(json.dumps({"mcpServers": {**theirs, "notes": {"command": "/not/this"}}}))
+    notes = {**entry, "tools": {"include": ["*_note*"], "exclude": ["drop_*"]}}
+    others: dict[str, Any] = {
+        "wrong": {"command": 3},
+        "empty": {},
+        "double": {"file": str(file), "url": "http://127.0.0.1"},
+        "gone": {"command": "/no/such/program"},
+    }
+    without = {**entry, "disabled": True}
+    async with mounted(notes=notes, **others, desk={"file": str(file), "prefix": "f"}, without=without) as client:
         names = {tool.name for tool in await client.tools().all()}
         prompts = [prompt.name for prompt in await client.prompts().all()]
         told = await listed(client)
 
-        assert names == {"list_upstreams", "restart_upstream", "notes_read_note"} | {
+        assert names == {"list_mounts", "restart_mount", "notes_read_note"} | {
             "f_read_note",
             "f_drop_notes",
             "f_pid",
@@ -108,6 +112,8 @@ async def test_two_servers_and_one_that_is_wrong(entry: dict[str, Any], tmp_path
         assert {name: each["state"] for name, each in told.items()} == {
             "notes": "ready",
             "wrong": "broken",
+            "empty": "broken",
+            "double": "broken",
             "gone": "away",
             "filed": "ready",
             "odd": "broken",
@@ -116,14 +122,16 @@ async def test_two_servers_and_one_that_is_wrong(entry: dict[str, Any], tmp_path
         assert told["notes"]["server"].startswith("mcptrio ")
         assert "anna" not in json.dumps(told)
         assert "command" in told["wrong"]["reason"]
+        assert told["empty"]["reason"] == "entry: expected either command or url, got none"
+        assert told["double"]["reason"] == "expected file alone, got url too"
 
 
 async def test_restart(entry: dict[str, Any]) -> None:
-    async with proxied(servers={"notes": entry}) as client:
+    async with mounted(notes=entry) as client:
         before = await text(client, "notes_pid")
-        result = (await client.call_tool("restart_upstream", {"name": "notes"})).structured_content
+        result = (await client.call_tool("restart_mount", {"name": "notes"})).structured_content
         after = await text(client, "notes_pid")
-        unknown = await client.call_tool("restart_upstream", {"name": "nothing"})
+        unknown = await client.call_tool("restart_mount", {"name": "nothing"})
 
     assert before != after
     assert (result["state"], result["starts"]) == ("ready", 2)
@@ -132,7 +140,7 @@ async def test_restart(entry: dict[str, Any]) -> None:
 
 
 async def test_lazy_one_sleeps_until_it_is_called(entry: dict[str, Any]) -> None:
-    async with proxied(servers={"notes": entry}, defaults={"lazy": True, "prefix": "", "ready_timeout": 60}) as client:
+    async with mounted(notes={**entry, "lazy": True, "prefix": ""}) as client:
         while (await listed(client))["notes"]["state"] != "asleep":  # noqa: ASYNC110 - nothing tells of it
             await trio.sleep(0.02)
         assert await text(client, "read_note", name="list") == "anna's list"
@@ -152,8 +160,8 @@ os.execv(sys.executable, [sys.executable, "-m", "mcptrio", "serve", "--stdio", "
 async def test_arguments_and_environment_of_a_server_are_told_to_no_client(entry: dict[str, Any]) -> None:
     key = ["--api-key", "sk-SECRET"]
     entry |= {"args": ["-c", STARTS_ONCE, *key], "env": {"WHOSE": "sk-SECRET"}}
-    servers = {"gone": {"command": "/no/such/program", "args": key}, "once": entry}
-    async with proxied(servers=servers, defaults={"ready_timeout": 1}) as client:
+    gone = {"command": "/no/such/program", "args": key}
+    async with mounted(gone=gone, once={**entry, "ready_timeout": 1}) as client:
         os.kill(int(await text(client, "once_pid")), signal.SIGKILL)
         while "exit code" not in str((told := await listed(client))["once"]["reason"]):  # noqa: ASYNC110 - nothing tells
             await trio.sleep(0.02)
@@ -181,14 +189,14 @@ async def test_arguments_of_a_server_that_does_not_answer_are_told_to_no_client(
 @pytest.mark.parametrize(
     ("config", "problem"),
     [
-        ({"upstreams": {"notes": {}}}, "expected names of servers"),
-        ({"upstreams": {"notes": {"idle_timeout": 0.5}}}, "idle_timeout"),
-        ({"files": ["/no/such/mcp.json"]}, "mcp.json"),
+        ({"command": "x", "idle_timeout": 0.5}, "idle_timeout"),
+        ({"command": "x", "patience": 5}, "notes.patience: there is no setting patience"),
+        ({"file": "/no/such/mcp.json"}, "mcp.json"),
     ],
-    ids=["unknown", "idle", "file"],
+    ids=["idle", "unknown", "file"],
 )
 def test_settings_that_make_no_sense(config: dict[str, Any], problem: str) -> None:
-    server = Server(plugins=[mcptrio_proxy], config={"mcptrio_proxy": config})
+    server = Server(plugins=[Mounts], config=tables(notes=config))
     [plugin] = server.snapshot()["plugins"]
 
     assert plugin["state"] == "quarantined"
@@ -196,9 +204,8 @@ def test_settings_that_make_no_sense(config: dict[str, Any], problem: str) -> No
 
 
 def tables(**servers: Any) -> PluginTables:
-    return PluginTables(
-        tables={"mcptrio_proxy": {"servers": servers, "start_timeout": 60, "defaults": {"ready_timeout": 60}}}
-    )
+    waiting = {"start_timeout": 60, "ready_timeout": 60}
+    return PluginTables(tables={"Mounts": {"servers": {name: {**waiting, **each} for name, each in servers.items()}}})
 
 
 def own(plugin: Plugin) -> bool:
@@ -208,8 +215,8 @@ def own(plugin: Plugin) -> bool:
 
 @asynccontextmanager
 async def shared(entry: dict[str, Any]) -> AsyncIterator[tuple[Server, Client]]:
-    """The server ``one`` behind the proxy."""
-    server = Server(plugins=[mcptrio_proxy], config=tables(one=entry), strict=True)
+    """The server ``one``, mounted."""
+    server = Server(plugins=[Mounts], config=tables(one=entry), strict=True)
     with trio.fail_after(120):
         async with server.open(), connect(server) as client:
             yield server, client
@@ -278,9 +285,9 @@ async def test_call_in_flight_of_a_server_that_is_unmounted_is_answered(entry: d
 
 
 async def test_new_settings_that_make_no_sense(entry: dict[str, Any]) -> None:
-    wrong = PluginTables(tables={"mcptrio_proxy": {"servers": {"one": entry}, "upstreams": {"two": {}}}})
+    wrong = tables(one=entry, two={"lazy": "often"})
     async with shared(entry) as (server, client):
-        with pytest.raises(PluginError, match="expected names of servers"):
+        with pytest.raises(PluginError, match=r"two\.lazy: expected"):
             await server.renew_plugins(wrong, own)
         await server.renew_plugins(tables(one=entry), own)
         assert await text(client, "one_pid")

@@ -1,0 +1,197 @@
+"""The plugin ``mount``: the servers of the tables ``[mount.NAME]``, mounted, listed and restarted.
+
+Loaded by the command line if the configuration has such a table. No tool tells what may be a secret: arguments,
+environments and headers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Literal
+
+import trio
+from attrs import field, frozen
+
+from mcptrio.capabilities.context import Context
+from mcptrio.capabilities.marks import tool
+from mcptrio.capabilities.registrar import Registrar
+from mcptrio.errors import ToolError
+from mcptrio.mounting.mount import Mount
+from mcptrio.mounting.tables import MountedServer, MountTables, mounted_servers
+from mcptrio.plugins.hooks import hookimpl, lifespan
+from mcptrio.plugins.setup import PluginSetup
+
+__all__ = ["ListedMount", "ListedMounts", "Mounts"]
+
+_RESTARTING = 30.0
+"""Seconds that ``restart_mount`` waits for the server."""
+
+
+@frozen(kw_only=True)
+class ListedMount:
+    """How one server fares.
+
+    Args:
+        state: ready; starting; away (lost or not reached, and tried again); asleep (ended until it is called); broken
+            (its entry is wrong); closed.
+        where: the program or the URL it is reached by.
+        reason: the last error.
+        server: its own name and version.
+        starts: how often it was started.
+        offers: how many of its tools, prompts, resources and templates are offered.
+    """
+
+    name: str
+    state: Literal["ready", "starting", "away", "asleep", "broken", "closed"]
+    where: str | None = None
+    reason: str | None = None
+    revision: str | None = None
+    server: str | None = None
+    starts: int = 0
+    offers: dict[str, int] = field(factory=dict)
+
+
+@frozen(kw_only=True)
+class ListedMounts:
+    """All of them."""
+
+    mounts: tuple[ListedMount, ...]
+
+
+class Mounts:
+    """
+    Args:
+        config: the tables.
+
+    Raises:
+        ConfigError: a file cannot be read, or two files have a server of the same name.
+    """
+
+    def __init__(self, config: MountTables) -> None:
+        self._servers = mounted_servers(config)
+        self._running: tuple[Registrar, trio.Nursery] | None = None
+        self._mounted: dict[str, _Mounted] = {}
+        """By the name of the server. One that was unmounted stays until another one has its name."""
+
+    @hookimpl
+    def setup(self, server: PluginSetup) -> None:
+        server.on_new_settings(self.reconfigure)
+
+    def reconfigure(self, config: MountTables) -> bool:
+        """Mount and unmount what differs. A server with another entry or other settings is replaced.
+
+        Raises:
+            ConfigError: a file cannot be read, or two files have a server of the same name.
+        """
+        wanted = mounted_servers(config)
+        if self._running is None:
+            return False
+        kept = {name: old for name, old in self._servers.items() if name in wanted and wanted[name].is_same(old)}
+        for name in self._servers.keys() - kept.keys():
+            if name in self._mounted:
+                self._mounted[name].leave.set()
+        self._servers = {**wanted, **kept}
+        for name in wanted.keys() - kept.keys():
+            self._mount(*self._running, wanted[name])
+        return True
+
+    @tool(title="Mounted servers", read_only=True, idempotent=True, open_world=False)
+    async def list_mounts(self) -> ListedMounts:
+        """List the servers whose tools are offered here: whether each is connected, and the last error."""
+        return ListedMounts(mounts=tuple(_listed(server) for server in self._servers.values()))
+
+    @tool(title="Restart a mounted server", read_only=False, destructive=True, idempotent=True, open_world=True)
+    async def restart_mount(self, ctx: Context, name: str) -> ListedMount:
+        """End one of the mounted servers, and start it again. Calls that it is working on fail.
+
+        Args:
+            name: as {tool:list_mounts} tells it.
+        """
+        server = self._servers.get(name)
+        if server is None:
+            raise ToolError(f"expected one of {', '.join(self._servers) or 'none'}, got {name!r}")
+        if server.mount is None:
+            raise ToolError(f"{name} cannot be started: {server.fault}")
+        if server.mount.status.state == "closed":
+            raise ToolError(f"{name} is about to start with its new settings: call {{tool:list_mounts}} to see when")
+        await ctx.report_progress(0, 1, f"ending {name}")
+        server.mount.restart()
+        with trio.move_on_after(_RESTARTING):
+            await server.mount.until_listed()
+        await ctx.report_progress(1, 1, server.mount.status.state)
+        return _listed(server)
+
+    # Private
+
+    @lifespan
+    async def opened(self, server: Registrar) -> AsyncGenerator[None]:
+        async with trio.open_nursery() as nursery:
+            for each in self._servers.values():
+                self._mount(server, nursery, each)
+            async with trio.open_nursery() as waiting:
+                for name, mounted in self._mounted.items():
+                    waiting.start_soon(mounted.until_listed, self._servers[name].table.start_timeout)
+            self._running = server, nursery
+            yield
+            self._running = None
+            for mounted in self._mounted.values():
+                mounted.leave.set()
+
+    def _mount(self, server: Registrar, nursery: trio.Nursery, mounted_server: MountedServer) -> None:
+        if mounted_server.mount is not None:
+            before = self._mounted.get(mounted_server.name)
+            mounted = self._mounted[mounted_server.name] = _Mounted(mounted_server.mount, before)
+            nursery.start_soon(mounted.keep, server)
+
+
+class _Mounted:
+    """A server that is mounted by a task of its own, until ``leave`` is set.
+
+    Args:
+        before: the mount that had the name before. It ends first.
+    """
+
+    def __init__(self, mount: Mount, before: _Mounted | None) -> None:
+        self._mount = mount
+        self._before = before
+        self._open = trio.Event()
+        self._gone = trio.Event()
+        self.leave = trio.Event()
+
+    async def keep(self, server: Registrar) -> None:
+        try:
+            if self._before is not None:
+                await self._before._gone.wait()
+                self._before = None
+            if not self.leave.is_set():
+                async with self._mount.opened(server):
+                    self._open.set()
+                    await self.leave.wait()
+        finally:
+            self._gone.set()
+
+    async def until_listed(self, timeout: float) -> None:
+        """Wait until what the server has is offered, or it is known that it cannot be reached at once.
+
+        Args:
+            timeout: seconds to wait at most.
+        """
+        with trio.move_on_after(timeout):
+            await self._open.wait()
+            await self._mount.until_listed()
+
+
+def _listed(server: MountedServer) -> ListedMount:
+    if server.mount is None:
+        return ListedMount(name=server.name, state="broken", reason=server.fault)
+    status = server.mount.status
+    return ListedMount(
+        name=server.name,
+        state=status.state,
+        where=status.where,
+        reason=status.reason,
+        revision=status.revision,
+        server=f"{status.info.name} {status.info.version}" if status.info is not None else None,
+        starts=status.starts,
+        offers=dict(status.offers),
+    )

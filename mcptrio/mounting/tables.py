@@ -1,0 +1,186 @@
+"""The tables ``[mount.NAME]`` of ``mcptrio.toml``, and the servers that they name.
+
+Read by :mod:`mcptrio.mounting.mounts`. An entry that is wrong does not affect the other servers: the server is listed
+with the reason.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import field, fields, frozen
+from attrs.validators import ge, gt, in_, le, optional
+
+from mcptrio.errors import ConfigError
+from mcptrio.mcp_json import load_mcp_json
+from mcptrio.mounting.mount import Mount
+from mcptrio.mounting.options import MountOptions
+from mcptrio.plugins.policy import ToolPolicy
+from mcptrio.protocol.revisions.registry import REVISIONS
+from mcptrio.targets import Target
+
+__all__ = ["MountTable", "MountTables", "MountedServer", "mounted_servers"]
+
+_log = logging.getLogger("mcptrio.mounting")
+
+
+@frozen(kw_only=True)
+class MountTable:
+    """One table: how the server is reached, as hosts write it in ``mcpServers``, and how it is mounted."""
+
+    command: Any = None
+    """The program that is started, and spoken with over its standard input and output."""
+
+    args: Any = field(default=None, repr=False, metadata={"secret": True})
+    """The arguments of the program."""
+
+    env: Any = field(default=None, repr=False, metadata={"secret": True})
+    """Environment variables of the program, added to the harmless part of ours."""
+
+    env_file: Path | None = None
+    """A file with such variables."""
+
+    cwd: Path | None = None
+    """The folder that the program starts in."""
+
+    url: Any = field(default=None, repr=False, metadata={"secret": True})
+    """The address of a server over HTTP, WebSocket or a socket, in place of ``command``."""
+
+    headers: Any = field(default=None, repr=False, metadata={"secret": True})
+    """Headers of each request to ``url``."""
+
+    transport: Any = None
+    """``http`` or ``sse``; unset: the client tries both."""
+
+    file: Path | None = None
+    """A file of a host (``mcp.json``), in place of ``command``: all its servers are mounted, by their own names."""
+
+    disabled: bool = False
+    """Whether the server is left out."""
+
+    prefix: str | None = None
+    """The beginning of its tools' and prompts' names; by default the name of the server, empty for no prefix."""
+
+    tools: ToolPolicy = field(factory=ToolPolicy)
+    """Which of its tools are offered; globs match their own names."""
+
+    timeout: float | None = field(default=None, validator=optional(gt(0)))
+    """Seconds for one call, with or without progress; unset: the timeouts of our server apply."""
+
+    start_timeout: float = field(default=5.0, validator=[ge(0), le(300)])
+    """Seconds, up to 300, that our start waits for the server. Our start waits for all of them together."""
+
+    ready_timeout: float = field(default=10.0, validator=[gt(0), le(600)])
+    """Seconds, up to 600, that a call waits for the server while that is away or being started."""
+
+    idle_timeout: float | None = field(default=None, validator=optional(ge(1)))
+    """Seconds without a call, 1 at least, after which the server is ended until the next one; unset: it is kept."""
+
+    lazy: bool = False
+    """Whether the server is ended as soon as its lists are read, and started again by the first call."""
+
+    revision: str | None = field(default=None, validator=optional(in_(tuple(REVISIONS))))
+    """The revision to speak with it; unset: the newest that both sides know."""
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """What hosts write in ``mcpServers``."""
+        given = {key: value for name, key in _ENTRY.items() if (value := getattr(self, name)) is not None}
+        return {key: str(value) if isinstance(value, Path) else value for key, value in given.items()}
+
+    @property
+    def options(self) -> MountOptions:
+        """How the server is mounted. Our start waits for all servers together, so no mount waits for its own."""
+        shared = {each.name for each in fields(MountOptions)} & {each.name for each in fields(MountTable)}
+        return MountOptions(**{name: getattr(self, name) for name in shared - {"start_timeout"}}, start_timeout=0)
+
+
+@frozen(kw_only=True)
+class MountTables:
+    """The settings of the plugin ``mount``."""
+
+    servers: Mapping[str, MountTable] = field(factory=dict)
+    """``[mount]``, by name."""
+
+
+@frozen(kw_only=True)
+class MountedServer:
+    """One server.
+
+    Args:
+        table: its settings.
+        target: how it is reached. May hold secrets.
+        mount: offers its tools, prompts and resources; ``None`` if its entry is wrong.
+        fault: the problem with its entry.
+    """
+
+    name: str
+    table: MountTable
+    target: Any = field(default=None, repr=False)
+    mount: Mount | None = None
+    fault: str | None = None
+
+    def is_same(self, other: MountedServer) -> bool:
+        """Whether nothing that was set for it differs."""
+        return (self.target, self.table, self.fault) == (other.target, other.table, other.fault)
+
+
+def mounted_servers(tables: MountTables) -> dict[str, MountedServer]:
+    """All of them by name. A table of its own wins over a server of that name in a file.
+
+    Raises:
+        ConfigError: a file cannot be read, or two files have a server of the same name.
+    """
+    found: dict[str, MountedServer] = {}
+    for name, table in tables.servers.items():
+        if table.file is None and not table.disabled:
+            found[name] = _mounted(name, table, table.entry)
+    for own_name, table in tables.servers.items():
+        if table.file is None or table.disabled:
+            continue
+        if table.entry:
+            found[own_name] = _mounted(own_name, table, None, f"expected file alone, got {', '.join(table.entry)} too")
+        else:
+            for name, target, fault in _of_file(table.file):
+                if name in found and found[name].table.file is not None:
+                    raise ConfigError(f"expected one server {name!r} in the files, got two")
+                if name not in tables.servers or tables.servers[name].file is not None:
+                    found[name] = _mounted(name, table, target, fault)
+    return found
+
+
+def _of_file(path: Path) -> Iterator[tuple[str, Target | None, str | None]]:
+    file = load_mcp_json(path)
+    for name in file.names:
+        try:
+            yield name, file.read(name), None
+        except ConfigError as error:
+            yield name, None, str(error)
+
+
+def _mounted(name: str, table: MountTable, target: Any, fault: str | None = None) -> MountedServer:
+    if fault is None:
+        try:
+            return MountedServer(
+                name=name, table=table, target=target, mount=Mount(target, name=name, options=table.options)
+            )
+        except ConfigError as error:
+            fault = str(error)
+    _log.error("the server %s is left out: %s", name, fault)
+    return MountedServer(name=name, table=table, target=target, fault=fault)
+
+
+_ENTRY = {
+    "command": "command",
+    "args": "args",
+    "env": "env",
+    "env_file": "envFile",
+    "cwd": "cwd",
+    "url": "url",
+    "headers": "headers",
+    "transport": "transport",
+}
+"""The fields of :class:`MountTable` that say how a server is reached, to the keys of ``mcpServers``."""
