@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,9 @@ adopt_orphans()
 
 # Files of tokens that a group may write are refused; where that is the usual mask, tests would write such files.
 os.umask(0o022)
+
+# A shell starts what is in the background with interrupts ignored, and children would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # For a night: `pytest --hypothesis-profile=long tests/fuzz`. Otherwise each property is tried a hundred times.
 settings.register_profile("long", max_examples=50_000, deadline=None)
