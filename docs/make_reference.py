@@ -128,6 +128,8 @@ def _signature(name: str, value: Any, *, method: bool = False) -> str:
         inspect.Parameter.VAR_KEYWORD,
     ]:
         return ""
+    # attrs copies the types of a base class that have been resolved meanwhile; the source is the same in every process.
+    written = _written(value) if inspect.isclass(value) else {}
     parts = []
     seen_keyword = False
     for parameter in list(signature.parameters.values())[1 if method else 0 :]:
@@ -136,7 +138,7 @@ def _signature(name: str, value: Any, *, method: bool = False) -> str:
         if parameter.kind is parameter.KEYWORD_ONLY and not seen_keyword:
             parts.append("*")
             seen_keyword = True
-        parts.append(_parameter(parameter))
+        parts.append(_parameter(parameter.replace(annotation=written.get(parameter.name, parameter.annotation))))
     prefix = "async def " if inspect.iscoroutinefunction(inspect.unwrap(value)) else "def "
     if inspect.isclass(value):
         prefix, result = "class ", ""
@@ -148,6 +150,14 @@ def _signature(name: str, value: Any, *, method: bool = False) -> str:
         one_line = f"{prefix}{name}(\n{inner}){result}: ..."
     # Not a python block: names such as MessageChannel are not imported here.
     return f"```text\n{one_line.removesuffix(': ...')}\n```\n"
+
+
+def _written(cls: type) -> dict[str, str]:
+    """The annotations of a class of attrs and its bases, as they stand in the source."""
+    if not attrs.has(cls):
+        return {}
+    found = {name: each for base in reversed(cls.__mro__) for name, each in inspect.get_annotations(base).items()}
+    return {name: each for name, each in found.items() if isinstance(each, str)}
 
 
 def _parameter(parameter: inspect.Parameter) -> str:

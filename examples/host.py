@@ -48,7 +48,7 @@ async def fill_in(form: mcptrio.Form) -> dict[str, Any] | None:
 async def talk(host: mcptrio.Host) -> None:
     tools = await host.tools().all()
     for tool in tools.items:
-        print(f"{tool.name}: {(tool.item.description or '').partition(chr(10))[0]}")
+        print(f"{tool.name}: {(tool.description or '').partition(chr(10))[0]}")
     for name, reason in tools.missing.items():
         print(f"{name} is missing: {reason}")
     while line := await read_line("> "):

@@ -69,7 +69,10 @@ if TYPE_CHECKING:
     from mcptrio.host.host import Host as Host
     from mcptrio.host.listing import HostList as HostList
     from mcptrio.host.listing import HostListing as HostListing
-    from mcptrio.host.listing import Listed as Listed
+    from mcptrio.host.listing import HostPrompt as HostPrompt
+    from mcptrio.host.listing import HostResource as HostResource
+    from mcptrio.host.listing import HostResourceTemplate as HostResourceTemplate
+    from mcptrio.host.listing import HostTool as HostTool
     from mcptrio.host.member import ServerStatus as ServerStatus
     from mcptrio.host.options import HostOptions as HostOptions
     from mcptrio.mcp_json.files import load_mcp_json as load_mcp_json
@@ -245,7 +248,10 @@ _HOMES = {
     "HostList": "mcptrio.host.listing",
     "HostListing": "mcptrio.host.listing",
     "HostOptions": "mcptrio.host.options",
-    "Listed": "mcptrio.host.listing",
+    "HostPrompt": "mcptrio.host.listing",
+    "HostResource": "mcptrio.host.listing",
+    "HostResourceTemplate": "mcptrio.host.listing",
+    "HostTool": "mcptrio.host.listing",
     "ServerStatus": "mcptrio.host.member",
     # Errors
     "AuthorizationError": "mcptrio.errors",

@@ -9,7 +9,7 @@ from mcptrio.host.audit import AuditRecord
 from mcptrio.host.audit_file import AuditFile
 from mcptrio.host.changes import HostChange, HostChanges
 from mcptrio.host.host import Host
-from mcptrio.host.listing import HostList, HostListing, Listed
+from mcptrio.host.listing import HostList, HostListing, HostPrompt, HostResource, HostResourceTemplate, HostTool
 from mcptrio.host.member import ServerStatus
 from mcptrio.host.options import HostOptions
 
@@ -25,6 +25,9 @@ __all__ = [
     "HostList",
     "HostListing",
     "HostOptions",
-    "Listed",
+    "HostPrompt",
+    "HostResource",
+    "HostResourceTemplate",
+    "HostTool",
     "ServerStatus",
 ]

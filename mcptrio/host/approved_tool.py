@@ -14,6 +14,7 @@ import trio
 from mcptrio.errors import NotApproved
 from mcptrio.host.approval import Approval, ApprovalRequest
 from mcptrio.host.audit import Entry
+from mcptrio.host.listing import own_item
 from mcptrio.host.lookup import find, find_fresh
 from mcptrio.host.member import Member
 from mcptrio.host.options import HostOptions
@@ -41,11 +42,12 @@ async def approved_tool(
         MCPTrioError: the server cannot be asked for its tools.
     """
     if not approval.asks:
-        known: Tool = (await find(member, "tools", name, options)).item
+        known: Tool = own_item(await find(member, "tools", name, options))
         entry.name = known.name
         entry.approved()
         return known, arguments
-    tool: Tool = (await find_fresh(member, name, options)).item
+    shown = await find_fresh(member, name, options)
+    tool: Tool = own_item(shown)
     entry.name = tool.name
     asked = trio.current_time()
     edited = await approval.obtain(
@@ -58,9 +60,8 @@ async def approved_tool(
             tool=tool,
         )
     )
-    if trio.current_time() - asked > _FRESH or not member.knows("tools", name):
-        now = (await find_fresh(member, name, options)).item
-        if now != tool:
-            raise NotApproved(f"{member.name}: not approved: {tool.name}: the server changed it meanwhile")
+    is_stale = trio.current_time() - asked > _FRESH or not member.knows("tools", name)
+    if is_stale and await find_fresh(member, name, options) != shown:
+        raise NotApproved(f"{member.name}: not approved: {tool.name}: the server changed it meanwhile")
     entry.approved(edited)
     return tool, arguments if edited is None else orjson.dumps(edited)

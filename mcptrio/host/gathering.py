@@ -18,7 +18,7 @@ from attrs import frozen
 from mcptrio.client.client import Client
 from mcptrio.client.listings import Listing
 from mcptrio.errors import MCPTrioError, MethodNotFound
-from mcptrio.host.listing import HostList, Listed
+from mcptrio.host.listing import HostList, hosted
 from mcptrio.host.member import Member
 from mcptrio.host.names import hosted_names
 from mcptrio.host.options import HostOptions
@@ -37,29 +37,27 @@ class _Source:
     Args:
         capability: what the server has to have said that it has.
         field: of a page, with the items.
-        named: the field of an item that names it.
         is_hosted: whether it is called otherwise in the host.
     """
 
     listing: Callable[[Client], Listing[Any]]
     capability: str
     field: str
-    named: str
     is_hosted: bool
 
 
 _SOURCES: dict[ListKind, _Source] = {
-    "tools": _Source(Client.tools, "tools", "tools", "name", True),
-    "prompts": _Source(Client.prompts, "prompts", "prompts", "name", True),
-    "resources": _Source(Client.resources, "resources", "resources", "uri", False),
-    "templates": _Source(Client.resource_templates, "resources", "resource_templates", "uri_template", False),
+    "tools": _Source(Client.tools, "tools", "tools", True),
+    "prompts": _Source(Client.prompts, "prompts", "prompts", True),
+    "resources": _Source(Client.resources, "resources", "resources", False),
+    "templates": _Source(Client.resource_templates, "resources", "resource_templates", False),
 }
 
 
 async def gather(members: Iterable[Member], kind: ListKind, options: HostOptions) -> HostList[Any]:
     """What all of them list."""
     members = list(members)
-    found: dict[str, tuple[Listed[Any], ...]] = {}
+    found: dict[str, tuple[Any, ...]] = {}
     missing: dict[str, str] = {}
 
     async def ask(member: Member) -> None:
@@ -94,7 +92,7 @@ async def gather(members: Iterable[Member], kind: ListKind, options: HostOptions
     return HostList(tuple(item for member in members for item in found.get(member.name, ())), in_order)
 
 
-async def list_one(member: Member, kind: ListKind, options: HostOptions) -> tuple[tuple[Listed[Any], ...], bool]:
+async def list_one(member: Member, kind: ListKind, options: HostOptions) -> tuple[tuple[Any, ...], bool]:
     """What one of them lists, and whether that is all of it. Tools and prompts are remembered by their names.
 
     Raises:
@@ -105,13 +103,13 @@ async def list_one(member: Member, kind: ListKind, options: HostOptions) -> tupl
         partial(_read, member, source, options.listed), timeout=options.ready_timeout
     )
     if not source.is_hosted:
-        member.listed[kind] = tuple(Listed(getattr(item, source.named), member.name, item) for item in items)
+        member.listed[kind] = tuple(hosted(item, member.name) for item in items)
         return member.listed[kind], is_whole
-    own = {name: hosted for hosted, name in hosted_names(member.prefix, [item.name for item in items]).items()}
-    known: dict[str, Listed[Any]] = {}
+    own = {name: in_host for in_host, name in hosted_names(member.prefix, [item.name for item in items]).items()}
+    known: dict[str, Any] = {}
     for item in items:
         if (name := own.get(item.name)) is not None:
-            known.setdefault(name, Listed(name, member.name, item))
+            known.setdefault(name, hosted(item, member.name, name))
     if len(known) < len(items):
         _log.warning("%s: %d of its %s are left out: names that come twice", member.name, len(items) - len(known), kind)
     if member.epoch == epoch:

@@ -31,7 +31,7 @@ from mcptrio.host.approved_tool import approved_tool
 from mcptrio.host.audit import Audit, Auditor, Redact
 from mcptrio.host.changes import Following, HostChanges, Wanted
 from mcptrio.host.gathering import ListKind, gather
-from mcptrio.host.listing import HostListing
+from mcptrio.host.listing import HostListing, HostPrompt, HostResource, HostResourceTemplate, HostTool
 from mcptrio.host.lookup import HOSTED, Hosted, find
 from mcptrio.host.member import Member, ServerStatus
 from mcptrio.host.names import server_of, server_prefix
@@ -42,9 +42,9 @@ from mcptrio.mcp_json.files import load_mcp_json
 from mcptrio.mcp_json.inputs import Ask
 from mcptrio.nurseries import open_hidden_nursery, require_trio
 from mcptrio.protocol.model.completion import Completion
-from mcptrio.protocol.model.prompts import GetPromptResult, Prompt
-from mcptrio.protocol.model.resources import ReadResourceResult, Resource, ResourceTemplate
-from mcptrio.protocol.model.tools import CallToolResult, Tool
+from mcptrio.protocol.model.prompts import GetPromptResult
+from mcptrio.protocol.model.resources import ReadResourceResult
+from mcptrio.protocol.model.tools import CallToolResult
 from mcptrio.targets import Target
 
 __all__ = ["Host"]
@@ -214,19 +214,19 @@ class Host:
 
     # Lists
 
-    def tools(self) -> HostListing[Tool]:
+    def tools(self) -> HostListing[HostTool]:
         """The tools of all servers, each with the name to call it by: ``fs_read_file``."""
         return HostListing(partial(self._gather, "tools"))
 
-    def prompts(self) -> HostListing[Prompt]:
+    def prompts(self) -> HostListing[HostPrompt]:
         """Their prompts, named likewise."""
         return HostListing(partial(self._gather, "prompts"))
 
-    def resources(self) -> HostListing[Resource]:
+    def resources(self) -> HostListing[HostResource]:
         """Their resources. Two servers may have the same URI."""
         return HostListing(partial(self._gather, "resources"))
 
-    def resource_templates(self) -> HostListing[ResourceTemplate]:
+    def resource_templates(self) -> HostListing[HostResourceTemplate]:
         """Their families of resources."""
         return HostListing(partial(self._gather, "templates"))
 
@@ -304,7 +304,7 @@ class Host:
         exact = dict(arguments or {})
         member = self._whose("prompts", name)
         with self._auditor.record(member.name, "prompt", name, exact) as entry:
-            own = entry.name = (await find(member, "prompts", name, self._options)).item.name
+            own = entry.name = (await find(member, "prompts", name, self._options)).own_name
             result = await self._ask(
                 member, lambda client: client.get_prompt(own, exact, timeout=timeout, progress=progress)
             )
@@ -342,7 +342,7 @@ class Host:
             raise ConfigError("expected the server whose template this is, got none")
         with self._auditor.record(member.name, "completion", name, {argument: value}) as entry:
             if of == "prompt":
-                entry.name = (await find(member, "prompts", name, self._options)).item.name
+                entry.name = (await find(member, "prompts", name, self._options)).own_name
             own = entry.name
             result = await self._ask(member, lambda client: client.complete(of, own, argument, value, context=context))
             entry.end("ok")

@@ -1,4 +1,4 @@
-"""What the servers of a host list, together: each thing with its server, and what is missing.
+"""The lists of all servers of a host together: each item with its server, and the parts that are missing.
 
 Given out by the host.
 The one rule: a list is never longer in coming than the host's ``ready_timeout``, and says whose part is not in it.
@@ -8,33 +8,108 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import MappingProxyType
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from attrs import field, frozen
+import attrs
 
-__all__ = ["HostList", "HostListing", "Listed"]
+from mcptrio.protocol.model.fields import field, model
+from mcptrio.protocol.model.prompts import Prompt
+from mcptrio.protocol.model.resources import Resource, ResourceTemplate
+from mcptrio.protocol.model.tools import Tool
+
+__all__ = [
+    "HostList",
+    "HostListing",
+    "HostPrompt",
+    "HostResource",
+    "HostResourceTemplate",
+    "HostTool",
+    "hosted",
+    "own_item",
+]
 
 T = TypeVar("T")
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-@frozen
-class Listed(Generic[T]):
-    """A tool, prompt, resource or template, and whose it is.
+@model
+class HostTool(Tool):
+    """A tool of one of the servers. ``name`` is its name in the host: ``fs_read_file``.
 
     Args:
-        name: in the host: ``fs_read_file``; of a resource its URI, of a template its URI template.
-        server: whose it is, as the host calls it.
-        item: as the server says it.
+        server: the name of the server in the host.
+        own_name: the name of the tool on its server.
     """
 
-    name: str
-    server: str
-    item: T
+    server: str = field()
+    own_name: str = field()
 
 
-@frozen
+@model
+class HostPrompt(Prompt):
+    """A prompt of one of the servers. ``name`` is its name in the host.
+
+    Args:
+        server: the name of the server in the host.
+        own_name: the name of the prompt on its server.
+    """
+
+    server: str = field()
+    own_name: str = field()
+
+
+@model
+class HostResource(Resource):
+    """A resource of one of the servers.
+
+    Args:
+        server: the name of the server in the host.
+    """
+
+    server: str = field()
+
+
+@model
+class HostResourceTemplate(ResourceTemplate):
+    """A resource template of one of the servers.
+
+    Args:
+        server: the name of the server in the host.
+    """
+
+    server: str = field()
+
+
+_HOSTED: Mapping[type, type] = {
+    Tool: HostTool,
+    Prompt: HostPrompt,
+    Resource: HostResource,
+    ResourceTemplate: HostResourceTemplate,
+}
+
+
+def hosted(item: Any, server: str, name: str | None = None) -> Any:
+    """Return an item of a server's list as an item of the host's.
+
+    Args:
+        server: the name of the server in the host.
+        name: the name of a tool or prompt in the host.
+    """
+    values = {each.name: getattr(item, each.name) for each in attrs.fields(type(item))}
+    if name is not None:
+        values |= {"own_name": item.name, "name": name}
+    return _HOSTED[type(item)](**values, server=server)
+
+
+def own_item(item: Any) -> Any:
+    """Return an item of the host's list as its server lists it."""
+    base: Any = type(item).__base__
+    values = {each.name: getattr(item, each.name) for each in attrs.fields(base)}
+    return base(**values | ({"name": item.own_name} if hasattr(item, "own_name") else {}))
+
+
+@attrs.frozen
 class HostList(Generic[T]):
     """What was listed at one moment.
 
@@ -43,8 +118,8 @@ class HostList(Generic[T]):
         missing: the servers whose part is missing, or not complete, and why.
     """
 
-    items: tuple[Listed[T], ...]
-    missing: Mapping[str, str] = field(factory=dict)
+    items: tuple[T, ...]
+    missing: Mapping[str, str] = attrs.field(factory=dict)
 
 
 class HostListing(Generic[T]):
@@ -61,7 +136,7 @@ class HostListing(Generic[T]):
         self.missing = found.missing
         return found
 
-    def __aiter__(self) -> AsyncIterator[Listed[T]]:
+    def __aiter__(self) -> AsyncIterator[T]:
         # No generator: one that is left early would have to be closed by whoever leaves it.
         return _Items(self)
 
@@ -69,12 +144,12 @@ class HostListing(Generic[T]):
 class _Items(Generic[T]):
     def __init__(self, listing: HostListing[T]) -> None:
         self._listing = listing
-        self._items: list[Listed[T]] | None = None
+        self._items: list[T] | None = None
 
     def __aiter__(self) -> _Items[T]:
         return self
 
-    async def __anext__(self) -> Listed[T]:
+    async def __anext__(self) -> T:
         if self._items is None:
             self._items = list(reversed((await self._listing.all()).items))
         if not self._items:

@@ -13,7 +13,7 @@ import trio
 from mcptrio.capabilities.problems import suggest
 from mcptrio.errors import ConnectionClosed, InvalidParams
 from mcptrio.host.gathering import list_one
-from mcptrio.host.listing import Listed
+from mcptrio.host.listing import HostTool
 from mcptrio.host.member import Member
 from mcptrio.host.options import HostOptions
 
@@ -23,7 +23,7 @@ Hosted: TypeAlias = Literal["tools", "prompts"]
 HOSTED: dict[Hosted, str] = {"tools": "tool", "prompts": "prompt"}
 
 
-async def find(member: Member, kind: Hosted, name: str, options: HostOptions) -> Listed[Any]:
+async def find(member: Member, kind: Hosted, name: str, options: HostOptions) -> Any:
     """Return what the server last listed under this name in the host; ask the server if it has not listed it yet.
 
     Raises:
@@ -34,7 +34,7 @@ async def find(member: Member, kind: Hosted, name: str, options: HostOptions) ->
     return known if known is not None else await _listed(member, kind, name, options)
 
 
-async def find_fresh(member: Member, name: str, options: HostOptions) -> Listed[Any]:
+async def find_fresh(member: Member, name: str, options: HostOptions) -> HostTool:
     """Return a tool as the server lists it now.
 
     Where the server sends list changes unasked, the last list is current until one arrives. Otherwise the server is
@@ -45,11 +45,13 @@ async def find_fresh(member: Member, name: str, options: HostOptions) -> Listed[
         MCPTrioError: it cannot be asked.
     """
     if member.knows("tools", name) and member.tells_of_tools:
-        return await find(member, "tools", name, options)
-    return await _listed(member, "tools", name, options)
+        known: HostTool = await find(member, "tools", name, options)
+        return known
+    listed: HostTool = await _listed(member, "tools", name, options)
+    return listed
 
 
-async def _listed(member: Member, kind: Hosted, name: str, options: HostOptions) -> Listed[Any]:
+async def _listed(member: Member, kind: Hosted, name: str, options: HostOptions) -> Any:
     await member.connected(options.ready_timeout)
     with trio.move_on_after(options.ready_timeout):
         items, _ = await list_one(member, kind, options)

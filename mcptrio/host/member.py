@@ -21,7 +21,6 @@ from mcptrio.abc import LinkOpener
 from mcptrio.client.client import Client
 from mcptrio.client.handlers import Handlers
 from mcptrio.errors import ConnectionClosed, MCPTrioError
-from mcptrio.host.listing import Listed
 from mcptrio.host.options import HostOptions
 from mcptrio.host.watched_link import watched
 from mcptrio.protocol.messages import Notification, Request
@@ -105,11 +104,11 @@ class Member:
         self.prefix = prefix
         self.where = where
         self.connections = 0
-        self.known: dict[str, dict[str, Listed[Any]]] = {}
+        self.known: dict[str, dict[str, Any]] = {}
         """``tools`` and ``prompts`` that were listed, by their names in the host; forgotten when they have changed."""
         self.epoch = 0
         """Another one when something was forgotten."""
-        self.listed: dict[str, tuple[Listed[Any], ...]] = {}
+        self.listed: dict[str, tuple[Any, ...]] = {}
         """The last list of each kind."""
         self.late: set[str] = set()
         """The kinds of lists that did not come in time; they are awaited in the background."""

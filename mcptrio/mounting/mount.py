@@ -20,6 +20,7 @@ from mcptrio.client.client import Client
 from mcptrio.connecting import openers
 from mcptrio.errors import ConfigError, ConnectionClosed
 from mcptrio.host.gathering import ListKind, list_one
+from mcptrio.host.listing import own_item
 from mcptrio.host.member import Member
 from mcptrio.host.options import HostOptions
 from mcptrio.mounting.calls import Calls
@@ -160,7 +161,7 @@ class Mount:
                 access = await member.ask(Access.of, timeout=0.0)
                 judging.take(access)
             scopes = access.scopes.get(_COMPONENTS[kind])
-            offers.take(kind, [each.item for each in listed], completes=completes, scopes=scopes)
+            offers.take(kind, [own_item(each) for each in listed], completes=completes, scopes=scopes)
 
         handlers = RelayingHandlers(relay=calls.ask, heard=calls.hear, visited=calls.page_done)
         upstream = Upstream(self.name, self._target, self._options, handlers=handlers, take=take)

@@ -9,8 +9,18 @@ import pytest
 import trio
 import trio.testing
 
-from mcptrio import PluginSetup, Server, Tool, hookimpl
-from mcptrio.host import Host, HostList, HostListing, HostOptions, Listed
+from mcptrio import PluginSetup, Server, hookimpl
+from mcptrio.host import (
+    Host,
+    HostList,
+    HostListing,
+    HostOptions,
+    HostPrompt,
+    HostResource,
+    HostResourceTemplate,
+    HostTool,
+)
+from mcptrio.protocol.model.tools import Tool
 from tests.host.scripted import Scripted, note, plain
 
 __all__: list[str] = []
@@ -60,16 +70,18 @@ async def test_server_that_does_not_answer_is_waited_for_once(autojump_clock: tr
 
 async def test_all_servers_in_their_order() -> None:
     async with Host({"one": plain("1"), "two": plain("2")}, approve=None) as host:
-        tools: list[Listed[Tool]] = [each async for each in host.tools()]
-        prompts = (await host.prompts().all()).items
-        resources = (await host.resources().all()).items
+        tools: list[HostTool] = [each async for each in host.tools()]
+        prompts: tuple[HostPrompt, ...] = (await host.prompts().all()).items
+        resources: tuple[HostResource, ...] = (await host.resources().all()).items
 
-    assert [(each.name, each.server, each.item.name) for each in tools] == [
+    assert [(each.name, each.server, each.own_name) for each in tools] == [
         ("one_echo", "one", "echo"),
         ("two_echo", "two", "echo"),
     ]
-    assert [each.name for each in prompts] == ["one_greet", "two_greet"]
-    assert [(each.server, each.name) for each in resources] == [("one", "text://readme"), ("two", "text://readme")]
+    assert [(each.name, each.own_name) for each in prompts] == [("one_greet", "greet"), ("two_greet", "greet")]
+    assert (tools[0].description, tools[0].input_schema["type"]) == ("Say it again.", "object")
+    assert isinstance(tools[0], Tool)
+    assert [(each.server, each.uri) for each in resources] == [("one", "text://readme"), ("two", "text://readme")]
 
 
 async def test_templates_are_listed() -> None:
@@ -81,9 +93,10 @@ async def test_templates_are_listed() -> None:
 
     server.add_resource(page, "page:///{name}")
     async with Host({"wiki": server}, approve=None) as host:
-        [template] = (await host.resource_templates().all()).items
+        templates: tuple[HostResourceTemplate, ...] = (await host.resource_templates().all()).items
+    [template] = templates
 
-    assert (template.server, template.name, template.item.name) == ("wiki", "page:///{name}", "page")
+    assert (template.server, template.uri_template, template.name) == ("wiki", "page:///{name}", "page")
 
 
 async def test_server_without_a_capability_has_none_of_it_and_is_not_missing() -> None:
@@ -100,7 +113,7 @@ async def test_slow_server_is_missing_and_delays_no_longer_than_patience(autojum
     async with Host({"slow": slow, "one": plain()}, approve=None, options=QUICK) as host:
         await host.settle()
         started = trio.current_time()
-        listing: HostListing[Tool] = host.tools()
+        listing: HostListing[HostTool] = host.tools()
         found = [each.name async for each in listing]
 
     assert found == ["one_echo"]
