@@ -36,8 +36,6 @@ LEAST_MESSAGE_BYTES = 1024
 LEAST_DEPTH = 8
 """Smaller bounds would refuse ``initialize``."""
 _OF_AUTH = "MCPTRIO_AUTH_"
-_OF_AUTH_COMMANDS = ("MCPTRIO_AUTH_LOGIN_", "MCPTRIO_AUTH_LOGOUT_", "MCPTRIO_AUTH_STATUS_")
-"""Options of ``mcptrio auth``, which is about servers of others."""
 SQLITE_STORE = "sqlite:"
 """How a store in a file is named; the path follows."""
 
@@ -94,9 +92,7 @@ class Config:
 
         A misspelt one among them must not leave the server open: without a table, it is an empty one.
         """
-        return self.auth is not None or any(
-            name.startswith(_OF_AUTH) and not name.startswith(_OF_AUTH_COMMANDS) for name in environ
-        )
+        return self.auth is not None or any(name.startswith(_OF_AUTH) for name in environ)
 
     def beside(self, name: str) -> Path:
         """A path in the file means one from the file's own folder."""

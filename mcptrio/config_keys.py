@@ -17,10 +17,11 @@ from attrs import fields, frozen
 
 from mcptrio.config import LEAST_DEPTH, LEAST_MESSAGE_BYTES, LOG_LEVELS, SQLITE_STORE, Key, is_store, variable_of
 from mcptrio.errors import ConfigError
+from mcptrio.protocol.model.logging import LEVELS
 from mcptrio.runtime.limits import Limits
 from mcptrio.runtime.timeouts import Timeouts
 
-__all__ = ["TABLES", "Kind", "read_environment", "said"]
+__all__ = ["CLIENT", "TABLES", "Kind", "read_environment", "said"]
 
 
 @frozen
@@ -109,6 +110,12 @@ _FILES = Kind(_STRINGS.said, _STRINGS.fits, _files)
 _PLUGINS = Kind(_STRINGS.said, _STRINGS.fits, _plugins)
 _LEVEL = Kind(f"one of {', '.join(LOG_LEVELS)}", lambda value: value in LOG_LEVELS)
 _FORMAT = Kind("text or json", lambda value: value in ("text", "json"))
+_FOLDERS = Kind(
+    "folders that exist, separated by commas", lambda value: all(Path(item).is_dir() for item in value), _files
+)
+_CLIENT_LEVEL = Kind(f"one of {', '.join(LEVELS)} or off", lambda value: value in (*LEVELS, "off"))
+_CLIENT_TRANSPORT = Kind("auto, http or sse", lambda value: value in ("auto", "http", "sse"))
+_CREDENTIALS = Kind("keyring, or the path of a file", bool, lambda text: text if text == "keyring" else _absolute(text))
 _PATH = Kind("a path that begins with /", lambda value: isinstance(value, str) and value.startswith("/"))
 
 _SERVER: dict[str, Kind] = {
@@ -192,6 +199,22 @@ TABLES: Mapping[Key, Mapping[str, Kind]] = {
 }
 """By where the table stands. ``[auth]`` and the tables of plugins are read by their own classes."""
 
+CLIENT: Mapping[Key, Mapping[str, Kind]] = {
+    ("client",): {
+        "credentials": _CREDENTIALS,
+        "inherit_env": _BOOLEAN,
+        "input": _BOOLEAN,
+        "log_level": _CLIENT_LEVEL,
+        "roots": _FOLDERS,
+        "tls_ca": _FILE,
+        "tls_cert": _FILE,
+        "tls_key": _FILE,
+        "transport": _CLIENT_TRANSPORT,
+    }
+}
+"""What the commands that talk to a server read from the environment alone: a file in the current folder may have come
+with somebody else's project, and must not decide which authorities are trusted."""
+
 _NAMES: tuple[tuple[type, str], ...] = (
     (bool, "a boolean"),
     (str, "a string"),
@@ -203,23 +226,28 @@ _NAMES: tuple[tuple[type, str], ...] = (
 """TOML's words for what Python makes of it; a bool is an int, and comes first."""
 
 
-def read_environment(environ: Mapping[str, str]) -> dict[Key, Any]:
+def read_environment(
+    environ: Mapping[str, str], tables: Mapping[Key, Mapping[str, Kind]] = TABLES, *, page: str = "deployment"
+) -> dict[Key, Any]:
     """The values that variables like ``MCPTRIO_HTTP_PORT`` give, by key.
+
+    Args:
+        page: the page of the documentation that lists the variables.
 
     Raises:
         ConfigError: a variable with such a prefix stands for no key, or its value does not fit.
     """
     known = {
-        variable_of((*table, name)): ((*table, name), kind) for table in TABLES for name, kind in TABLES[table].items()
+        variable_of((*table, name)): ((*table, name), kind) for table in tables for name, kind in tables[table].items()
     }
-    prefixes = tuple({f"MCPTRIO_{table[0].upper()}_" for table in TABLES})
+    prefixes = tuple({f"MCPTRIO_{table[0].upper()}_" for table in tables})
     found = {}
     for variable, text in environ.items():
         if not variable.startswith(prefixes):
             continue
         if variable not in known:
             near = get_close_matches(variable, known, 1)
-            hint = f"did you mean {near[0]}?" if near else "docs/deployment.md lists the keys"
+            hint = f"did you mean {near[0]}?" if near else f"docs/{page}.md lists the keys"
             raise ConfigError(f"{variable}: there is no such setting; {hint}")
         key, kind = known[variable]
         try:

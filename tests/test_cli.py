@@ -327,7 +327,7 @@ def test_plugins_as_a_table(tmp_path: Path, installed: Path) -> None:
     assert fault == "broken: import failed: RuntimeError: no such luck\n"
 
 
-@pytest.mark.parametrize("args", [("plugins",), ("serve", "--stdio"), ("serve", "--http", "--port=0")])
+@pytest.mark.parametrize("args", [("serve", "--stdio"), ("serve", "--http", "--port=0")])
 def test_strict_makes_a_broken_plugin_fatal(tmp_path: Path, installed: Path, args: tuple[str, ...]) -> None:
     ended = run(*args, "--strict", "--plugin=broken", cwd=tmp_path, PYTHONPATH=str(installed))
 

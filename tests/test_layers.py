@@ -85,6 +85,7 @@ EDGES = (
     "mcptrio.connecting",
     "mcptrio.commands.serving",
     "mcptrio.commands.serving_auth",
+    "mcptrio.commands.config_options",
     "mcptrio.commands.plugin_server",
     "mcptrio.commands.developing",
 )

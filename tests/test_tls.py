@@ -428,9 +428,10 @@ def test_command_serves_https_to_who_has_a_certificate(authority: Authority) -> 
         env["MCPTRIO_HTTP_TLS_CLIENT_CA"] = str(authority.path)
         with serving("--http", "--port=0", "--plugin=own.py", cwd=folder, env=env) as served:
             url = served.until(r"(?m)^serving (https://.*)$")[1]
-            shown = run("call", url, "hello", f"--ca-file={authority.path}", f"--client-cert={ada}",
-                        f"--client-key={key}", cwd=folder)  # fmt: skip
-            without = run("call", url, "hello", f"--ca-file={authority.path}", cwd=folder)
+            trust = {"MCPTRIO_CLIENT_TLS_CA": str(authority.path)}
+            identity = {"MCPTRIO_CLIENT_TLS_CERT": str(ada), "MCPTRIO_CLIENT_TLS_KEY": str(key)}
+            shown = run("call", url, "hello", cwd=folder, **trust, **identity)
+            without = run("call", url, "hello", cwd=folder, **trust)
 
     assert (shown.returncode, shown.stdout.strip()) == (0, "hello"), shown.stderr
     assert without.returncode != 0

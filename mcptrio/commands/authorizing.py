@@ -9,7 +9,6 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -23,6 +22,7 @@ from mcptrio.auth.credentials import Binding, Credentials, Granted
 from mcptrio.auth.registration import Registered
 from mcptrio.auth.urls import resource_metadata_urls, shown
 from mcptrio.client.printable import printable
+from mcptrio.commands.client_settings import client_settings
 from mcptrio.commands.console import Console
 from mcptrio.commands.credentials import http_url, store_of
 from mcptrio.commands.exits import EXIT_CODES, ExitCode
@@ -41,7 +41,6 @@ __all__ = ["command"]
 
 _PING: Final = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
 _HEADERS: Final = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
-_STORE_HELP: Final = "Keep credentials there: keyring, or the path of a file.  [env: MCPTRIO_CREDENTIALS]"
 
 
 @frozen(kw_only=True)
@@ -67,18 +66,6 @@ def command() -> None:
 _Command = partial(command.command, epilog=EXIT_CODES)
 
 
-def _places(wrapped: Callable[..., Any]) -> Any:
-    """The options that say which server, and where credentials are."""
-    file = click.Path(path_type=Path, dir_okay=False)
-    for option in (
-        click.option("--store", metavar="keyring|FILE", help=_STORE_HELP),
-        click.option("--mcp-json", type=file, metavar="FILE", help="Take TARGET from this file of servers."),
-        click.option("--ca-file", type=file, metavar="FILE", help="Trust these authorities, in PEM."),
-    ):
-        wrapped = option(wrapped)
-    return wrapped
-
-
 @_Command("login")
 @click.argument("target")
 @click.option("--scope", "scopes", multiple=True, metavar="SCOPE", help="Ask for this too; repeat for more.")
@@ -102,7 +89,6 @@ def _places(wrapped: Callable[..., Any]) -> Any:
     "--port", type=click.IntRange(0, 65535), default=0, help="The browser comes back to this port.  [default: any]"
 )
 @click.option("--no-browser", is_flag=True, help="Only show the address, and open nothing.")
-@_places
 def login(
     target: str,
     scopes: tuple[str, ...],
@@ -112,9 +98,6 @@ def login(
     private: tuple[str, ...],
     port: int,
     no_browser: bool,
-    store: str | None,
-    mcp_json: Path | None,
-    ca_file: Path | None,
 ) -> None:
     """Log in to a server, in the browser.
 
@@ -132,8 +115,8 @@ def login(
     wanted = _Wanted(scopes=scopes, client=client, private=private, port=port, browser=not no_browser)
 
     def start(_: Console) -> _Work:
-        endpoint = _endpoint(target, mcp_json, ca_file)
-        return partial(_log_in, endpoint, wanted, store_of(store))
+        endpoint = _endpoint(target)
+        return partial(_log_in, endpoint, wanted, store_of())
 
     _run(start)
 
@@ -141,32 +124,30 @@ def login(
 @_Command("status")
 @click.argument("target", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@_places
-def status(target: str | None, as_json: bool, store: str | None, mcp_json: Path | None, ca_file: Path | None) -> None:
+def status(target: str | None, as_json: bool) -> None:
     """Show where you are logged in, by whom, for what and until when; or of one server whether you are.
 
     Exit code 1 if there is no login.
     """
 
     def start(_: Console) -> _Work:
-        url = None if target is None else http_url(_endpoint(target, mcp_json, ca_file))
-        return partial(_status, url, store_of(store), as_json)
+        url = None if target is None else http_url(_endpoint(target))
+        return partial(_status, url, store_of(), as_json)
 
     _run(start)
 
 
 @_Command("logout")
 @click.argument("target")
-@_places
-def logout(target: str, store: str | None, mcp_json: Path | None, ca_file: Path | None) -> None:
+def logout(target: str) -> None:
     """Forget what was granted for a server, and have it revoked where the authorization server can do that.
 
     Exit code 1 if there was nothing.
     """
 
     def start(_: Console) -> _Work:
-        endpoint = _endpoint(target, mcp_json, ca_file)
-        return partial(_log_out, endpoint, store_of(store))
+        endpoint = _endpoint(target)
+        return partial(_log_out, endpoint, store_of())
 
     _run(start)
 
@@ -178,8 +159,8 @@ def _run(start: Callable[[Console], _Work]) -> None:
     click.get_current_context().exit(run_at_console(start))
 
 
-def _endpoint(target: str, mcp_json: Path | None, ca_file: Path | None) -> Endpoint:
-    found = find_target(TargetOptions(target=target, mcp_json=mcp_json, ca_file=ca_file)).target
+def _endpoint(target: str) -> Endpoint:
+    found = find_target(TargetOptions(target=target, settings=client_settings())).target
     if not isinstance(found, Endpoint):
         raise ConfigError("TARGET: expected a server with a URL; nobody logs in to the others")
     return found

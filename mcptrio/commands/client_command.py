@@ -10,21 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from math import isnan
-from pathlib import Path
 from typing import Any
 
 import click
 
+from mcptrio.commands.client_settings import client_settings
 from mcptrio.commands.exits import EXIT_CODES
 from mcptrio.commands.plugin_server import plugin_names
 from mcptrio.commands.running import Action, ClientOptions, run_action
 from mcptrio.commands.targets import FILES, TargetOptions
-from mcptrio.protocol.model.logging import LEVELS
 from mcptrio.protocol.revisions.registry import REVISIONS
 
 __all__ = ["ClientCommand"]
 
-_OFF = "off"
 _COMMAND = "mcptrio.commands.command"
 """The key in click's context of what stands behind ``--``."""
 _SERVER = (
@@ -85,25 +83,15 @@ def _options(given: dict[str, Any], command: tuple[str, ...]) -> ClientOptions:
         target=given.get("target"),
         command=command,
         plugins=given["plugins"],
-        config=given["config"],
-        mcp_json=given["mcp_json"],
-        transport=given["transport"],
         headers=given["headers"],
-        ca_file=given["ca_file"],
-        client_cert=given["client_cert"],
-        client_key=given["client_key"],
         env=given["env"],
-        inherit_env=given["inherit_env"],
-        cwd=given["cwd"],
+        settings=client_settings(),
     )
     return ClientOptions(
         target=target,
-        roots=given["roots"],
         revision=given["revision"],
         timeout=given["timeout"],
-        log_level=None if given["log_level"] == _OFF else given["log_level"],
         as_json=given["as_json"],
-        no_input=given["no_input"],
         verbose=given["verbose"],
     )
 
@@ -124,7 +112,6 @@ def _json() -> click.Option:
 
 def _common() -> list[click.Parameter]:
     """The options of all these commands, made anew: click keeps what belongs to one command in them."""
-    file, folder = click.Path(path_type=Path, dir_okay=False), click.Path(path_type=Path, file_okay=False, exists=True)
     return [
         click.Option(
             ["--plugin", "plugins"],
@@ -133,33 +120,18 @@ def _common() -> list[click.Parameter]:
             shell_complete=plugin_names,
             help="Serve this plugin, installed or a file, in this process, and talk to it; repeat for more.",
         ),
-        click.Option(["--config"], type=file, help="With --plugin: read this file; by default ./mcptrio.toml."),
-        click.Option(["--mcp-json"], type=file, help="TARGET is the name of a server in this file."),
-        click.Option(
-            ["--transport"],
-            type=click.Choice(["auto", "http", "sse"]),
-            default="auto",
-            show_default=True,
-            help="How to speak to a URL: Streamable HTTP, HTTP with SSE, or whichever it answers.",
-        ),
         click.Option(
             ["--header", "headers"],
             multiple=True,
             metavar="NAME=VALUE",
             help="Send this header to a URL. VALUE may be @FILE or $VARIABLE, which no process list shows.",
         ),
-        click.Option(["--ca-file"], type=file, help="Trust the authorities in this file, instead of the system's."),
-        click.Option(["--client-cert"], type=file, help="Show the certificate in this file to a server that asks."),
-        click.Option(["--client-key"], type=file, help="The key of that certificate, if it is not in the same file."),
         click.Option(
             ["--env"],
             multiple=True,
             metavar="NAME=VALUE",
             help="Set this variable for a command. VALUE may be @FILE or $VARIABLE.",
         ),
-        click.Option(["--inherit-env"], is_flag=True, help="Give a command all of our environment, secrets included."),
-        click.Option(["--cwd"], type=folder, help="Start a command in this folder."),
-        click.Option(["--root", "roots"], multiple=True, type=folder, help="A folder the server may work in."),
         click.Option(["--revision"], type=click.Choice(list(REVISIONS)), help="Speak this revision, or fail."),
         click.Option(
             ["--timeout"],
@@ -167,15 +139,7 @@ def _common() -> list[click.Parameter]:
             callback=_seconds,
             help="Seconds for connecting, and for an answer or its next progress, an hour at most.  [default: 30, 60]",
         ),
-        click.Option(
-            ["--log-level"],
-            type=click.Choice([*LEVELS, _OFF]),
-            default="info",
-            show_default=True,
-            help="Show log messages of the server of this level and above.",
-        ),
         _json(),
-        click.Option(["--no-input"], is_flag=True, help="Do not let the server ask, even at a terminal."),
         click.Option(
             ["--verbose"], is_flag=True, help="Show our log, the server's standard error, and all frames of exceptions."
         ),

@@ -7,7 +7,6 @@ nothing is looked up then. And without a person nobody is asked: a command in a 
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -23,6 +22,7 @@ from mcptrio.auth.challenges import PASS_A_TOKEN, parse_challenges
 from mcptrio.auth.credentials import Credentials
 from mcptrio.auth.redirects import Redirect, Redirects
 from mcptrio.auth.urls import canonical
+from mcptrio.commands.client_settings import client_settings
 from mcptrio.errors import AuthorizationError, ConfigError
 from mcptrio.installing.machine import Machine
 from mcptrio.stores.tokens_file import FileTokenStore
@@ -30,10 +30,7 @@ from mcptrio.stores.tokens_keyring import KeyringTokenStore
 from mcptrio.targets import Endpoint
 from mcptrio.transports.http.endpoint import Endpoint as URL
 
-__all__ = ["VARIABLE", "authorized", "hint_at_login", "http_url", "store_of", "store_path"]
-
-VARIABLE: Final = "MCPTRIO_CREDENTIALS"
-"""Names the store: ``keyring``, or the path of a file."""
+__all__ = ["authorized", "hint_at_login", "http_url", "store_of", "store_path"]
 
 _KEYRING: Final = "keyring"
 _SCHEMES: Final = {"ws": "http", "wss": "https"}
@@ -44,24 +41,23 @@ def store_path(machine: Machine) -> Path:
     return machine.application_data / "mcptrio" / "credentials" / "tokens.json"
 
 
-def store_of(named: str | None = None) -> TokenStore:
-    """The store that is used.
-
-    Args:
-        named: instead of what the environment says.
+def store_of() -> TokenStore:
+    """The store that is used: the one that the environment names, or a file.
 
     Raises:
-        ConfigError: the user has no home folder.
+        ConfigError: the user has no home folder, or a variable is wrong.
     """
-    text = named or os.environ.get(VARIABLE, "")
+    text = client_settings().credentials
     if text == _KEYRING:
         return KeyringTokenStore()
-    if text:
-        return FileTokenStore(Path(text).expanduser())
+    if text is not None:
+        return FileTokenStore(Path(text))
     try:
         return FileTokenStore(store_path(Machine.here()))
     except RuntimeError as error:
-        raise ConfigError(f"{VARIABLE}: expected the path of a file, since there is no home folder: {error}") from error
+        raise ConfigError(
+            f"MCPTRIO_CLIENT_CREDENTIALS: expected the path of a file, since there is no home folder: {error}"
+        ) from error
 
 
 def http_url(endpoint: Endpoint) -> str:

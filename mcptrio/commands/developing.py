@@ -21,8 +21,9 @@ import trio
 from attrs import fields_dict
 
 from mcptrio.commands.asked import message_bounds
+from mcptrio.commands.config_options import CONFIG
 from mcptrio.commands.log_output import log_to_stderr
-from mcptrio.commands.plugin_server import CONFIG, Chosen
+from mcptrio.commands.plugin_server import Chosen
 from mcptrio.commands.serving import RELOADED, ServeCommand
 from mcptrio.commands.serving import command as serve
 from mcptrio.config import Config

@@ -72,9 +72,11 @@ def lines(found: Sequence[Found]) -> Iterator[str]:
             if status.scope == "user" or status.host.user is None:
                 has_others = any(other.status.host is status.host and other.status.entries for other in found)
                 if not has_others:
-                    yield f"{status.host.title}: {'not installed' if each.is_found else 'not found'}"
+                    paths = ", ".join(str(other.status.path) for other in found if other.status.host is status.host)
+                    absent = "not installed" if each.is_found else "not found"
+                    yield f"{status.host.title} ({status.host.id}): {absent}: {printable(paths)}"
             continue
-        yield f"{status.host.title} ({status.scope}): {printable(str(status.path))}"
+        yield f"{status.host.title} ({status.host.id}, {status.scope}): {printable(str(status.path))}"
         if status.problem is not None:
             yield f"  ! {printable(status.problem)}"
         for entry in status.entries:
@@ -89,6 +91,7 @@ def as_json(found: Found) -> dict[str, Any]:
     status = found.status
     return {
         "host": status.host.id,
+        "title": status.host.title,
         "scope": status.scope,
         "path": str(status.path),
         "found": found.is_found,

@@ -40,7 +40,8 @@ _ALL = "all"
 def command() -> None:
     """Write mcptrio into the configuration of Claude, Cursor, VS Code and other hosts, or take it out.
 
-    HOST is a name that `mcptrio host list` shows, the path of a file like mcp.json, or all: those that are found here.
+    HOST is a name that `mcptrio host status` shows in brackets, the path of a file like mcp.json, or all: those that
+    are found here.
     """
 
 
@@ -106,7 +107,10 @@ def _uninstall(ctx: click.Context, hosts: tuple[str, ...], name: str, scope: Sco
 def _status(
     ctx: click.Context, /, hosts: tuple[str, ...], name: str, check: bool, check_project: bool, prints_json: bool
 ) -> None:
-    """Tell where mcptrio is installed, and whether what the entries name is still there."""
+    """List the known hosts: where their files are, and where mcptrio is installed.
+
+    Also tells whether what the entries name is still there; exit code 1 if it is not.
+    """
     machine = Machine.here()
     kinds = [*HOSTS.values()] if not hosts else _kinds(hosts, machine, None)
     wanted: dict[Scope, bool] = {"user": check, "project": check_project}
@@ -118,29 +122,6 @@ def _status(
             click.echo(line)
     if any(_is_wrong(each) for each in found):
         ctx.exit(1)
-
-
-@command.command("list")
-@click.option("--json", "prints_json", is_flag=True, help="Print JSON.")
-def _list(prints_json: bool) -> None:
-    """List the hosts that are known, whether they are found here, and where their configuration lies."""
-    machine = Machine.here()
-    rows: list[dict[str, Any]] = [
-        {
-            "host": host.id,
-            "title": host.title,
-            "found": host.is_found(machine),
-            "files": {scope: str(path) for scope, path in host.files(machine).items()},
-        }
-        for host in HOSTS.values()
-    ]
-    if prints_json:
-        click.echo(json.dumps(rows, indent=2))
-        return
-    for row in rows:
-        click.echo(
-            f"{row['host']:<16}{'found' if row['found'] else '-':<7}{printable(' '.join(row['files'].values()))}"
-        )
 
 
 def _is_wrong(found: Found) -> bool:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import evolve, fields_dict, frozen
 
+from mcptrio.commands.config_options import config_option, profile_option, read_config
 from mcptrio.config import Config, Key
 from mcptrio.errors import ConfigError
 
@@ -34,27 +35,22 @@ if TYPE_CHECKING:
     from mcptrio.server import Server
 
 __all__ = [
-    "CONFIG",
     "LOCK",
     "MOUNT",
     "Chosen",
     "Wanted",
     "add_mounts",
-    "config_option",
     "isolation",
     "keys_of",
     "make_server",
     "plugin_names",
     "plugin_options",
     "prints_on_stderr",
-    "profile_option",
-    "read_config",
     "refuse_empty",
     "tables_of",
     "unasked",
 ]
 
-CONFIG = "mcptrio.toml"
 LOCK = "mcptrio.lock"
 """Beside the configuration."""
 
@@ -65,22 +61,6 @@ _MIDDLEWARE = {"rate_limit": "RateLimit", "audit_log": "AuditLog"}
 """Plugins that come with mcptrio: loaded where they have a table."""
 MOUNT = "mount"
 """Another one: loaded if a server is to be mounted."""
-
-
-config_option = click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    envvar="MCPTRIO_CONFIG",
-    show_envvar=True,
-    help="Read this file; by default ./mcptrio.toml.",
-)
-profile_option = click.option(
-    "--profile",
-    metavar="NAME",
-    envvar="MCPTRIO_PROFILE",
-    show_envvar=True,
-    help="[profiles.NAME] of the file wins over the rest of it.",
-)
 
 
 def plugin_options(command: Any) -> Any:
@@ -111,7 +91,6 @@ def plugin_options(command: Any) -> Any:
             ),
             config_option,
             profile_option,
-            click.option("--strict", is_flag=True, help="A plugin that fails is an error, not a quarantine."),
         )
     ):
         given = option(given)
@@ -126,24 +105,6 @@ def plugin_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) 
 
     names = [CompletionItem(name) for name in offered() if name.startswith(incomplete)]
     return names or [CompletionItem(incomplete, type="file")]
-
-
-def read_config(path: Path | None, profile: str | None = None) -> Config:
-    """The configuration: of this file, else of ./mcptrio.toml, with the environment, which wins over it.
-
-    Raises:
-        ConfigError: the file cannot be read, is wrong, or has no such profile.
-    """
-    if path is None:
-        here = Path(CONFIG)
-        path = here if here.is_file() else None
-        if path is None and profile is not None:
-            raise ConfigError(f"--profile: there is no {here} that could have a profile {profile!r}")
-        if path is None and not any(name.startswith("MCPTRIO_") for name in os.environ):
-            return Config()
-    from mcptrio.config_file import load_config
-
-    return load_config(path, profile, os.environ)
 
 
 @frozen(kw_only=True)

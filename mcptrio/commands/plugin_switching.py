@@ -14,7 +14,8 @@ import click
 from attrs import evolve
 
 from mcptrio.commands.config_lists import Inline, with_name, without_name
-from mcptrio.commands.plugin_server import CONFIG, plugin_names, read_config
+from mcptrio.commands.config_options import CONFIG, read_config
+from mcptrio.commands.plugin_server import plugin_names
 from mcptrio.config import Config
 from mcptrio.errors import ConfigError
 from mcptrio.installing.files import decoded, encoded

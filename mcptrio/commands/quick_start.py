@@ -13,7 +13,8 @@ from typing import NoReturn
 import click
 
 from mcptrio.cli import end
-from mcptrio.commands.plugin_server import Chosen, config_option, plugin_names, profile_option
+from mcptrio.commands.config_options import config_option, profile_option
+from mcptrio.commands.plugin_server import Chosen, plugin_names
 from mcptrio.commands.serving import serve
 from mcptrio.config import LOG_LEVELS
 

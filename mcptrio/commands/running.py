@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from functools import partial
 from io import TextIOWrapper
-from pathlib import Path
 from typing import TextIO, TypeAlias
 
 import click
@@ -59,12 +58,9 @@ class ClientOptions:
     """What all these commands take. See the options of the same names."""
 
     target: TargetOptions
-    roots: tuple[Path, ...] = ()
     revision: str | None = None
     timeout: float | None = None
-    log_level: LoggingLevel | None = None
     as_json: bool = False
-    no_input: bool = False
     verbose: bool = False
 
 
@@ -132,7 +128,7 @@ def _asker(options: ClientOptions) -> Ask | None:
         return answer
 
     is_there = sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
-    return ask if is_there and not options.no_input else None
+    return ask if is_there and options.target.settings.input else None
 
 
 async def _visit(work: Work, console: Console) -> int:
@@ -155,8 +151,10 @@ async def _connected(
 ) -> int:
     if found.told is not None:
         console.note(found.told, "dim")
-    person = Person(console, terminal, interrupts) if terminal is not None and not options.no_input else None
-    handlers = handlers_for(console, person, roots=options.roots or None, hears=options.log_level is not None)
+    settings = options.target.settings
+    log_level: LoggingLevel | None = None if settings.log_level == "off" else settings.log_level
+    person = Person(console, terminal, interrupts) if terminal is not None and settings.input else None
+    handlers = handlers_for(console, person, roots=settings.roots or None, hears=log_level is not None)
     target = await _authorized(found, console, interrupts, terminal if person is not None else None)
     async with AsyncExitStack() as stack:
         with progress_line(console, f"connecting to {found.name}"):
@@ -166,7 +164,7 @@ async def _connected(
                     handlers=handlers,
                     timeouts=_timeouts(options.timeout),
                     revision=options.revision,
-                    log_level=options.log_level,
+                    log_level=log_level,
                 )
             )
         visit = Visit(

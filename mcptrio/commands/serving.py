@@ -59,6 +59,7 @@ class ServeCommand(click.Command):
     help="Serve connections at PORT, HOST:PORT, unix:PATH or fd:N; repeat for more.",
 )
 @plugin_options
+@click.option("--strict", is_flag=True, help="A plugin that fails is an error, not a quarantine.")
 @click.option("--host", help="Bind this address.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), help="Bind this port; 0 takes a free one.  [default: 8000]")
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), help="[default: info]")

@@ -11,7 +11,6 @@ import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any
 
 import attrs
 import click
@@ -92,8 +91,7 @@ class Shell:
         """Watch the lists the server tells of, so that suggestions are right, and say what has changed."""
         told = watching.told_of(self._visit)
         if told:
-            flags = {kind: kind in told for kind in ("tools", "prompts", "resources")}
-            self._nursery.start_soon(self._follow, {"uris": (), **flags, "count": None})
+            self._nursery.start_soon(self._follow, watching.Watched(lists=tuple(told)))
 
     async def talk(self, terminal: Terminal, history: History) -> int:
         """Read lines of a person until they leave; the exit code."""
@@ -233,15 +231,17 @@ class Shell:
         params = watching.command.parse_own(words)
         if len(self._watching) >= _WATCHED:
             raise ConfigError(f"watch: expected at most {_WATCHED} subscriptions at once; unwatch ends them")
-        if not any(params[name] for name in ("uris", "tools", "prompts", "resources")):
-            raise ConfigError("watch: expected a URI, --tools, --prompts or --resources; the lists are watched already")
-        failure = await self._nursery.start(partial(self._follow, params, is_asked_for=True))
+        if not params["words"]:
+            raise ConfigError("watch: expected a URI, tools, prompts or resources; the lists are watched already")
+        watched = watching.Watched.read(params["words"])
+        failure = await self._nursery.start(partial(self._follow, watched, params["count"], is_asked_for=True))
         if failure is not None:
             raise failure
 
     async def _follow(
         self,
-        params: Mapping[str, Any],
+        watched: watching.Watched,
+        count: int | None = None,
         *,
         is_asked_for: bool = False,
         task_status: trio.TaskStatus[MCPTrioError | None] = trio.TASK_STATUS_IGNORED,
@@ -249,18 +249,17 @@ class Shell:
         """Show changes until they end; started with why there will be none.
 
         Args:
-            params: those of ``watch``.
+            count: end after so many.
         """
         is_started = False
-        flags = {kind: params[kind] for kind in ("tools", "prompts", "resources")}
         with trio.CancelScope() as scope:
             if is_asked_for:
                 self._watching.append(scope)
             try:
-                async with self._visit.client.subscribe(params["uris"], **flags) as changes:
+                async with watched.subscribe(self._visit) as changes:
                     is_started = True
                     task_status.started(None)
-                    await self._show(changes, params["count"], is_asked_for=is_asked_for)
+                    await self._show(changes, count, is_asked_for=is_asked_for)
             except MCPTrioError as error:
                 if not is_started:
                     task_status.started(error)

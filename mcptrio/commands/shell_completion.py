@@ -20,6 +20,7 @@ from mcptrio.commands.listing import KINDS, fetch
 from mcptrio.commands.schema_words import choices, properties, required, word, words_of
 from mcptrio.commands.shell_words import Typed, quoted, typed_words
 from mcptrio.commands.visit import Visit
+from mcptrio.commands.watching import LISTS
 from mcptrio.errors import ConfigError, MCPTrioError
 from mcptrio.protocol.model.logging import LEVELS
 from mcptrio.protocol.model.prompts import Prompt
@@ -96,7 +97,9 @@ class Completer:
             case "prompt":
                 return await self._prompt(words, typed.current)
             case "read" | "watch":
-                return [*[each.uri for each in await self._list("resources")], *await self._of_templates(typed.current)]
+                lists = LISTS if command == "watch" else ()
+                uris = [each.uri for each in await self._list("resources")]
+                return [*lists, *uris, *await self._of_templates(typed.current)]
             case "complete":
                 return await self._complete(words)
         return ()

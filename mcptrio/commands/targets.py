@@ -14,13 +14,15 @@ import shutil
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import attrs
 from attrs import field, frozen
 
 from mcptrio.client.printable import quote
-from mcptrio.commands.plugin_server import Wanted, make_server, read_config
+from mcptrio.commands.client_settings import ClientSettings
+from mcptrio.commands.config_options import configured
+from mcptrio.commands.plugin_server import Wanted, make_server
 from mcptrio.errors import ConfigError
 from mcptrio.mcp_json import Ask, is_reference, load_mcp_json, read_reference
 from mcptrio.targets import Command, Endpoint, Socket, Target
@@ -42,16 +44,9 @@ class TargetOptions:
     command: tuple[str, ...] = ()
     """What stands behind ``--``."""
     plugins: tuple[str, ...] = ()
-    config: Path | None = None
-    mcp_json: Path | None = None
-    transport: str = "auto"
     headers: tuple[str, ...] = field(default=(), repr=False)
-    ca_file: Path | None = None
-    client_cert: Path | None = None
-    client_key: Path | None = None
     env: tuple[str, ...] = field(default=(), repr=False)
-    inherit_env: bool = False
-    cwd: Path | None = None
+    settings: ClientSettings = field(factory=ClientSettings)
 
 
 @frozen(kw_only=True)
@@ -75,7 +70,7 @@ def find_target(options: TargetOptions, *, ask: Ask | None = None) -> Found:
         PluginError: a plugin is broken.
     """
     if options.plugins:
-        _refuse(options, "plugins are served in this process", *_OF_HTTP, "env", "inherit_env", "cwd")
+        _refuse(options, "plugins are served in this process", "headers", "env")
         return _plugins(options)
     if options.command:
         return _started(options, options.command)
@@ -83,20 +78,18 @@ def find_target(options: TargetOptions, *, ask: Ask | None = None) -> Found:
     if not text:
         raise ConfigError("TARGET: expected a URL, a command, the name of a server or --plugin, got nothing")
     if text.startswith(("http://", "https://", "ws://", "wss://")):
-        _refuse(options, "a URL has no process", "env", "inherit_env", "cwd")
-        way: Any = options.transport
-        endpoint = Endpoint(url=text, headers=_headers(options), tls=_tls(options), transport=way)
+        _refuse(options, "a URL has no process", "env")
+        settings = options.settings
+        endpoint = Endpoint(url=text, headers=_headers(options), tls=_tls(settings, text), transport=settings.transport)
         # Neither a password nor a key of the query is shown.
         return Found(target=endpoint, name=text.partition("?")[0].rpartition("@")[2])
     if text.startswith(("tcp://", "unix:")):
-        _refuse(options, "a socket has no process", "env", "inherit_env", "cwd")
-        _refuse(options, "a socket has no HTTP", *_OF_HTTP)
+        _refuse(options, "a socket has no process", "env")
+        _refuse(options, "a socket has no HTTP", "headers")
         return Found(target=Socket(address=text), name=text)
     if _is_reference(text):
         name, entry = read_reference(text, ask=ask)
         return _adapted(options, entry, name)
-    if options.mcp_json is not None:
-        return _adapted(options, load_mcp_json(options.mcp_json, ask=ask).read(text), text)
     if text == shlex.quote(text) and (found := _beside(options, text, ask)) is not None:
         return found
     if text.endswith(".py") and Path(text).is_file():
@@ -108,14 +101,14 @@ def find_target(options: TargetOptions, *, ask: Ask | None = None) -> Found:
 
 
 def _plugins(options: TargetOptions) -> Found:
-    read = read_config(options.config)
+    read = configured()
     server = make_server(read, Wanted.of(read, options.plugins, (), strict=True), {})
     return Found(target=server, name=", ".join(options.plugins))
 
 
 def _started(options: TargetOptions, args: tuple[str, ...]) -> Found:
-    _refuse(options, "a command has no HTTP", *_OF_HTTP)
-    command = Command(args=args, env=_env(options), inherit_env=options.inherit_env, cwd=options.cwd)
+    _refuse(options, "a command has no HTTP", "headers")
+    command = Command(args=args, env=_env(options), inherit_env=options.settings.inherit_env)
     return Found(target=command, name=shlex.join(args))
 
 
@@ -140,49 +133,37 @@ def _beside(options: TargetOptions, name: str, ask: Ask | None) -> Found | None:
 def _adapted(
     options: TargetOptions, entry: Command | Endpoint | Socket, name: str, *, told: str | None = None
 ) -> Found:
-    """A server of a file, with what the options add to it."""
+    """A server of a file, with what the options and the environment add to it."""
+    settings = options.settings
     if isinstance(entry, Socket):
-        _refuse(options, f"{name} has a socket and no process", "env", "inherit_env", "cwd")
-        _refuse(options, f"{name} has a socket and no HTTP", *_OF_HTTP)
+        _refuse(options, f"{name} has a socket and no process", "env")
+        _refuse(options, f"{name} has a socket and no HTTP", "headers")
         target: Target = entry
     elif isinstance(entry, Endpoint):
-        _refuse(options, f"{name} has a URL and no process", "env", "inherit_env", "cwd")
-        transport: Any = entry.transport if options.transport == "auto" else options.transport
-        headers = {**entry.headers, **_headers(options)}
-        target = attrs.evolve(entry, headers=headers, tls=_tls(options) or entry.tls, transport=transport)
-    else:
-        _refuse(options, f"{name} is a command and has no HTTP", *_OF_HTTP)
+        _refuse(options, f"{name} has a URL and no process", "env")
         target = attrs.evolve(
             entry,
-            env={**entry.env, **_env(options)},
-            inherit_env=entry.inherit_env or options.inherit_env,
-            cwd=options.cwd or entry.cwd,
+            headers={**entry.headers, **_headers(options)},
+            tls=_tls(settings, entry.url),
+            transport=entry.transport if settings.transport == "auto" else settings.transport,
         )
+    else:
+        _refuse(options, f"{name} is a command and has no HTTP", "headers")
+        target = attrs.evolve(entry, env={**entry.env, **_env(options)}, inherit_env=settings.inherit_env)
     return Found(target=target, name=name, told=told)
 
 
-_DEFAULT = TargetOptions()
-_OF_HTTP = ("transport", "headers", "ca_file", "client_cert", "client_key")
-_NAMES = {
-    "headers": "--header",
-    "inherit_env": "--inherit-env",
-    "ca_file": "--ca-file",
-    "client_cert": "--client-cert",
-    "client_key": "--client-key",
-}
-"""The options whose names differ."""
-
-
-def _refuse(options: TargetOptions, why: str, *names: str) -> None:
+def _refuse(options: TargetOptions, why: str, *names: Literal["headers", "env"]) -> None:
     for name in names:
-        if getattr(options, name) != getattr(_DEFAULT, name):
-            raise ConfigError(f"{_NAMES.get(name, f'--{name}')}: {why}")
+        if getattr(options, name):
+            raise ConfigError(f"{'--header' if name == 'headers' else '--env'}: {why}")
 
 
-def _tls(options: TargetOptions) -> ssl.SSLContext | None:
-    if options.ca_file is None and options.client_cert is None and options.client_key is None:
+def _tls(settings: ClientSettings, url: str) -> ssl.SSLContext | None:
+    files = (settings.tls_ca, settings.tls_cert, settings.tls_key)
+    if not url.startswith(("https:", "wss:")) or files == (None, None, None):
         return None
-    return client_context(ca_file=options.ca_file, certificate=options.client_cert, key=options.client_key)
+    return client_context(ca_file=settings.tls_ca, certificate=settings.tls_cert, key=settings.tls_key)
 
 
 def _headers(options: TargetOptions) -> Mapping[str, str]:

@@ -9,17 +9,16 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 from attrs import asdict, evolve
 
 from mcptrio.auth.static_tokens import StaticToken, make_token, parse_tokens, read_tokens, tokens_text
 from mcptrio.client.printable import printable
-from mcptrio.commands.plugin_server import read_config
+from mcptrio.commands.config_options import configured
 from mcptrio.errors import ConfigError
 from mcptrio.installing.files import Original
 from mcptrio.installing.files import read as read_file
@@ -37,17 +36,9 @@ def command() -> None:
     """Keep the access tokens of a team that has no identity provider yet: make, list and revoke them."""
 
 
-def _places(wrapped: Callable[..., None]) -> Any:
-    """The options that say which file."""
-    for option in (
-        click.option("--profile", metavar="NAME", help="What the configuration says in [profiles.NAME] wins."),
-        click.option("--config", type=click.Path(path_type=Path), help="Read this file.  [default: ./mcptrio.toml]"),
-        click.option(
-            "--file", "path", type=click.Path(path_type=Path), help="The tokens.  [default: auth.tokens of the file]"
-        ),
-    ):
-        wrapped = option(wrapped)
-    return wrapped
+_file_option = click.option(
+    "--file", "path", type=click.Path(path_type=Path), help="The tokens.  [default: tokens of [auth] in mcptrio.toml]"
+)
 
 
 def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> int | None:
@@ -66,21 +57,19 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> int 
 @click.option(
     "--expires", default="90d", show_default=True, callback=_duration, metavar="TIME", help="30m, 12h, 90d, 1y, never."
 )
-@_places
+@_file_option
 def new(
     name: str,
     subject: str | None,
     scopes: tuple[str, ...],
     expires: int | None,
     path: Path | None,
-    config: Path | None,
-    profile: str | None,
 ) -> None:
     """Make a token called NAME, and print it, this once.
 
     The file, made if there is none, gets its hash. A server that uses the file takes the token a second later.
     """
-    where = _file(path, config, profile)
+    where = _file(path)
     original, tokens = _open(where)
     if any(each.name == name for each in tokens):
         raise click.ClickException(f"{where}: there is a token {name!r} already; revoke it first, or take another name")
@@ -102,10 +91,10 @@ def new(
 
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@_places
-def list_all(as_json: bool, path: Path | None, config: Path | None, profile: str | None) -> None:
+@_file_option
+def list_all(as_json: bool, path: Path | None) -> None:
     """List the tokens: their names, whose they are, what they are good for and until when."""
-    tokens, now = read_tokens(_file(path, config, profile)), time.time()
+    tokens, now = read_tokens(_file(path)), time.time()
     if as_json:
         hidden = [{key: value for key, value in asdict(each).items() if key != "hash"} for each in tokens]
         click.echo(json.dumps(hidden, indent=2))
@@ -119,10 +108,10 @@ def list_all(as_json: bool, path: Path | None, config: Path | None, profile: str
 
 @command.command("revoke")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@_places
-def revoke(names: tuple[str, ...], path: Path | None, config: Path | None, profile: str | None) -> None:
+@_file_option
+def revoke(names: tuple[str, ...], path: Path | None) -> None:
     """Take tokens out of the file. A server that uses it refuses them a second later."""
-    where = _file(path, config, profile)
+    where = _file(path)
     original, tokens = _open(where)
     there = {each.name for each in tokens}
     if missing := [name for name in names if name not in there]:
@@ -131,14 +120,14 @@ def revoke(names: tuple[str, ...], path: Path | None, config: Path | None, profi
     click.echo(f"{where}: revoked {', '.join(dict.fromkeys(names))}", err=True)
 
 
-def _file(path: Path | None, config: Path | None, profile: str | None) -> Path:
+def _file(path: Path | None) -> Path:
     """
     Raises:
         ConfigError: nothing says where the tokens are.
     """
     if path is not None:
         return path
-    read = read_config(config, profile)
+    read = configured()
     said = (read.auth or {}).get("tokens")
     if not isinstance(said, str) or not said:
         raise ConfigError("expected --file, or tokens in [auth] of the configuration, to say where the tokens are")

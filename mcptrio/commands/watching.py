@@ -2,36 +2,71 @@
 
 from __future__ import annotations
 
-import click
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 
-from mcptrio.client.printable import printable
+import click
+from attrs import frozen
+
+from mcptrio.capabilities.problems import suggest
+from mcptrio.client.printable import printable, quote
 from mcptrio.client.subscriptions import Change, Changes
 from mcptrio.commands.client_command import ClientCommand
 from mcptrio.commands.visit import Visit
 from mcptrio.errors import ConfigError
 
-__all__ = ["command", "show_change", "told_of"]
+__all__ = ["LISTS", "Watched", "command", "show_change", "told_of"]
+
+
+LISTS = ("tools", "prompts", "resources")
+
+
+@frozen
+class Watched:
+    """What is watched.
+
+    Args:
+        uris: resources whose contents are.
+        lists: some of tools, prompts and resources.
+    """
+
+    uris: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, words: Sequence[str]) -> Watched:
+        """Tell names of lists from URIs, which have a colon.
+
+        Raises:
+            ConfigError: a word is neither.
+        """
+        lists = tuple(word for word in words if word in LISTS)
+        uris = tuple(word for word in words if word not in LISTS)
+        for word in uris:
+            if ":" not in word:
+                raise ConfigError(
+                    f"expected a URI, tools, prompts or resources, got {quote(word)}{suggest(word, LISTS)}"
+                )
+        return cls(uris, lists)
+
+    def subscribe(self, visit: Visit) -> AbstractAsyncContextManager[Changes]:
+        """Ask the server for these changes."""
+        wanted = {name: name in self.lists for name in LISTS}
+        return visit.client.subscribe(self.uris, **wanted)
 
 
 @click.command("watch", cls=ClientCommand)
-@click.argument("uris", nargs=-1, metavar="[URI]...")
-@click.option("--tools", is_flag=True, help="Watch the list of tools.")
-@click.option("--prompts", is_flag=True, help="Watch the list of prompts.")
-@click.option("--resources", is_flag=True, help="Watch the list of resources.")
+@click.argument("words", nargs=-1, metavar="[tools|prompts|resources|URI]...")
 @click.option("--count", type=click.IntRange(min=1), help="End after so many changes.")
-async def command(
-    visit: Visit, uris: tuple[str, ...], tools: bool, prompts: bool, resources: bool, count: int | None
-) -> None:
+async def command(visit: Visit, words: tuple[str, ...], count: int | None) -> None:
     """Show what changes: lists, and the contents of the resources named.
 
     Without any of them, every list that the server tells of. Ends with Ctrl-C.
     """
-    if not (uris or tools or prompts or resources):
-        told = told_of(visit)
-        if not told:
-            raise ConfigError("the server tells of no changes to its lists; name a resource to watch")
-        tools, prompts, resources = "tools" in told, "prompts" in told, "resources" in told
-    async with visit.client.subscribe(uris, tools=tools, prompts=prompts, resources=resources) as changes:
+    watched = Watched.read(words) if words else Watched(lists=tuple(told_of(visit)))
+    if watched == Watched():
+        raise ConfigError("the server tells of no changes to its lists; name a resource to watch")
+    async with watched.subscribe(visit) as changes:
         _show_begin(visit, changes)
         seen = 0
         async for change in changes:

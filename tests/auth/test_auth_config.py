@@ -49,7 +49,6 @@ def answer(document: Any) -> FetchResponse:
 
 def test_without_a_table_there_is_no_guard(tmp_path: Path) -> None:
     assert guard_of(read(tmp_path, "[server]\n"), environ={}) is None
-    assert guard_of(Config(), environ={"MCPTRIO_AUTH_LOGIN_TIMEOUT": "3"}) is None
 
 
 async def test_tokens_of_a_file_beside_the_configuration(tmp_path: Path) -> None:

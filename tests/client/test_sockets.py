@@ -98,7 +98,6 @@ async def test_address_that_is_none(target: Any, problem: str) -> None:
     [
         ({"env": ("A=b",)}, "--env: a socket has no process"),
         ({"headers": ("A=b",)}, "--header: a socket has no HTTP"),
-        ({"transport": "sse"}, "--transport: a socket has no HTTP"),
     ],
 )
 def test_option_that_does_not_go_with_a_socket(options: dict[str, Any], problem: str, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
-    return {"MCPTRIO_CREDENTIALS": str(tmp_path / "credentials" / "tokens.json")}
+    return {"MCPTRIO_CLIENT_CREDENTIALS": str(tmp_path / "credentials" / "tokens.json")}
 
 
 def visit(link: str) -> str:
@@ -105,7 +105,7 @@ def test_from_login_to_logout(server: Server, env: dict[str, str], tmp_path: Pat
     out = log_in(server, env, tmp_path)
 
     assert re.fullmatch(rf"logged in to {server.url}: by http://127\.0\.0\.1:\d+, scopes use, renewed by itself\n", out)
-    file = Path(env["MCPTRIO_CREDENTIALS"])
+    file = Path(env["MCPTRIO_CLIENT_CREDENTIALS"])
     assert [stat.S_IMODE(path.stat().st_mode) for path in (file.parent, file)] == [0o700, 0o600]
     listed = run("list", server.url, "--json", cwd=tmp_path, env=env)
     assert listed.returncode == 0, listed.stderr
@@ -157,7 +157,7 @@ def test_options_of_a_login(server: Server, env: dict[str, str], tmp_path: Path)
 
 def test_a_token_is_renewed_by_any_command(server: Server, env: dict[str, str], tmp_path: Path) -> None:
     log_in(server, env, tmp_path)
-    file = Path(env["MCPTRIO_CREDENTIALS"])
+    file = Path(env["MCPTRIO_CLIENT_CREDENTIALS"])
     kept = json.loads(file.read_text())
     [key] = [key for key in kept if key.startswith("tokens ")]
     kept[key]["expires_at"] = kept[key]["obtained_at"] = 1000
@@ -216,7 +216,7 @@ def test_credentials_of_ones_own_come_first(server: Server, env: dict[str, str],
 
 
 def test_a_file_that_others_can_read_is_refused(server: Server, env: dict[str, str], tmp_path: Path) -> None:
-    file = Path(env["MCPTRIO_CREDENTIALS"])
+    file = Path(env["MCPTRIO_CLIENT_CREDENTIALS"])
     file.parent.mkdir(0o700)
     file.write_text("{}")
     file.chmod(0o644)
@@ -261,5 +261,5 @@ def test_a_server_that_wants_no_login(env: dict[str, str], tmp_path: Path) -> No
 
 
 def _kept(env: dict[str, str]) -> dict[str, Any]:
-    file = Path(env["MCPTRIO_CREDENTIALS"])
+    file = Path(env["MCPTRIO_CLIENT_CREDENTIALS"])
     return json.loads(file.read_text()) if file.exists() else {}

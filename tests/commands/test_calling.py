@@ -88,7 +88,7 @@ def test_a_word_of_another_type_or_name_is_sent_when_asked_for(word: str, tmp_pa
 
 def test_folders_the_server_may_work_in(tmp_path: Path) -> None:
     (tmp_path / "a b").mkdir()
-    done = call(tmp_path, "folders", "--root", "a b", "--root", str(tmp_path))
+    done = call(tmp_path, "folders", env={"MCPTRIO_CLIENT_ROOTS": f"a b, {tmp_path}"})
 
     assert done.stdout.decode() == f"{(tmp_path / 'a b').as_uri()}, {tmp_path.as_uri()}\n"
 
@@ -209,8 +209,10 @@ def test_the_bar_is_not_in_the_result(tmp_path: Path) -> None:
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 def test_log_messages(tmp_path: Path, revision: str) -> None:
     plain = call(tmp_path, "log", "--revision", revision).stderr.decode()
-    all_of_them = call(tmp_path, "log", "--revision", revision, "--log-level", "debug").stderr.decode()
-    none = call(tmp_path, "log", "--revision", revision, "--log-level", "off").stderr.decode()
+    all_of_them = call(
+        tmp_path, "log", "--revision", revision, env={"MCPTRIO_CLIENT_LOG_LEVEL": "debug"}
+    ).stderr.decode()
+    none = call(tmp_path, "log", "--revision", revision, env={"MCPTRIO_CLIENT_LOG_LEVEL": "off"}).stderr.decode()
 
     warning = '[warning] plugin: {"disk": "full\\u001b[31m"}\n'
     assert plain == warning

@@ -100,8 +100,8 @@ def test_over_http_too(tmp_path: Path) -> None:
 
 def test_several_questions_one_after_the_other(tmp_path: Path) -> None:
     """They come at once, and would all read from the one terminal."""
-    args = everything("call", "test_input_required_result_multiple_inputs", "--root", str(tmp_path))
-    with at_terminal(*args, cwd=tmp_path) as terminal:
+    args = everything("call", "test_input_required_result_multiple_inputs")
+    with at_terminal(*args, cwd=tmp_path, env={"MCPTRIO_CLIENT_ROOTS": str(tmp_path)}) as terminal:
         asked: list[str] = []
         while asked.count("answer> ") < 2 or "Send? " not in asked:
             asked.append(terminal.until(r"answer> |(?<=\n)[a-z]+: |Send\? ")[0])
@@ -197,7 +197,7 @@ def test_nobody_is_asked_in_a_pipe(tmp_path: Path, revision: str) -> None:
 
 
 def test_nobody_is_asked_who_does_not_want_to_be(tmp_path: Path) -> None:
-    with at_terminal(*with_plugin("call", "greet", "--no-input"), cwd=tmp_path) as terminal:
+    with at_terminal(*with_plugin("call", "greet"), cwd=tmp_path, env={"MCPTRIO_CLIENT_INPUT": "false"}) as terminal:
         assert terminal.end() == 3
 
     assert "elicitation" in terminal.shown

@@ -59,7 +59,7 @@ def test_installed_looked_at_started_and_uninstalled(folder: Path) -> None:
     done = host(folder, "status", "cursor", "codex", "zed", "--check")
     assert done.returncode == 1
     assert f"    ! {folder / 'own.py'} is gone\n" in done.stdout.decode()
-    assert "Zed: not found\n" in done.stdout.decode()
+    assert "Zed (zed): not found: " in done.stdout.decode()
     assert "answers" not in done.stdout.decode()
 
     done = host(folder, "uninstall", "all")
@@ -176,13 +176,14 @@ def test_wrong_use_is_exit_code_2(folder: Path, args: tuple[str, ...], said: str
     assert "s3cret" not in done.stderr.decode()
 
 
-def test_the_list_says_what_is_found_and_where(folder: Path) -> None:
+def test_status_names_all_hosts_and_their_files(folder: Path) -> None:
     (folder / ".vscode").mkdir()
     (folder / ".vscode" / "mcp.json").write_text("{}")
-    rows = {each["host"]: each for each in json.loads(host(folder, "list", "--json").stdout)}
-    table = host(folder, "list").stdout.decode().splitlines()
+    files = [each for each in status(folder) if each["found"]]
+    lines = host(folder, "status").stdout.decode().splitlines()
 
-    assert [name for name, row in rows.items() if row["found"]] == ["vscode"]
-    assert rows["vscode"]["files"]["project"] == str(folder / ".vscode" / "mcp.json")
-    assert len(table) == len(rows) == 10
-    assert table[3].split()[:2] == ["vscode", "found"]
+    assert {each["host"] for each in files} == {"vscode"}
+    assert [each["path"] for each in files if each["scope"] == "project"] == [str(folder / ".vscode" / "mcp.json")]
+    assert len(lines) == 10
+    assert lines[3].startswith("VS Code (vscode): not installed: ")
+    assert str(folder / ".vscode" / "mcp.json") in lines[3]

@@ -74,6 +74,7 @@ def test_serving_loads_no_client(tmp_path: Path) -> None:
         "mcptrio.commands.serving_auth",
         "mcptrio.commands.serving_values",
         "mcptrio.commands.asked",
+        "mcptrio.commands.config_options",
         "mcptrio.commands.plugin_server",
         "mcptrio.commands.log_output",
     }

@@ -68,7 +68,7 @@ WRONG = [
     ("call take --args -", "mcptrio: --args: standard input is read by the shell; say @FILE"),
     ("call take --nope", "mcptrio: No such option:? '?--nope"),
     ("log loud", 'mcptrio: log: expected one of debug, info, .*, got "loud"'),
-    ("watch", "mcptrio: watch: expected a URI, --tools, --prompts or --resources"),
+    ("watch", "mcptrio: watch: expected a URI, tools, prompts or resources"),
     ("read note:", "mcptrio: the server refused: resource not found"),
 ]
 

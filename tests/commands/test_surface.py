@@ -14,8 +14,8 @@ from tests.processes import serving
 
 __all__: list[str] = []
 
-MAX_COMMANDS = 34
-MAX_OPTIONS = 316
+MAX_COMMANDS = 33
+MAX_OPTIONS = 194
 MAX_SERVING = 15
 
 GARDEN = """

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mcptrio import Command, Endpoint
+from mcptrio.commands.client_settings import ClientSettings
 from mcptrio.commands.targets import Found, TargetOptions, find_target
 from mcptrio.errors import ConfigError
 from tests.commands.processes import PLUGIN, run, with_plugin
@@ -48,13 +49,12 @@ def find(target: str | None = None, **options: Any) -> Found:
         ("ping", "--", *SERVE),
         ("ping", shlex.join(SERVE)),
         ("ping", "servers.json#mine"),
-        ("ping", "--mcp-json", "servers.json", "mine"),
-        ("ping", "--mcp-json=servers.json", "--count", "1", "mine"),
+        ("ping", "--count", "1", "servers.json"),
         with_plugin("ping"),
         ("ping", f"--plugin={PLUGIN}"),
         ("ping", "--plugin", "everything"),
     ],
-    ids=["behind --", "one argument", "file#name", "--mcp-json", "options", "plugin file", "--plugin=", "installed"],
+    ids=["behind --", "one argument", "file#name", "file with one", "plugin file", "--plugin=", "installed"],
 )
 def test_a_server_is_reached(folder: Path, way: tuple[str, ...]) -> None:
     entry = {"command": SERVE[0], "args": SERVE[1:]}
@@ -79,7 +79,7 @@ def test_a_server_of_a_file_that_lies_here_is_said(folder: Path) -> None:
 def test_a_url(folder: Path, transport: str) -> None:
     with serving("--http", "--port=0", "--plugin", str(PLUGIN), cwd=folder) as served:
         url = f"http://127.0.0.1:{served.port}/mcp"
-        done = run("call", url, "weather", "--transport", transport, cwd=folder)
+        done = run("call", url, "weather", cwd=folder, env={"MCPTRIO_CLIENT_TRANSPORT": transport})
 
     assert (done.returncode, json.loads(done.stdout)) == (0, {"degrees": 21.5, "sky": "blue"})
 
@@ -88,11 +88,9 @@ def test_a_url(folder: Path, transport: str) -> None:
 
 
 def test_a_command_with_its_options(folder: Path) -> None:
-    found = find("npx -y 'a server'", env=("A=1", "B=x=y"), cwd=folder, inherit_env=True)
+    found = find("npx -y 'a server'", env=("A=1", "B=x=y"), settings=ClientSettings(inherit_env=True))
 
-    assert found.target == Command(
-        args=("npx", "-y", "a server"), env={"A": "1", "B": "x=y"}, cwd=folder, inherit_env=True
-    )
+    assert found.target == Command(args=("npx", "-y", "a server"), env={"A": "1", "B": "x=y"}, inherit_env=True)
 
 
 def test_values_that_are_not_to_be_seen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +118,7 @@ def test_what_is_shown_of_a_url() -> None:
 def test_a_server_of_a_file_with_options_on_top(folder: Path) -> None:
     (folder / "servers.json").write_text(json.dumps(FILE))
     local = find("servers.json#local", env=("B=2",)).target
-    remote = find("remote", mcp_json=Path("servers.json"), headers=("X-B=2",), transport="sse").target
+    remote = find("servers.json#remote", headers=("X-B=2",), settings=ClientSettings(transport="sse")).target
 
     assert isinstance(local, Command)
     assert (local.args, local.env) == ((sys.executable, "-m", "x"), {"A": "1", "B": "2"})
@@ -148,17 +146,14 @@ def test_one_wrong_entry_takes_no_other_along(folder: Path) -> None:
         ("a 'b", {}, 'TARGET: expected a command, got "a \'b": No closing quotation'),
         ("servers.json#lokal", {}, "expected the name of a server (local, remote, wrong, python3), got lokal"),
         ("servers.json#wrong", {}, "servers.json:1: mcpServers.wrong.command: expected"),
-        ("x", {"mcp_json": Path("missing.json")}, "missing.json: cannot be read: No such file or directory"),
+        ("missing.json#x", {}, "missing.json: cannot be read: No such file or directory"),
         (
             "script.py",
             {},
             "TARGET: script.py is a file: a plugin is served with --plugin, a program run with -- python",
         ),
         ("server", {"headers": ("A=1",)}, "--header: a command has no HTTP"),
-        ("server", {"transport": "http"}, "--transport: a command has no HTTP"),
         ("https://a.b", {"env": ("A=1",)}, "--env: a URL has no process"),
-        ("https://a.b", {"cwd": Path("/")}, "--cwd: a URL has no process"),
-        ("https://a.b", {"inherit_env": True}, "--inherit-env: a URL has no process"),
         ("https://a.b", {"headers": ("secret",)}, "--header: expected NAME=VALUE, got something else"),
         ("https://a.b", {"headers": ("=secret",)}, "--header: expected NAME=VALUE, got something else"),
         ("https://a.b", {"headers": ("A=$MISSING",)}, "--header A: there is no variable MISSING in the environment"),

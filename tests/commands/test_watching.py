@@ -55,7 +55,7 @@ def test_a_server_that_tells_of_nothing(tmp_path: Path) -> None:
     (tmp_path / "answers.json").write_text("{}")
     odd = run("watch", "--", sys.executable, str(Path(__file__).parent / "odd_server.py"), "answers.json", cwd=tmp_path)
     (tmp_path / "bare.py").write_text(one_tool("bare"))
-    bare = run("watch", "--plugin", "bare.py", "--prompts", cwd=tmp_path)
+    bare = run("watch", "--plugin", "bare.py", "prompts", cwd=tmp_path)
 
     assert (odd.returncode, bare.returncode) == (2, 3)
     assert odd.stderr == b"mcptrio: the server tells of no changes to its lists; name a resource to watch\n"
