@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from mcptrio.errors import ConfigError, PluginError
+from mcptrio.help_pages import Group, Rows
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-__all__ = ["COMMANDS", "cli", "end", "main"]
+__all__ = ["COMMANDS", "SECTIONS", "cli", "end", "main"]
 
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -74,6 +75,17 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 """Name -> the module of :mod:`mcptrio.commands` that has it as ``command``, and the first line of its help."""
 
+SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "Serve plugins": ("run", "serve", "dev"),
+        "Talk to a server": ("list", "call", "read", "prompt", "complete", "watch", "ping", "inspect", "shell"),
+        "Look after plugins": ("plugins", "lock", "new", "package"),
+        "Control access": ("auth", "token"),
+        "Set up this machine": ("host", "completion"),
+    }
+)
+"""The commands in the sections of the help."""
+
 _INTERRUPTED = 130
 
 
@@ -106,15 +118,11 @@ class _Commands(MutableMapping[str, click.Command]):
         return len(list(iter(self)))
 
 
-class _Group(click.Group):
-    """Lists the commands in the order in which they are stated, without importing any."""
+class _Group(Group):
+    """Lists the commands in their sections, without importing any."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, help) for name, (_, help) in COMMANDS.items()])
+    def listed(self, ctx: click.Context) -> Mapping[str, Rows]:
+        return {title: [(name, COMMANDS[name][1]) for name in names] for title, names in SECTIONS.items()}
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem

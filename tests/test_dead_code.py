@@ -19,7 +19,7 @@ SOURCES = ("mcptrio/**/*.py", "plugins/*/mcptrio_*/**/*.py", "examples/**/*.py",
 GENERATED = ROOT / "docs" / "reference.md"
 
 CALLED_BY_LIBRARIES = {
-    "click": {"format_commands"},
+    "click": {"get_help"},
     "httptools": {
         "on_body",
         "on_header",

@@ -42,7 +42,20 @@ LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
     (frozenset({"capabilities"}),),
     (frozenset({"server", "plugins"}), frozenset({"client"}), frozenset({"extensions"})),
     (
-        frozenset({"", "__main__", "serve", "cli", "config", "config_file", "config_keys", "auth_config", "commands"})
+        frozenset(
+            {
+                "",
+                "__main__",
+                "serve",
+                "cli",
+                "help_pages",
+                "config",
+                "config_file",
+                "config_keys",
+                "auth_config",
+                "commands",
+            }
+        )
         | frozenset({"connecting", "targets", "mcp_json", "host", "mounting", "middleware", "testing"})
         | frozenset({"installing", "publishing", "reloading", "scaffolding"}),
     ),

@@ -22,7 +22,7 @@ from mcptrio.auth.credentials import Binding, Credentials, Granted
 from mcptrio.auth.registration import Registered
 from mcptrio.auth.urls import resource_metadata_urls, shown
 from mcptrio.client.printable import printable
-from mcptrio.commands.client_settings import client_settings
+from mcptrio.commands.client_settings import VARIABLES, client_settings
 from mcptrio.commands.console import Console
 from mcptrio.commands.credentials import http_url, store_of
 from mcptrio.commands.exits import EXIT_CODES, ExitCode
@@ -32,6 +32,7 @@ from mcptrio.commands.signing_in import sign_in
 from mcptrio.commands.targets import TargetOptions, find_target, read_value
 from mcptrio.commands.terminal import Terminal
 from mcptrio.errors import AuthorizationError, ConfigError, RequestFailed
+from mcptrio.help_pages import Command, Group
 from mcptrio.secret import Secret
 from mcptrio.targets import Endpoint
 from mcptrio.transports.http.fetching import Fetcher
@@ -54,7 +55,7 @@ class _Wanted:
     browser: bool
 
 
-@click.group("auth")
+@click.group("auth", cls=Group)
 def command() -> None:
     """Log in to servers that ask for it, see where you are logged in, and log out.
 
@@ -63,7 +64,13 @@ def command() -> None:
     """
 
 
-_Command = partial(command.command, epilog=EXIT_CODES)
+class _AuthCommand(Command):
+    environment = tuple(
+        (name, text) for name, text in VARIABLES.items() if name.endswith("_CREDENTIALS") or "_TLS_" in name
+    )
+
+
+_Command = partial(command.command, cls=_AuthCommand, epilog=EXIT_CODES)
 
 
 @_Command("login")
@@ -86,7 +93,11 @@ _Command = partial(command.command, epilog=EXIT_CODES)
     help="An authorization server in a private network that may be asked; others have to be public.",
 )
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="The browser comes back to this port.  [default: any]"
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="PORT",
+    help="The browser comes back to this port.  [default: any]",
 )
 @click.option("--no-browser", is_flag=True, help="Only show the address, and open nothing.")
 def login(

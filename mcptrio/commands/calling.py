@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +69,8 @@ async def command(
     """
     found = await _find(visit, tool, required=not no_check)
     if found is not None and _HELP[0] in words:
-        visit.console.print(
-            help_of(found, f"mcptrio call … {printable(tool)}", min(shutil.get_terminal_size().columns, 100)).rstrip()
+        visit.console.print_painted(
+            help_of(found, f"mcptrio call … {printable(tool)}", is_coloured=visit.console.is_coloured)
         )
         return ExitCode.DONE
     given = await _base(visit, base)

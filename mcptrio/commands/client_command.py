@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from math import isnan
+from types import MappingProxyType
 from typing import Any
 
 import click
 
-from mcptrio.commands.client_settings import client_settings
+from mcptrio.commands.client_settings import VARIABLES, client_settings
 from mcptrio.commands.exits import EXIT_CODES
 from mcptrio.commands.plugin_server import plugin_names
 from mcptrio.commands.running import Action, ClientOptions, run_action
 from mcptrio.commands.targets import FILES, TargetOptions
+from mcptrio.help_pages import Command
 from mcptrio.protocol.revisions.registry import REVISIONS
 
 __all__ = ["ClientCommand"]
@@ -26,18 +28,24 @@ __all__ = ["ClientCommand"]
 _COMMAND = "mcptrio.commands.command"
 """The key in click's context of what stands behind ``--``."""
 _SERVER = (
-    "TARGET is a URL, a command in one argument, FILE.json#NAME, or the name of a server in"
+    "A URL, a command in one argument, FILE.json#NAME, or the name of a server in"
     f" {', '.join(FILES[:-1])} or {FILES[-1]}. Leave it out with --plugin, or with a command behind -- at the end."
 )
 
 
-class ClientCommand(click.Command):
+class ClientCommand(Command):
     """Made by ``@click.command(name, cls=ClientCommand)`` of an async function."""
+
+    arguments = (("TARGET", _SERVER),)
+    sections = MappingProxyType(
+        {"Connection": ("plugins", "headers", "env", "revision", "timeout"), "General": ("as_json", "verbose")}
+    )
+    environment = tuple(VARIABLES.items())
 
     def __init__(self, name: str | None, *, params: list[click.Parameter] | None = None, **options: Any) -> None:
         self.own_params = list(params or ())
         """Without TARGET and what goes with it."""
-        options.setdefault("epilog", f"{_SERVER}\n\n{EXIT_CODES}")
+        options.setdefault("epilog", EXIT_CODES)
         super().__init__(name, params=[_target(), *self.own_params, *_common()], **options)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -73,7 +81,7 @@ class ClientCommand(click.Command):
             click.ClickException: they are not right.
             click.exceptions.Exit: help was asked for, and shown.
         """
-        inner = click.Command(self.name, params=[*self.own_params, _json()], help=self.help, add_help_option=True)
+        inner = Command(self.name, params=[*self.own_params, _json()], help=self.help, add_help_option=True)
         with inner.make_context(self.name, list(words)) as ctx:
             return dict(ctx.params)
 
@@ -107,7 +115,7 @@ def _seconds(_ctx: click.Context, param: click.Parameter, value: float | None) -
 
 
 def _json() -> click.Option:
-    return click.Option(["--json", "as_json"], is_flag=True, help="Print JSON, on one line where nobody reads along.")
+    return click.Option(["--json", "as_json"], is_flag=True, help="Print JSON, on one line in a pipe.")
 
 
 def _common() -> list[click.Parameter]:
@@ -132,12 +140,18 @@ def _common() -> list[click.Parameter]:
             metavar="NAME=VALUE",
             help="Set this variable for a command. VALUE may be @FILE or $VARIABLE.",
         ),
-        click.Option(["--revision"], type=click.Choice(list(REVISIONS)), help="Speak this revision, or fail."),
+        click.Option(
+            ["--revision"],
+            type=click.Choice(list(REVISIONS)),
+            metavar="REVISION",
+            help=f"Speak this revision, or fail: {', '.join(REVISIONS)}.",
+        ),
         click.Option(
             ["--timeout"],
             type=click.FloatRange(min=0, min_open=True),
             callback=_seconds,
-            help="Seconds for connecting, and for an answer or its next progress, an hour at most.  [default: 30, 60]",
+            metavar="SECONDS",
+            help="Wait so long for a connection, and for an answer or its next progress.  [default: 30, 60]",
         ),
         _json(),
         click.Option(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 from attrs import field, frozen
@@ -22,8 +23,22 @@ __all__ = ["VARIABLES", "ClientSettings", "client_settings"]
 
 _TABLE = ("client",)
 
-VARIABLES = tuple(variable_of((*_TABLE, name)) for name in CLIENT[_TABLE])
-"""The names of all of them."""
+_HELP: Mapping[str, str] = MappingProxyType(
+    {
+        "credentials": "Where `mcptrio auth` keeps credentials: keyring, or the path of a file.",
+        "inherit_env": "true: give a command all of our environment, secrets included.",
+        "input": "false: do not let the server ask, even at a terminal.",
+        "log_level": "Show log messages of the server of this level and above, or off.  [default: info]",
+        "roots": "Folders that the server may work in, separated by commas.",
+        "tls_ca": "Trust the authorities in this file, instead of those of the system.",
+        "tls_cert": "Show the certificate in this file to a server that asks for one.",
+        "tls_key": "The key of that certificate, if it is not in the same file.",
+        "transport": "How to speak to a URL: http, sse or auto.  [default: auto]",
+    }
+)
+
+VARIABLES: Mapping[str, str] = MappingProxyType({variable_of((*_TABLE, name)): _HELP[name] for name in CLIENT[_TABLE]})
+"""All of them, with what each sets."""
 
 
 def _paths(values: list[str]) -> tuple[Path, ...]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
+from mcptrio.help_pages import Command
+
 __all__ = ["command"]
 
 _PROGRAM = "mcptrio"
@@ -15,7 +17,7 @@ _VARIABLE = "_MCPTRIO_COMPLETE"
 """As click derives it from the program's name."""
 
 
-@click.command("completion")
+@click.command("completion", cls=Command)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:

@@ -86,6 +86,11 @@ class Console:
         return self._can_erase
 
     @property
+    def is_coloured(self) -> bool:
+        """Whether standard output may be coloured."""
+        return self._is_coloured[id(self._out)]
+
+    @property
     def width(self) -> int:
         """Columns of the terminal, or 80."""
         for stream in (self._err, self._out):

@@ -13,13 +13,14 @@ import click
 
 from mcptrio.cli import COMMANDS
 from mcptrio.errors import ConfigError
+from mcptrio.help_pages import Command
 from mcptrio.plugins.finding import distribution_of, offered
 from mcptrio.scaffolding import SHIPPED, NewPlugin, write_plugin
 
 __all__ = ["command"]
 
 
-@click.command("new")
+@click.command("new", cls=Command)
 @click.argument("name")
 @click.option(
     "--path",

@@ -23,6 +23,7 @@ from mcptrio.commands.examination import question
 from mcptrio.commands.plugin_server import Chosen, Wanted, plugin_options
 from mcptrio.config import Config
 from mcptrio.errors import ConnectionClosed
+from mcptrio.help_pages import Command
 from mcptrio.plugins.finding import check_offered, distribution_of, offered
 from mcptrio.plugins.portability import MOST_TOKENS
 from mcptrio.transports.child_process import signal_name, start_process
@@ -63,7 +64,7 @@ def _seconds(_ctx: click.Context, param: click.Parameter, value: float) -> float
     return value
 
 
-@click.command("doctor")
+@click.command("doctor", cls=Command)
 @plugin_options
 @click.option(
     "--timeout",
@@ -71,7 +72,8 @@ def _seconds(_ctx: click.Context, param: click.Parameter, value: float) -> float
     default=20.0,
     show_default=True,
     callback=_seconds,
-    help="Seconds for each plugin.",
+    metavar="SECONDS",
+    help="Time for each plugin.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context

@@ -7,9 +7,12 @@ replace.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import click
+
+from mcptrio.help_pages import Command
 
 __all__ = ["InstallCommand", "hosts_and_scope", "pairs"]
 
@@ -17,8 +20,10 @@ _PASSED_ON = "mcptrio.commands.host.passed_on"
 """The key in click's context of what stands behind ``--``."""
 
 
-class InstallCommand(click.Command):
+class InstallCommand(Command):
     """Takes off what stands behind ``--``."""
+
+    sections = MappingProxyType({"Server": ("plugins", "no_plugins", "config", "env", "url", "headers")})
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--" in args:

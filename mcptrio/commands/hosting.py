@@ -17,6 +17,7 @@ from mcptrio.client.printable import printable
 from mcptrio.commands.host_options import InstallCommand, hosts_and_scope, pairs
 from mcptrio.commands.host_status import Found, as_json, lines, look_at
 from mcptrio.errors import ConfigError
+from mcptrio.help_pages import Group
 from mcptrio.installing import (
     HOSTS,
     HostKind,
@@ -36,7 +37,7 @@ __all__ = ["command"]
 _ALL = "all"
 
 
-@click.group("host")
+@click.group("host", cls=Group)
 def command() -> None:
     """Write mcptrio into the configuration of Claude, Cursor, VS Code and other hosts, or take it out.
 

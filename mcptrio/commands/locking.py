@@ -17,6 +17,7 @@ from mcptrio.commands.lock_file import lock_text, read_lock
 from mcptrio.commands.log_output import log_to_stderr
 from mcptrio.commands.plugin_server import LOCK, Chosen, make_server, plugin_options, prints_on_stderr, unasked
 from mcptrio.errors import ConfigError
+from mcptrio.help_pages import Command
 from mcptrio.installing.files import encoded
 from mcptrio.installing.files import read as read_file
 from mcptrio.plugins.locking import KINDS, ToolLock
@@ -29,7 +30,7 @@ _MODE = 0o644
 """Of a new file: there is nothing secret in it."""
 
 
-@click.command("lock")
+@click.command("lock", cls=Command)
 @plugin_options
 @click.option(
     "--check", is_flag=True, help="Write nothing: say what has changed since, and end with 1 if anything has."

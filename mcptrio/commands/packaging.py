@@ -18,6 +18,7 @@ from mcptrio.commands.log_output import log_to_stderr
 from mcptrio.commands.plugin_server import Wanted, make_server, prints_on_stderr
 from mcptrio.commands.saving import write_file
 from mcptrio.config import Config
+from mcptrio.help_pages import Group
 from mcptrio.publishing.described import Described, describe
 from mcptrio.publishing.mcpb import Bundle, bundle
 from mcptrio.publishing.server_json import Listing, advice, server_json
@@ -25,7 +26,7 @@ from mcptrio.publishing.server_json import Listing, advice, server_json
 __all__ = ["command"]
 
 
-@click.group("package")
+@click.group("package", cls=Group)
 def command() -> None:
     """Describe plugins for the MCP registry, or put them into an MCPB bundle."""
 

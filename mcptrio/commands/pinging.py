@@ -12,9 +12,16 @@ __all__ = ["command"]
 
 
 @click.command("ping", cls=ClientCommand)
-@click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Ask so often.")
 @click.option(
-    "--interval", type=click.FloatRange(min=0, max=3600), default=1.0, show_default=True, help="Seconds between two."
+    "--count", type=click.IntRange(min=1), default=1, show_default=True, metavar="NUMBER", help="Ask so often."
+)
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0, max=3600),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Wait so long between two.",
 )
 async def command(visit: Visit, count: int, interval: float) -> None:
     """Ask a server for a sign of life."""

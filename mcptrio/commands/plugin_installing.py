@@ -19,6 +19,7 @@ import click
 
 from mcptrio.commands.plugin_server import plugin_names
 from mcptrio.errors import ConfigError
+from mcptrio.help_pages import Command
 from mcptrio.plugins.finding import check_offered, distribution_of, offered
 
 __all__ = ["install", "uninstall"]
@@ -28,7 +29,7 @@ _NAME = re.compile(r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?P<res
 _FILES = (".whl", ".zip", ".tar.gz", ".tar.bz2")
 
 
-@click.command("install")
+@click.command("install", cls=Command)
 @click.option("-U", "--upgrade", is_flag=True, help="Take the newest version, also if there is one already.")
 @click.option("--exact", is_flag=True, help="Take SPEC as it is: NAME is not mcptrio-NAME.")
 @click.argument("specs", metavar="SPEC...", nargs=-1, required=True)
@@ -47,7 +48,7 @@ def install(upgrade: bool, exact: bool, specs: tuple[str, ...]) -> None:
     _tell(before, _installed())
 
 
-@click.command("uninstall")
+@click.command("uninstall", cls=Command)
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=plugin_names)
 def uninstall(names: tuple[str, ...]) -> None:
     """Uninstall the distributions of plugins with pip. NAME is a plugin, or a distribution that has some."""

@@ -13,6 +13,7 @@ import click
 from mcptrio.client.printable import printable
 from mcptrio.commands.log_output import log_to_stderr
 from mcptrio.commands.plugin_server import Chosen, make_server, plugin_options, prints_on_stderr
+from mcptrio.help_pages import Command
 from mcptrio.plugins.tokens import tokens_by_tool
 from mcptrio.server import Server
 
@@ -21,7 +22,7 @@ __all__ = ["command"]
 _HEAD = ("NAME", "VERSION", "DISTRIBUTION", "STATE", "TOOLS", "TOKENS", "IMPORT", "CONTRIBUTES")
 
 
-@click.command("list")
+@click.command("list", cls=Command)
 @plugin_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(chosen: Chosen, as_json: bool) -> None:

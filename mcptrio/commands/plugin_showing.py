@@ -16,6 +16,7 @@ from mcptrio.client.printable import printable
 from mcptrio.commands.log_output import log_to_stderr
 from mcptrio.commands.plugin_server import Chosen, make_server, plugin_names, plugin_options, prints_on_stderr
 from mcptrio.config import Config
+from mcptrio.help_pages import Command
 from mcptrio.plugins.finding import check_offered
 from mcptrio.plugins.plugin import Plugin, State
 from mcptrio.plugins.shown_settings import shown_settings
@@ -28,7 +29,7 @@ __all__ = ["command"]
 _HINTS = ("read_only", "destructive", "idempotent", "open_world")
 
 
-@click.command("show")
+@click.command("show", cls=Command)
 @plugin_options
 @click.option("--traceback", "with_traceback", is_flag=True, help="Show where in the code it failed.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

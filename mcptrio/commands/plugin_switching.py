@@ -18,6 +18,7 @@ from mcptrio.commands.config_options import CONFIG, read_config
 from mcptrio.commands.plugin_server import plugin_names
 from mcptrio.config import Config
 from mcptrio.errors import ConfigError
+from mcptrio.help_pages import Command
 from mcptrio.installing.files import decoded, encoded
 from mcptrio.installing.files import read as read_file
 from mcptrio.plugins.finding import check_offered, offered
@@ -46,7 +47,7 @@ def _options(function: Any) -> Any:
     return function
 
 
-@click.command("enable")
+@click.command("enable", cls=Command)
 @_options
 def enable(name: str, config: Path | None) -> None:
     """Serve a plugin again: take it off the list of those that are left out, or put it on that of those served."""
@@ -63,7 +64,7 @@ def enable(name: str, config: Path | None) -> None:
     _edit(path, name, edits, done="enabled", already=f"{name} is enabled already")
 
 
-@click.command("disable")
+@click.command("disable", cls=Command)
 @_options
 def disable(name: str, config: Path | None) -> None:
     """Leave a plugin out: put it on the list of those not even imported, or take it off that of those served."""

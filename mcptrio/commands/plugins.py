@@ -9,13 +9,14 @@ from __future__ import annotations
 import click
 
 from mcptrio.commands import doctoring, plugin_installing, plugin_listing, plugin_showing, plugin_switching
+from mcptrio.help_pages import Group
 
 __all__ = ["command"]
 
 _HELP = ("-h", "--help")
 
 
-class _Group(click.Group):
+class _Group(Group):
     """Lists where no subcommand is named."""
 
     unnamed = plugin_listing.command
@@ -26,9 +27,6 @@ class _Group(click.Group):
         if not ctx.resilient_parsing and (not args or (args[0].startswith("-") and args[0] not in _HELP)):
             args = ["list", *args]
         return super().parse_args(ctx, args)
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
 
 
 @click.group("plugins", cls=_Group)

@@ -17,18 +17,26 @@ from mcptrio.commands.config_options import config_option, profile_option
 from mcptrio.commands.plugin_server import Chosen, plugin_names
 from mcptrio.commands.serving import serve
 from mcptrio.config import LOG_LEVELS
+from mcptrio.help_pages import Command
 
 __all__ = ["command", "run"]
 
 
-@click.command("run")
+@click.command("run", cls=Command)
 @click.argument("plugins", metavar="[FILE.py|NAME]...", nargs=-1, shell_complete=plugin_names)
 @click.option("--http", is_flag=True, help="Serve HTTP. Without this option: standard input and output.")
-@click.option("--host", help="Bind this address.  [default: 127.0.0.1]")
-@click.option("--port", type=click.IntRange(0, 65535), help="Bind this port; 0 takes a free one.  [default: 8000]")
+@click.option("--host", metavar="ADDRESS", help="Bind this address.  [default: 127.0.0.1]")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), metavar="PORT", help="Bind this port; 0 takes a free one.  [default: 8000]"
+)
 @config_option
 @profile_option
-@click.option("--log-level", type=click.Choice(LOG_LEVELS), help="[default: info]")
+@click.option(
+    "--log-level",
+    type=click.Choice(LOG_LEVELS),
+    metavar="LEVEL",
+    help=f"Log messages of this level and above: {', '.join(LOG_LEVELS)}.  [default: info]",
+)
 @click.pass_obj
 def command(
     objects: tuple[object, ...] | None,

@@ -11,6 +11,7 @@ import os
 import shlex
 import sys
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,6 +23,7 @@ from mcptrio.commands.serving_auth import identify_by, refuse_streams
 from mcptrio.commands.serving_values import addresses
 from mcptrio.config import LOG_LEVELS, Config
 from mcptrio.errors import ConfigError
+from mcptrio.help_pages import Command
 
 if TYPE_CHECKING:
     from mcptrio.serve.worker import Worker
@@ -33,8 +35,16 @@ RELOADED = "MCPTRIO_RELOADED"
 """In the environment of a worker of ``mcptrio dev``."""
 
 
-class ServeCommand(click.Command):
+class ServeCommand(Command):
     """Reports a plugin that is given without ``--plugin`` together with the commands that accept it."""
+
+    sections = MappingProxyType(
+        {
+            "Transport": ("transport", "listen", "host", "port"),
+            "Plugins": ("plugins", "no_plugins", "config", "profile", "strict"),
+            "General": ("log_level",),
+        }
+    )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.allow_extra_args = True
@@ -60,9 +70,16 @@ class ServeCommand(click.Command):
 )
 @plugin_options
 @click.option("--strict", is_flag=True, help="A plugin that fails is an error, not a quarantine.")
-@click.option("--host", help="Bind this address.  [default: 127.0.0.1]")
-@click.option("--port", type=click.IntRange(0, 65535), help="Bind this port; 0 takes a free one.  [default: 8000]")
-@click.option("--log-level", type=click.Choice(LOG_LEVELS), help="[default: info]")
+@click.option("--host", metavar="ADDRESS", help="Bind this address.  [default: 127.0.0.1]")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), metavar="PORT", help="Bind this port; 0 takes a free one.  [default: 8000]"
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(LOG_LEVELS),
+    metavar="LEVEL",
+    help=f"Log messages of this level and above: {', '.join(LOG_LEVELS)}.  [default: info]",
+)
 @click.option(
     "--isolated",
     is_flag=True,

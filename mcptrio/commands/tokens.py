@@ -20,6 +20,7 @@ from mcptrio.auth.static_tokens import StaticToken, make_token, parse_tokens, re
 from mcptrio.client.printable import printable
 from mcptrio.commands.config_options import configured
 from mcptrio.errors import ConfigError
+from mcptrio.help_pages import Group
 from mcptrio.installing.files import Original
 from mcptrio.installing.files import read as read_file
 
@@ -31,7 +32,7 @@ _UNITS: Final = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "y": 365 * 8640
 _NEVER: Final = "never"
 
 
-@click.group("token")
+@click.group("token", cls=Group)
 def command() -> None:
     """Keep the access tokens of a team that has no identity provider yet: make, list and revoke them."""
 

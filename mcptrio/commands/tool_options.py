@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-import click
-
 from mcptrio.commands.schema_words import kinds, properties, required, word
 from mcptrio.errors import ConfigError
+from mcptrio.help_pages import Page
 from mcptrio.printable import printable
 from mcptrio.protocol.model.tools import Tool
 
@@ -57,24 +56,19 @@ def as_words(words: Sequence[str], schema: Mapping[str, Any], options: Sequence[
         yield f"{name}={value}"
 
 
-def help_of(tool: Tool, command: str, width: int) -> str:
+def help_of(tool: Tool, command: str, *, is_coloured: bool) -> str:
     """The help of a tool: its description, and its arguments with types, defaults and descriptions."""
     root = tool.input_schema
     needed = required(root, root)
-    formatter = click.HelpFormatter(width=width)
-    formatter.write_usage(command, "[OPTIONS]")
-    if tool.description:
-        formatter.write_paragraph()
-        with formatter.indentation():
-            formatter.write_text(_paragraph(tool.description.split("\n\n")[0]))
+    page = Page(is_coloured=is_coloured)
+    page.add_usage(command, "[OPTIONS]")
+    page.add_text(_paragraph((tool.description or "").split("\n\n")[0]))
     rows = [
         (f"{_option(printable(name))}{_type(schema, root)}", _told(schema, name in needed))
         for name, schema in properties(root, root).items()
     ]
-    if rows:
-        with formatter.section("Arguments"):
-            formatter.write_dl(rows)
-    return formatter.getvalue()
+    page.add_sections({"Arguments": rows})
+    return str(page)
 
 
 def _option(name: str) -> str:

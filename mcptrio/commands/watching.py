@@ -57,7 +57,7 @@ class Watched:
 
 @click.command("watch", cls=ClientCommand)
 @click.argument("words", nargs=-1, metavar="[tools|prompts|resources|URI]...")
-@click.option("--count", type=click.IntRange(min=1), help="End after so many changes.")
+@click.option("--count", type=click.IntRange(min=1), metavar="NUMBER", help="End after so many changes.")
 async def command(visit: Visit, words: tuple[str, ...], count: int | None) -> None:
     """Show what changes: lists, and the contents of the resources named.
 

@@ -1,0 +1,117 @@
+"""Help at a terminal and in a pipe: its sections, its width and its colours; and suggestions for a wrong name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from mcptrio.cli import COMMANDS, SECTIONS, cli
+from mcptrio.help_pages import Command, Group
+from tests.commands.processes import at_terminal, run
+
+__all__: list[str] = []
+
+TOOL = """
+from mcptrio import tool
+
+@tool
+def add(count: int = 1) -> None:
+    '''Add.
+
+    Args:
+        count: how many.
+    '''
+"""
+
+
+def tree(command: click.Command, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """A command and all below it, with the words that call each."""
+    yield path, command
+    if isinstance(command, click.Group):
+        for name in command.commands:
+            yield from tree(command.commands[name], *path, name)
+
+
+ALL = {" ".join(path): command for path, command in tree(cli)}
+
+
+def test_each_command_stands_in_one_section() -> None:
+    named = [name for names in SECTIONS.values() for name in names]
+
+    assert sorted(named) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_sections_of_a_command_name_its_options(path: str) -> None:
+    command = ALL[path]
+    assert isinstance(command, Command | Group)
+    if isinstance(command, Command):
+        named = [name for names in command.sections.values() for name in names]
+        assert set(named) <= {param.name for param in command.params}
+        assert len(named) == len(set(named))
+
+
+@pytest.mark.parametrize("width", [46, 80, 140])
+@pytest.mark.parametrize("path", ["", "plugins", "call", "serve", "auth login", "package mcpb"])
+def test_help_fits_the_terminal_and_is_coloured(path: str, width: int, tmp_path: Path) -> None:
+    with at_terminal(*path.split(), "--help", cwd=tmp_path, columns=width) as terminal:
+        assert terminal.end() == 0
+    lines = terminal.shown.splitlines()
+
+    assert max(map(len, lines)) <= min(width, 100)
+    assert max(map(len, lines)) > 0.75 * min(width, 100)
+    assert b"\x1b[32m\x1b[1mUsage:\x1b[0m" in terminal.raw
+    assert b"\x1b[36m\x1b[1m-h, --help\x1b[0m" in terminal.raw
+
+
+@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["NO_COLOR", "dumb"])
+def test_help_has_no_colours_when_they_are_not_wanted(env: dict[str, str], tmp_path: Path) -> None:
+    with at_terminal("token", "--help", cwd=tmp_path, env=env) as terminal:
+        assert terminal.end() == 0
+
+    assert b"Usage: mcptrio token" in terminal.raw
+    assert b"\x1b" not in terminal.raw
+
+
+def test_help_in_a_pipe_is_plain(tmp_path: Path) -> None:
+    for path, command in ALL.items():
+        done = run(*path.split(), "--help", cwd=tmp_path, env={"COLUMNS": "80"})
+        text = done.stdout.decode()
+
+        assert (done.returncode, done.stderr) == (0, b""), path
+        assert "\x1b" not in text
+        for param in command.params:
+            if isinstance(param, click.Option) and not param.hidden:
+                assert f"  {param.opts[0]}" in text, path
+
+
+def test_help_of_a_tool_is_coloured_at_a_terminal(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(TOOL)
+    with at_terminal("call", "--plugin", "own.py", "add", "--help", cwd=tmp_path) as terminal:
+        assert terminal.end() == 0
+    piped = run("call", "--plugin", "own.py", "add", "--help", cwd=tmp_path).stdout
+
+    assert "--count integer  how many. [default: 1]" in " ".join(terminal.shown.split("\n"))
+    assert b"\x1b[36m\x1b[1m--count\x1b[0m\x1b[36m integer\x1b[0m" in terminal.raw
+    assert b"\x1b" not in piped
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("cal",), "Did you mean 'call'?"),
+        (("plugins", "shwo"), "Did you mean 'show'?"),
+        (("auth", "lgin"), "Did you mean 'login'?"),
+        (("serve", "--prot", "0"), "'--port'"),
+        (("list", "x", "--revison", "3"), "'--revision'"),
+        (("plugins", "doctor", "--jsn"), "'--json'"),
+    ],
+)
+def test_nearest_name_is_suggested(args: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    done = run(*args, cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert said in done.stderr.decode()
