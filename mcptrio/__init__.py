@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mcptrio.abc import Principal as Principal
+    from mcptrio.abc.status import ParkedStatus as ParkedStatus
+    from mcptrio.abc.status import PluginStatus as PluginStatus
+    from mcptrio.abc.status import QuestionStatus as QuestionStatus
+    from mcptrio.abc.status import RequestStatus as RequestStatus
+    from mcptrio.abc.status import ServerStatus as ServerStatus
+    from mcptrio.abc.status import SessionStatus as SessionStatus
+    from mcptrio.abc.status import ThreadStatus as ThreadStatus
     from mcptrio.capabilities.authorization import Component as Component
     from mcptrio.capabilities.contents import Blob as Blob
     from mcptrio.capabilities.context import Context as Context
@@ -73,7 +80,7 @@ if TYPE_CHECKING:
     from mcptrio.host.listing import HostResource as HostResource
     from mcptrio.host.listing import HostResourceTemplate as HostResourceTemplate
     from mcptrio.host.listing import HostTool as HostTool
-    from mcptrio.host.member import ServerStatus as ServerStatus
+    from mcptrio.host.member import ConnectionStatus as ConnectionStatus
     from mcptrio.host.options import HostOptions as HostOptions
     from mcptrio.mcp_json.files import load_mcp_json as load_mcp_json
     from mcptrio.mounting.mount import Mount as Mount
@@ -192,6 +199,13 @@ _HOMES = {
     "ToolPolicy": "mcptrio.plugins.policy",
     "PluginManager": "mcptrio.plugins.manager",
     "Principal": "mcptrio.abc",
+    "ParkedStatus": "mcptrio.abc.status",
+    "PluginStatus": "mcptrio.abc.status",
+    "QuestionStatus": "mcptrio.abc.status",
+    "RequestStatus": "mcptrio.abc.status",
+    "ServerStatus": "mcptrio.abc.status",
+    "SessionStatus": "mcptrio.abc.status",
+    "ThreadStatus": "mcptrio.abc.status",
     "Server": "mcptrio.server",
     "Timeouts": "mcptrio.runtime.timeouts",
     "asgi_app": "mcptrio.serve.mounted",
@@ -252,7 +266,7 @@ _HOMES = {
     "HostResource": "mcptrio.host.listing",
     "HostResourceTemplate": "mcptrio.host.listing",
     "HostTool": "mcptrio.host.listing",
-    "ServerStatus": "mcptrio.host.member",
+    "ConnectionStatus": "mcptrio.host.member",
     # Errors
     "AuthorizationError": "mcptrio.errors",
     "ConfigError": "mcptrio.errors",

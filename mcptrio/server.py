@@ -15,6 +15,7 @@ from typing import Any
 import trio
 
 from mcptrio.abc import Bus, MessageChannel, Principal
+from mcptrio.abc.status import PluginState, Readiness, ServerStatus
 from mcptrio.capabilities.access import Access
 from mcptrio.capabilities.authorization import Authorizers
 from mcptrio.capabilities.call_limits import CallLimits
@@ -299,26 +300,10 @@ class Server(Registrar):
     def state_of(self, owner: str | None) -> Any:
         return self._running.state_of(owner)
 
-    def health(self) -> dict[str, Any]:
-        """For ``/readyz``: ready while open, not stopping, and no plugin in quarantine."""
-        plugins = {plugin.name: plugin.state.value for plugin in self.plugins.plugins.values()}
-        ready = self.is_open and State.QUARANTINED.value not in plugins.values()
-        return {"ready": ready, "plugins": plugins}
-
-    def snapshot(self) -> dict[str, Any]:
-        """The tree of what is running: the server, its plugins, its sessions and their requests, as plain values.
-
-        Works in any thread.
-        """
-        return self.supervisor.loop.call(
-            lambda: {
-                "server": {"name": self.info.name, "version": self.info.version},
-                "plugins": [plugin.snapshot() for plugin in self.plugins.plugins.values()],
-                # Of sync functions; also those that go on after their request has ended.
-                "threads": self.supervisor.threads.snapshot(),
-                **self.supervisor.snapshot(),
-            }
-        )
+    @property
+    def status(self) -> ServerStatus:
+        """The server, its plugins, its sessions and their requests. Works in any thread."""
+        return self.supervisor.loop.call(self._status)
 
     async def enable_plugin(self, name: str) -> Plugin:
         """Take in a plugin that is disabled, or try one in quarantine once more; clients are told of what is new.
@@ -376,6 +361,25 @@ class Server(Registrar):
     def _remove(self, kind: type[Mark], key: str) -> bool:
         return any(registry.remove(key) for registry in registries(self, kind))
 
+    def _readiness(self) -> Readiness:
+        plugins: dict[str, PluginState] = {plugin.name: plugin.state.value for plugin in self.plugins.plugins.values()}
+        return Readiness(ready=self.is_open and State.QUARANTINED.value not in plugins.values(), plugins=plugins)
+
+    def _status(self) -> ServerStatus:
+        supervisor = self.supervisor
+        return ServerStatus(
+            name=self.info.name,
+            version=self.info.version,
+            ready=self._readiness().ready and not supervisor.draining,
+            draining=supervisor.draining,
+            in_flight=supervisor.in_flight,
+            working=len(supervisor.works),
+            threads=supervisor.threads.status,
+            plugins=tuple(plugin.status for plugin in self.plugins.plugins.values()),
+            sessions=tuple(session.status for session in supervisor.sessions),
+            parked=supervisor.parking.status,
+        )
+
     def _make_supervisor(self, keys: Sequence[bytes], surrounding: Works) -> Supervisor:
         handlers: dict[str, Handler] = {}
         for capability in (
@@ -398,7 +402,7 @@ class Server(Registrar):
             mirrored=self.tools.mirrored,
             lacking_scopes=self.access.lacking_scopes,
             route=self.routes.at,
-            health=self.health,
+            readiness=self._readiness,
             middleware=self.middleware,
             surrounding=surrounding,
         )

@@ -36,4 +36,4 @@ async def test_shown_plugin_is_taken(block: Block, monkeypatch: pytest.MonkeyPat
     server = Server(plugins=[module], strict=True)
     with trio.fail_after(60):
         async with server.open():
-            assert [plugin["state"] for plugin in server.snapshot()["plugins"]] == ["running"]
+            assert [plugin.state for plugin in server.status.plugins] == ["running"]

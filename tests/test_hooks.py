@@ -129,9 +129,9 @@ async def test_every_hook(revision: str) -> None:
         await peer.eventually(lambda: "heard" in plugin.happened)
         assert server.capabilities.extensions == {"com.example/weather": {"level": 2}}
         await plugin.ticking.wait()
-        [listed] = server.snapshot()["plugins"]
-        assert listed["state"] == "running"
-        assert sorted(listed["offers"]["tools"]) == ["greet", "in_celsius", "in_kelvin", "show_state"]
+        [listed] = server.status.plugins
+        assert listed.state == "running"
+        assert sorted(listed.offers["tools"]) == ["greet", "in_celsius", "in_kelvin", "show_state"]
     assert plugin.happened == ["opened", "heard", "closed"]
 
 
@@ -168,7 +168,7 @@ async def test_fault_in_a_hook_quarantines_that_plugin_alone(hook: str, caplog: 
     async with talking(server) as peer:
         assert await peer.text("hello") == "here"
         assert [listed["name"] for listed in (await peer.request("tools/list"))["tools"]] == ["hello"]
-        states = {plugin["name"]: (plugin["state"], plugin["fault"]) for plugin in server.snapshot()["plugins"]}
+        states = {plugin.name: (plugin.state, plugin.fault) for plugin in server.status.plugins}
     assert states["Healthy"] == ("running", None)
     assert states["Faulty"][0] == "quarantined"
     assert "no database" in states["Faulty"][1]

@@ -128,7 +128,7 @@ async def test_a_plugin_that_cannot_be_registered_is_alone(
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
         f"quarantined bad (bad-dist 3.0): {fault}"
     ]
-    assert not server.health()["ready"]
+    assert not server.status.ready
 
 
 @pytest.mark.parametrize("kind", FAULTS)
@@ -188,7 +188,7 @@ async def test_a_name_of_two_distributions_belongs_to_the_first(site: Path, load
     assert manager.plugins["twice #2"].fault == (
         "the name of twice (dist-b 2.0) is already taken by twice (dist-a 1.0)"
     )
-    assert server.health()["plugins"]["twice"] == "running"
+    assert {each.name: each.state for each in server.status.plugins}["twice"] == "running"
     assert "plug_twice_b" not in sys.modules
     with pytest.raises(PluginError, match=r"\(from dist-b\): .* taken by twice \(dist-a 1\.0\)$"):
         load("twice", strict=True)

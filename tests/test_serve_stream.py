@@ -141,7 +141,7 @@ async def test_each_connection_is_a_session(address: str) -> None:
         peers = [await it.peer(0), await it.peer(1), await it.peer(1)]
         assert [await peer.text("shout", {"text": name}) for peer, name in zip(peers, "abc", strict=True)] == [*"ABC"]
 
-        names = [session["session"] for session in it.server.snapshot()["sessions"]]
+        names = [session.name for session in it.server.status.sessions]
         assert sorted(name.partition(" 127.0.0.1:")[0] for name in names) == ["tcp", "unix", "unix"]
         await peers[1].leave()
         await it.sessions(2)

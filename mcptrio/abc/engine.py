@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeAlias
 
 from mcptrio.abc.authorization import Principal
 from mcptrio.abc.channels import MessageChannel, Outlet
+from mcptrio.abc.status import Readiness
 from mcptrio.abc.stores import SessionRecord
 from mcptrio.protocol.messages import Incoming, Notification, Request
 
@@ -146,6 +147,6 @@ class Engine(Protocol):
         """The ASGI application that a plugin serves at this path, if there is one."""
         ...
 
-    def health(self) -> Mapping[str, Any]:
-        """``{"ready": bool, ...}`` with one entry a plugin; for ``/readyz``."""
+    def readiness(self) -> Readiness:
+        """The answer of ``/readyz``."""
         ...

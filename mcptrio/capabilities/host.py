@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from mcptrio.abc.status import ServerStatus
+
 if TYPE_CHECKING:
     from mcptrio.capabilities.access import Access
     from mcptrio.capabilities.authorization import Authorizers
@@ -88,4 +90,5 @@ class Host(Protocol):
         """What the plugin's lifespan yielded."""
         ...
 
-    def snapshot(self) -> Mapping[str, Any]: ...
+    @property
+    def status(self) -> ServerStatus: ...

@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 import click
+from attrs import asdict
 
 from mcptrio.client.printable import printable
 from mcptrio.commands.log_output import log_to_stderr
@@ -55,8 +56,9 @@ def command(chosen: Chosen, as_json: bool) -> None:
 
 
 def _listed(server: Server) -> list[dict[str, Any]]:
-    listed: list[dict[str, Any]] = server.snapshot()["plugins"]
-    return [{**each, "tokens": sum(tokens_by_tool(server, each["name"]).values())} for each in listed]
+    return [
+        {**asdict(each), "tokens": sum(tokens_by_tool(server, each.name).values())} for each in server.status.plugins
+    ]
 
 
 def _table(listed: list[dict[str, Any]]) -> list[str]:

@@ -62,7 +62,7 @@ def _told(server: Server, plugin: Plugin, read: Config) -> dict[str, Any]:
     tools = [each.tool for each in server.tools.registry if each.owner == plugin.name]
     resources = (server.resources.registry, server.resources.templates)
     return {
-        **plugin.snapshot(),
+        **asdict(plugin.status),
         "isolated": plugin.policy.isolate,
         "settings": [asdict(each) for each in shown_settings(plugin, cls, table, read.where)],
         "tools": [

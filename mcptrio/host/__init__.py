@@ -10,7 +10,7 @@ from mcptrio.host.audit_file import AuditFile
 from mcptrio.host.changes import HostChange, HostChanges
 from mcptrio.host.host import Host
 from mcptrio.host.listing import HostList, HostListing, HostPrompt, HostResource, HostResourceTemplate, HostTool
-from mcptrio.host.member import ServerStatus
+from mcptrio.host.member import ConnectionStatus
 from mcptrio.host.options import HostOptions
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Approve",
     "AuditFile",
     "AuditRecord",
+    "ConnectionStatus",
     "Decision",
     "Host",
     "HostChange",
@@ -29,5 +30,4 @@ __all__ = [
     "HostResource",
     "HostResourceTemplate",
     "HostTool",
-    "ServerStatus",
 ]

@@ -33,7 +33,7 @@ from mcptrio.host.changes import Following, HostChanges, Wanted
 from mcptrio.host.gathering import ListKind, gather
 from mcptrio.host.listing import HostListing, HostPrompt, HostResource, HostResourceTemplate, HostTool
 from mcptrio.host.lookup import HOSTED, Hosted, find
-from mcptrio.host.member import Member, ServerStatus
+from mcptrio.host.member import ConnectionStatus, Member
 from mcptrio.host.names import server_of, server_prefix
 from mcptrio.host.options import HostOptions
 from mcptrio.host.origins import origin_of
@@ -183,11 +183,12 @@ class Host:
             member.never_kept()
         await member.remove()
 
-    def status(self) -> dict[str, ServerStatus]:
+    @property
+    def status(self) -> dict[str, ConnectionStatus]:
         """How each server fares."""
         return {name: member.status for name, member in self._members.items()}
 
-    async def settle(self, timeout: float | None = None) -> dict[str, ServerStatus]:
+    async def settle(self, timeout: float | None = None) -> dict[str, ConnectionStatus]:
         """Wait until no server is being connected for the first time: each is ready, or has failed at least once.
 
         Args:
@@ -199,7 +200,7 @@ class Host:
         with trio.move_on_after(self._options.timeouts.connect if timeout is None else timeout):
             for member in list(self._members.values()):
                 await member.until(lambda member=member: not member.is_coming)  # type: ignore[misc]
-        return self.status()
+        return self.status
 
     async def use(self, server: str, work: Callable[[Client], Awaitable[T]]) -> T:
         """Have something done with the client of one server, for what a host has no word for: log levels, pings.

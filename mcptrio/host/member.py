@@ -29,7 +29,7 @@ from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.protocol.revisions.revision import Changes, Revision
 from mcptrio.runtime.dispatch import Failure, contain
 
-__all__ = ["Member", "ServerState", "ServerStatus"]
+__all__ = ["ConnectionStatus", "Member", "ServerState"]
 
 _log = logging.getLogger("mcptrio.host.member")
 
@@ -49,8 +49,8 @@ _LISTS = {
 
 
 @frozen(kw_only=True)
-class ServerStatus:
-    """How a server of a host fares.
+class ConnectionStatus:
+    """The connection of a host to one of its servers.
 
     Args:
         state: ``connecting``; ``ready``; ``failed``: it could not be reached or was lost, and is tried again unless
@@ -134,9 +134,9 @@ class Member:
         self._gone = trio.Event()
 
     @property
-    def status(self) -> ServerStatus:
+    def status(self) -> ConnectionStatus:
         client = self._client
-        return ServerStatus(
+        return ConnectionStatus(
             state=self._state,
             where=self.where,
             reason=self._reason,

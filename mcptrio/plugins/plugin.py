@@ -17,6 +17,7 @@ import pluggy
 from attrs import define, field
 
 from mcptrio.abc import OwnIssuer
+from mcptrio.abc.status import PluginStatus
 from mcptrio.plugins.hooks import Hooks
 from mcptrio.plugins.policy import PluginPolicy
 
@@ -127,16 +128,17 @@ class Plugin:
         self.hooks.add_hookspecs(Hooks)
         return self.hooks
 
-    def snapshot(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "version": self.version,
-            "distribution": self.distribution,
-            "state": self.state.value,
-            "isolated": self.isolated,
-            "fault": self.fault,
-            "warnings": list(self.warnings),
-            "import_seconds": self.import_seconds,
-            "withheld": dict(self.withheld),
-            "offers": {kind: list(names) for kind, names in self.offers.items()},
-        }
+    @property
+    def status(self) -> PluginStatus:
+        return PluginStatus(
+            name=self.name,
+            version=self.version,
+            distribution=self.distribution,
+            state=self.state.value,
+            isolated=self.isolated,
+            fault=self.fault,
+            warnings=tuple(self.warnings),
+            import_seconds=self.import_seconds,
+            withheld=dict(self.withheld),
+            offers={kind: tuple(names) for kind, names in self.offers.items()},
+        )

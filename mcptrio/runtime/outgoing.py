@@ -14,6 +14,7 @@ import trio
 from attrs import define
 
 from mcptrio.abc import Outlet
+from mcptrio.abc.status import QuestionStatus
 from mcptrio.errors import ConnectionClosed
 from mcptrio.protocol.connection import Connection
 from mcptrio.protocol.events import Peer, ResponseReceived
@@ -100,9 +101,10 @@ class Outgoing:
         for waiter in self._waiters.values():
             waiter.arrived.set()
 
-    def snapshot(self) -> list[dict[str, Any]]:
+    @property
+    def status(self) -> tuple[QuestionStatus, ...]:
         now = trio.current_time()
-        return [{"id": id, "method": w.method, "age": now - w.since} for id, w in self._waiters.items()]
+        return tuple(QuestionStatus(id=id, method=w.method, age=now - w.since) for id, w in self._waiters.items())
 
     async def _take_back(self, message: Request, peer: Peer, outlet: Outlet) -> None:
         params = CancelledParams(request_id=message.id, reason="no longer needed")

@@ -7,10 +7,12 @@ The one rule: parking is a cache of replay. Whatever is parked may be thrown out
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any, Protocol
+from typing import Protocol
 
 import trio
 from attrs import frozen
+
+from mcptrio.abc.status import ParkedStatus
 
 __all__ = ["Parked", "ParkingLot"]
 
@@ -87,9 +89,10 @@ class ParkingLot:
             if (owner is None or space.run.owner == owner) and (session is None or space.session is session):
                 self._take(ticket).run.cancel(reason)
 
-    def snapshot(self) -> list[dict[str, Any]]:
+    @property
+    def status(self) -> tuple[ParkedStatus, ...]:
         runs = [space.run for space in self._parked.values()]
-        return [{"label": run.label, "age": trio.current_time() - run.since} for run in runs]
+        return tuple(ParkedStatus(label=run.label, age=trio.current_time() - run.since) for run in runs)
 
     def _take(self, ticket: str) -> _Space:
         space = self._parked.pop(ticket)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import trio
 
 from mcptrio.abc import Outlet, Principal
+from mcptrio.abc.status import RequestStatus
 from mcptrio.errors import ConnectionClosed, InternalError, MCPError, Overloaded
 from mcptrio.protocol.events import RequestReceived
 from mcptrio.protocol.messages import ErrorResponse, Notification, Response
@@ -307,23 +308,22 @@ class RequestScope:
         if self.ended:
             raise ConnectionClosed(f"cannot send: request {self.label} has ended")
 
-    def snapshot(self) -> dict[str, Any]:
-        """One node of the tree of what is running; seconds."""
+    @property
+    def status(self) -> RequestStatus:
         now = trio.current_time()
-        deadline = self.deadline
-        return {
-            "id": self.request.id,
-            "method": self.request.method.name,
-            "label": self.label,
-            "plugin": self.owner,
-            "revision": self.request.peer.revision.version,
-            "age": now - self.started,
-            "deadline": None if deadline == inf else deadline - now,
-            "progress": self.progress.latest if self.progress else None,
-            "total": self.progress.total if self.progress else None,
-            "waiting_for_input": self._waiting > 0,
-            "cancelled": self.reason,
-        }
+        return RequestStatus(
+            id=self.request.id,
+            method=self.request.method.name,
+            label=self.label,
+            plugin=self.owner,
+            revision=self.request.peer.revision.version,
+            age=now - self.started,
+            deadline=None if self.deadline == inf else self.deadline - now,
+            progress=self.progress.latest if self.progress else None,
+            total=self.progress.total if self.progress else None,
+            waiting_for_input=self._waiting > 0,
+            cancelled=self.reason,
+        )
 
     def _set_deadline(self) -> None:
         times = self._timeouts

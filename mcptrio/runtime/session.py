@@ -18,6 +18,7 @@ import trio
 from attrs import evolve
 
 from mcptrio.abc import Outlet, Principal, SessionRecord
+from mcptrio.abc.status import SessionStatus
 from mcptrio.errors import ConnectionClosed, MCPError, Overloaded
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.connection import Connection
@@ -439,15 +440,15 @@ class Session:
         if self.outlet is not None and self.connection.peer is not None:
             self.outlet.offer(Notification(method, params), object())
 
-    def snapshot(self) -> dict[str, Any]:
-        """One branch of the tree of what is running."""
+    @property
+    def status(self) -> SessionStatus:
         peer = self.connection.peer
-        return {
-            "session": self.name,
-            "age": trio.current_time() - self.started,
-            "revision": peer.revision.version if peer is not None else None,
-            "client": peer.info.name if peer is not None and peer.info is not None else None,
-            "principal": self.principal.subject if self.principal is not None else None,
-            "requests": [scope.snapshot() for scope in self.in_flight.values()],
-            "asked": self.outgoing.snapshot(),
-        }
+        return SessionStatus(
+            name=self.name,
+            age=trio.current_time() - self.started,
+            revision=peer.revision.version if peer is not None else None,
+            client=peer.info.name if peer is not None and peer.info is not None else None,
+            principal=self.principal.subject if self.principal is not None else None,
+            requests=tuple(scope.status for scope in self.in_flight.values()),
+            questions=self.outgoing.status,
+        )

@@ -20,6 +20,7 @@ from typing import Any
 import trio
 
 from mcptrio.abc import ASGIApp, MessageChannel, Outlet, Principal, PromptChannel, SessionRecord, StateSealer
+from mcptrio.abc.status import Readiness
 from mcptrio.errors import ConnectionClosed, MCPError, Overloaded
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.connection import Connection
@@ -60,7 +61,7 @@ class Supervisor:
         handlers: method to handler; the capabilities put theirs in.
         serves: whether a capability is advertised.
         mirrored: a tool's mirrored parameters, header to path.
-        health: what ``/readyz`` shows.
+        readiness: what ``/readyz`` shows.
         middleware: what plugins put around every request.
         surrounding: the requests inside of middleware, and those to ASGI applications of plugins.
     """
@@ -77,7 +78,7 @@ class Supervisor:
         mirrored: Callable[[str], Mapping[str, tuple[str, ...]]],
         lacking_scopes: Callable[[Incoming, Principal | None], frozenset[str]],
         route: Callable[[str], ASGIApp | None],
-        health: Callable[[], Mapping[str, Any]],
+        readiness: Callable[[], Readiness],
         middleware: Middlewares,
         surrounding: Works,
     ) -> None:
@@ -104,7 +105,7 @@ class Supervisor:
         self._mirrored = mirrored
         self.lacking_scopes = lacking_scopes
         self.route = route
-        self._health = health
+        self._readiness = readiness
         self._middleware = middleware
         self._nursery: trio.Nursery | None = None
         self._draining = trio.Event()
@@ -324,8 +325,8 @@ class Supervisor:
     def mirrored_parameters(self, tool: str) -> Mapping[str, tuple[str, ...]]:
         return self._mirrored(tool)
 
-    def health(self) -> Mapping[str, Any]:
-        return self._health()
+    def readiness(self) -> Readiness:
+        return self._readiness()
 
     # What sessions need
 
@@ -338,17 +339,6 @@ class Supervisor:
             _log.error("%s failed", event.method.name, exc_info=outcome.error)
         elif patience.cancelled_caught:
             _log.error("%s was not heard in time", event.method.name)
-
-    def snapshot(self) -> dict[str, Any]:
-        """The tree of what is running, as plain values; seconds."""
-        return {
-            "draining": self.draining,
-            "in_flight": self.in_flight,
-            # Calls of plugins' functions, also those that go on after their request has ended.
-            "working": len(self.works),
-            "parked": self.parking.snapshot(),
-            "sessions": [session.snapshot() for session in self.sessions],
-        }
 
     # Private
 

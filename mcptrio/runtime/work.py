@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 import trio
 
+from mcptrio.abc.status import ThreadStatus
 from mcptrio.errors import InternalError, MCPError
 
 __all__ = ["Cancelling", "Ending", "ThreadShares", "Work", "Works"]
@@ -224,8 +225,9 @@ class ThreadShares:
         limiters = (*self._calls.values(), *self._helpers.values())
         return sum(limiter.borrowed_tokens for limiter in limiters)
 
-    def snapshot(self) -> dict[str, Any]:
-        return {"busy": self.borrowed_tokens, "limit": self._share}
+    @property
+    def status(self) -> ThreadStatus:
+        return ThreadStatus(busy=self.borrowed_tokens, limit=self._share)
 
     def _limiter(self, limiters: dict[str | None, trio.CapacityLimiter], owner: str | None) -> trio.CapacityLimiter:
         limiter = limiters.get(owner)

@@ -437,7 +437,7 @@ async def test_cancelling_reaches_the_handler_of_a_server_of_ours(revision: str)
                 await wait_all_tasks_blocked()
 
         assert plugin.ended == ["cancelled"]
-        assert server.snapshot()["in_flight"] == 0
+        assert server.status.in_flight == 0
         assert said(await client.call_tool("count", {"to": 0})) == "counted to 0"
 
 

@@ -226,7 +226,7 @@ def test_what_a_policy_withholds_and_what_is_left_out_is_no_change() -> None:
     other = Server(plugins=[Keeper()], tool_policy=ToolPolicy(read_only=True))
 
     assert list(lock.plugins) == ["Keeper"]
-    assert other.snapshot()["plugins"][0]["withheld"] == {"look": "it is not marked read-only"}
+    assert other.status.plugins[0].withheld == {"look": "it is not marked read-only"}
     assert list(lock.changes(other)) == []
     assert [str(each) for each in lock.changes(Server())] == ["Keeper: is not installed any more"]
     assert list(lock.changes(Server(), ignored=["Keeper"])) == []

@@ -103,7 +103,7 @@ async def test_call_that_takes_too_long_is_given_up(autojump_clock: trio.abc.Clo
     async with Host({"one": Scripted({"tools/call": never})}, approve=None) as host:
         with pytest.raises(RequestTimeout):
             await host.call_tool("one_echo", timeout=3)
-        assert host.status()["one"].state == "ready"
+        assert host.status["one"].state == "ready"
 
 
 async def test_failures_of_the_server_are_its_own() -> None:

@@ -85,7 +85,7 @@ async def test_server_that_is_lost_counts_as_changed(autojump_clock: trio.abc.Cl
             await server.channel.aclose()
             await trio.sleep(5)
             told = set(await read(changes, 3))
-        assert host.status()["one"].connections == 2
+        assert host.status["one"].connections == 2
 
     assert told == {HostChange("one", "server"), HostChange("one", "tools"), HostChange("one", "resource", "x:1")}
 

@@ -71,6 +71,6 @@ async def test_server_that_was_replaced_by_a_newer_one_is_asked_again(autojump_c
         is_new = True
         await server.channel.aclose()
         await trio.sleep(10)
-        status = host.status()["one"]
+        status = host.status["one"]
 
     assert (status.state, status.revision) == ("ready", "2026-07-28")

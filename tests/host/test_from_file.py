@@ -53,7 +53,7 @@ async def test_servers_of_a_file(tmp_path: Path, caplog: pytest.LogCaptureFixtur
         async with Host.from_mcp_json(file, approve=None, ask=ask, options=HostOptions(ready_timeout=60)) as host:
             assert text_of(await host.call_tool("one_who")) == f"Ada in {tmp_path.name}"
             assert text_of(await host.call_tool("two_who")) == f"Bob in {tmp_path.name}"
-            status = host.status()
+            status = host.status
             with pytest.raises(ConnectionClosed, match="THERE_IS_NO_SUCH_VARIABLE"):
                 await host.call_tool("wrong_who")
             found = await host.tools().all()

@@ -91,7 +91,7 @@ async def test_server_that_never_answers(autojump_clock: trio.abc.Clock) -> None
     silent = Scripted({"server/discover": never, "initialize": never})
     async with Host({"bad": silent, "good": plain()}, approve=None, options=HostOptions(ready_timeout=1)) as host:
         await others_work(host, within=1.5)
-        assert host.status()["bad"].state == "connecting"
+        assert host.status["bad"].state == "connecting"
         status = (await host.settle(timeout=100))["bad"]
 
     assert status.state == "failed"
@@ -153,7 +153,7 @@ async def test_server_that_lies_about_a_result() -> None:
         with pytest.raises(RemoteProtocolError, match="structured content"):
             await host.call_tool("bad_echo")
         await others_work(host)
-        assert host.status()["bad"].state == "ready"
+        assert host.status["bad"].state == "ready"
 
 
 async def test_server_that_lists_a_tool_of_another() -> None:
@@ -213,4 +213,4 @@ async def test_body_that_is_left_leaves_nothing(autojump_clock: trio.abc.Clock) 
             await trio.sleep(5)
         with trio.fail_after(5):
             await trio.testing.wait_all_tasks_blocked()
-    assert host.status()["good"].state == "removed"
+    assert host.status["good"].state == "removed"

@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 from mcptrio import Command, ConfigError, ConnectionClosed, memory_channel_pair
-from mcptrio.host import Host, HostOptions, ServerStatus
+from mcptrio.host import ConnectionStatus, Host, HostOptions
 from mcptrio.protocol.messages import Request
 from tests.host.scripted import Scripted, plain, text_of
 
@@ -29,8 +29,8 @@ async def hang_up(server: Scripted, channel: Any, params: dict[str, Any]) -> Non
 async def test_status_of_a_server_that_is_ready() -> None:
     server = Scripted(name="its own name")
     async with Host({"one": server}, approve=None) as host:
-        assert host.status()["one"].state == "connecting"
-        status: ServerStatus = (await host.settle())["one"]
+        assert host.status["one"].state == "connecting"
+        status: ConnectionStatus = (await host.settle())["one"]
 
     assert (status.state, status.reason, status.revision) == ("ready", None, "2025-11-25")
     assert status.info is not None
@@ -43,7 +43,7 @@ async def test_server_is_added_and_removed() -> None:
         host.add("one", plain("1"))
         assert text_of(await host.call_tool("one_echo")) == "1"
         await host.remove("one")
-        assert host.status() == {}
+        assert host.status == {}
         host.add("one", plain("another"))
         assert text_of(await host.call_tool("one_echo")) == "another"
 
@@ -119,9 +119,9 @@ async def test_server_that_is_lost_is_connected_again(autojump_clock: trio.abc.C
         assert text_of(await host.call_tool("one_echo")) == "echo"
         await server.channel.aclose()
         await trio.testing.wait_all_tasks_blocked(0.01)
-        lost = host.status()["one"]
+        lost = host.status["one"]
         assert text_of(await host.call_tool("one_echo")) == "echo"
-        again = host.status()["one"]
+        again = host.status["one"]
 
     assert (lost.state, lost.reason, lost.is_over) == ("failed", "the server closed the connection", False)
     assert (again.state, again.reason, again.connections) == ("ready", None, 2)
@@ -153,7 +153,7 @@ async def test_without_restart_a_lost_server_stays_lost(autojump_clock: trio.abc
         with pytest.raises(ConnectionClosed):
             await host.call_tool("one_echo")
         await trio.sleep(100)
-        status = host.status()["one"]
+        status = host.status["one"]
         with pytest.raises(ConnectionClosed, match="one is not connected: the server closed the connection"):
             await host.call_tool("one_echo")
 
@@ -169,7 +169,7 @@ async def test_channel_cannot_be_opened_again(autojump_clock: trio.abc.Clock) ->
             with pytest.raises(ConnectionClosed):
                 await host.call_tool("one_echo")
             await trio.sleep(1)
-            assert host.status()["one"].is_over
+            assert host.status["one"].is_over
 
 
 DIES = """
@@ -196,7 +196,7 @@ async def test_process_that_dies_is_started_again(tmp_path: Path) -> None:
                 await host.call_tool("one_die")
             assert text_of(await host.call_tool("two_echo")) == "plain"
             second = text_of(await host.call_tool("one_number"))
-            status = host.status()["one"]
+            status = host.status["one"]
 
     assert first != second
     assert (status.state, status.connections) == ("ready", 2)

@@ -171,7 +171,7 @@ async def test_questions_inside_a_result() -> None:
     server.add_tool(pay)
     async with Host({"shop": server}, approve=only(), handlers=ALL) as host:
         assert text_of(await host.call_tool("shop_pay")) == "the user declined to answer: Pay"
-        assert host.status()["shop"].revision == "2026-07-28"
+        assert host.status["shop"].revision == "2026-07-28"
 
 
 async def test_refused_sampling_inside_a_result_ends_the_call() -> None:

@@ -43,7 +43,7 @@ async def serve(revision: str, transport: str, jumps: bool) -> AsyncIterator[Ser
                     await peer.wire.aclose()
             nursery.cancel_scope.cancel()
     for server in serve.servers:
-        snapshot = server.snapshot()
-        assert (snapshot["in_flight"], snapshot["sessions"], snapshot["parked"]) == (0, [], [])
+        snapshot = server.status
+        assert (snapshot.in_flight, snapshot.sessions, snapshot.parked) == (0, (), ())
     for peer in serve.peers:
         assert peer.refusals == []

@@ -120,7 +120,7 @@ async def test_a_cancelled_request_stops_and_is_not_answered(serve: Serve) -> No
 
         assert watch.ended[-1] == "cancelled"
         assert call.answer is None
-    assert serve.server.snapshot()["in_flight"] == 0
+    assert serve.server.status.in_flight == 0
 
 
 async def test_the_handler_can_see_why(serve: Serve) -> None:
@@ -277,7 +277,7 @@ async def test_a_closed_stream_is_no_cancellation_in_a_session(serve: Serve) -> 
         await peer.text("quick")
 
     assert watch.ended == []
-    assert serve.server.snapshot()["in_flight"] == 2
+    assert serve.server.status.in_flight == 2
     watch.release.set()
     await peer.eventually(lambda: watch.ended == ["finished", "finished"])
 
@@ -331,4 +331,4 @@ async def test_many_cancellations_race_with_their_answers(serve: Serve) -> None:
         await call.cancel()
 
     assert await peer.text("quick") == "quick"
-    await peer.eventually(lambda: serve.server.snapshot()["in_flight"] == 0)
+    await peer.eventually(lambda: serve.server.status.in_flight == 0)

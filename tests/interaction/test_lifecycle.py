@@ -113,8 +113,8 @@ async def test_a_second_initialize_is_refused_and_changes_nothing(serve: Serve) 
 
     assert error["code"] == -32600
     assert await peer.text("echo", {"text": "a"}) == "a"
-    (session,) = (s for s in serve.server.snapshot()["sessions"] if s["revision"])
-    assert session["revision"] == serve.revision
+    (session,) = (s for s in serve.server.status.sessions if s.revision)
+    assert session.revision == serve.revision
 
 
 @only(revisions=HANDSHAKE, because="2026-07-28 has no handshake")
@@ -212,9 +212,9 @@ async def test_nothing_is_remembered_between_requests(serve: Serve) -> None:
     peer = await serve(echo, capabilities={"sampling": {}})
     await peer.request("tools/list")
 
-    snapshot = serve.server.snapshot()
+    snapshot = serve.server.status
 
-    assert all(session["client"] is None and session["revision"] is None for session in snapshot["sessions"])
+    assert all(session.client is None and session.revision is None for session in snapshot.sessions)
 
 
 @only(revisions=MODERN, because="only 2026-07-28 says who answered with every result")
@@ -243,7 +243,7 @@ async def test_a_client_that_leaves_leaves_nothing_behind(serve: Serve) -> None:
 
     await peer.leave()
 
-    await peer.eventually(lambda: not serve.server.snapshot()["sessions"])
+    await peer.eventually(lambda: not serve.server.status.sessions)
 
 
 @without(revisions=MODERN, because="2026-07-28 has no sessions")

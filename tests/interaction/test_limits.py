@@ -40,7 +40,7 @@ async def test_too_many_requests_of_one_session(serve: Serve) -> None:
     hold = Hold()
     peer = await serve(plugins=[hold], limits=Limits(requests_per_session=2))
     calls = [await peer.start_call("hold") for _ in range(2)]
-    await peer.eventually(lambda: serve.server.snapshot()["in_flight"] == 2)
+    await peer.eventually(lambda: serve.server.status.in_flight == 2)
 
     if peer.handshake or not peer.http:
         await _refused(await peer.start("tools/list"), "2 are in flight in this session")
@@ -56,7 +56,7 @@ async def test_too_many_requests_of_all_sessions(serve: Serve) -> None:
     peer = await serve(plugins=[hold], limits=Limits(requests=2))
     other = await serve.connect()
     calls = [await each.start_call("hold") for each in (peer, other)]
-    await peer.eventually(lambda: serve.server.snapshot()["in_flight"] == 2)
+    await peer.eventually(lambda: serve.server.status.in_flight == 2)
 
     await _refused(await peer.start("tools/list"), "2 are in flight on this server")
     hold.release.set()
@@ -69,7 +69,7 @@ async def test_too_many_requests_of_all_sessions(serve: Serve) -> None:
 async def test_rate_is_told_from_a_server_that_is_busy(serve: Serve) -> None:
     peer = await serve(plugins=[Hold()], config={"Hold": {"rate": 0.01}})
     first = await peer.start_call("hold")
-    await peer.eventually(lambda: serve.server.snapshot()["in_flight"] == 1)
+    await peer.eventually(lambda: serve.server.status.in_flight == 1)
     second = await peer.start_call("hold")
     error = await second.error()
 
@@ -88,7 +88,7 @@ async def test_too_many_sessions_over_http(serve: Serve) -> None:
     first = await serve.connect()
     # A session that does nothing would make room for another one.
     call = await first.start_call("hold")
-    await first.eventually(lambda: serve.server.snapshot()["in_flight"] == 1)
+    await first.eventually(lambda: serve.server.status.in_flight == 1)
     second = await serve.connect(begin=False)
 
     params = {"protocolVersion": second.revision, "capabilities": {}, "clientInfo": INFO}
@@ -153,7 +153,7 @@ async def test_requests_at_work_hold_bounded_memory(serve: Serve) -> None:
     peer = await serve(plugins=[hold], limits=Limits(held_bytes=100_000))
     fat = {"name": "hold", "arguments": {}, "more": "x" * 60_000}
     call = await peer.start("tools/call", fat)
-    await peer.eventually(lambda: serve.server.snapshot()["in_flight"] == 1)
+    await peer.eventually(lambda: serve.server.status.in_flight == 1)
 
     await _refused(await peer.start("tools/call", fat), "too much to hold")
     assert (await peer.request("tools/list"))["tools"]

@@ -150,7 +150,7 @@ async def test_thread_of_a_disabled_plugin_leaves_no_tool_behind() -> None:
             for _ in range(8):
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(client.call_tool, "restless")
-                    while not server.snapshot()["threads"]["busy"]:
+                    while not server.status.threads.busy:
                         await trio.lowlevel.checkpoint()
                     await trio.sleep(0.005)
                     await server.disable_plugin("Restless")

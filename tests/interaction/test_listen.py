@@ -114,7 +114,7 @@ async def test_a_cancelled_stream_gets_nothing_more(serve: Serve) -> None:
     other, _ = await _listen(peer, toolsListChanged=True)
 
     await call.cancel()
-    await peer.eventually(lambda: serve.server.snapshot()["in_flight"] == 1)
+    await peer.eventually(lambda: serve.server.status.in_flight == 1)
     serve.server.add_tool(_another, name="another")
     note = await peer.until("notifications/tools/list_changed")
 

@@ -80,14 +80,14 @@ async def test_an_id_that_is_in_flight_is_refused_and_the_first_one_goes_on(serv
 
     assert (await second.error())["code"] == -32600
     assert not first.arrived.is_set()
-    assert [r["id"] for s in serve.server.snapshot()["sessions"] for r in s["requests"]] == ["same"]
+    assert [r.id for s in serve.server.status.sessions for r in s.requests] == ["same"]
 
 
 @only(revisions=HANDSHAKE, transports=["http"], because="only a session over HTTP has both streams and shared ids")
 async def test_an_id_that_is_in_flight_is_refused_on_another_stream_of_the_session(serve: Serve) -> None:
     peer = await serve(wait)
     first = await peer.start_call("wait", id="same")
-    await peer.eventually(lambda: serve.server.snapshot()["in_flight"] == 1)
+    await peer.eventually(lambda: serve.server.status.in_flight == 1)
 
     second = await peer.start("tools/list", id="same")
 

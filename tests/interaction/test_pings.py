@@ -57,7 +57,7 @@ async def test_a_client_that_stops_answering_is_given_up(serve: Serve) -> None:
     with trio.fail_after(60):
         await peer.ended.wait()
 
-    assert serve.server.snapshot()["sessions"] == []
+    assert serve.server.status.sessions == ()
     cancelled = [note["requestId"] for note in peer.notes("notifications/cancelled")]
     assert cancelled == [message["id"] for message in peer.received if message.get("method") == "ping"]
 

@@ -103,7 +103,7 @@ async def _tools(peer: Any) -> list[str]:
 
 
 def _states(server: Server) -> dict[str, str]:
-    return {plugin["name"]: plugin["state"] for plugin in server.snapshot()["plugins"]}
+    return {plugin.name: plugin.state for plugin in server.status.plugins}
 
 
 async def test_a_plugin_whose_registration_fails_is_withdrawn_as_a_whole(serve: Serve) -> None:
@@ -113,14 +113,14 @@ async def test_a_plugin_whose_registration_fails_is_withdrawn_as_a_whole(serve: 
         assert await _tools(peer) == ["good"]
         assert await peer.text("good") == "good"
         assert _states(serve.server)[type(bad).__name__] == "quarantined"
-        assert serve.server.health()["ready"] is False
+        assert serve.server.status.ready is False
 
 
 async def test_a_plugin_whose_lifespan_fails_is_withdrawn(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
     peer = await serve(good, plugins=[BadLifespan()])
 
     assert await _tools(peer) == ["good"]
-    (fault,) = (p["fault"] for p in serve.server.snapshot()["plugins"] if p["name"] == "BadLifespan")
+    (fault,) = (p.fault for p in serve.server.status.plugins if p.name == "BadLifespan")
     assert "no database" in fault
     assert "no database" in caplog.text
 
@@ -135,7 +135,7 @@ async def test_a_name_that_is_taken_names_both(serve: Serve) -> None:
 
     assert await peer.text("good") == "good"
     assert await _tools(peer) == ["good"]
-    (fault,) = (p["fault"] for p in serve.server.snapshot()["plugins"] if p["name"] == "Clash")
+    (fault,) = (p.fault for p in serve.server.status.plugins if p.name == "Clash")
     assert "'good'" in fault
     assert "Good" in fault
 
@@ -247,7 +247,7 @@ async def test_a_misspelt_hook_is_a_fault(serve: Serve) -> None:
 
     await serve(good, plugins=[Misspelt()])
 
-    (fault,) = (p["fault"] for p in serve.server.snapshot()["plugins"] if p["name"] == "Misspelt")
+    (fault,) = (p.fault for p in serve.server.status.plugins if p.name == "Misspelt")
     assert "did you mean setup?" in fault
 
 

@@ -301,7 +301,7 @@ async def test_the_oldest_makes_room_and_is_replayed(serve: Serve) -> None:
 
     rounds = [await _asked(peer, "ask") for _ in range(3)]
     await peer.eventually(lambda: asking.ended == ["cancelled"])
-    assert len(serve.server.snapshot()["parked"]) == 2
+    assert len(serve.server.status.parked) == 2
 
     second = await (await _go_on(peer, "ask", rounds[0]["requestState"], first=accept("a"))).result()
     assert list(second["inputRequests"]) == ["second"]
@@ -319,7 +319,7 @@ async def test_a_parked_handler_is_not_kept_for_ever(serve: Serve) -> None:
     await trio.sleep(2)
 
     assert asking.ended == ["cancelled"]
-    assert serve.server.snapshot()["parked"] == []
+    assert serve.server.status.parked == ()
     second = await (await _go_on(peer, "ask", first["requestState"], first=accept("a"))).result()
     assert list(second["inputRequests"]) == ["second"]
 
@@ -330,9 +330,9 @@ async def test_a_parked_handler_ends_with_its_channel_and_is_replayed_on_another
     peer = await serve(plugins=[asking], capabilities=FORMS)
     first = await _asked(peer, "ask")
     await peer.leave()
-    await peer.eventually(lambda: not serve.server.snapshot()["sessions"])
+    await peer.eventually(lambda: not serve.server.status.sessions)
     await peer.eventually(lambda: asking.ended == ["cancelled"])
-    assert serve.server.snapshot()["parked"] == []
+    assert serve.server.status.parked == ()
 
     other = await serve.connect(capabilities=FORMS)
     second = await (await _go_on(other, "ask", first["requestState"], first=accept("a"))).result()

@@ -54,7 +54,7 @@ def tell(ctx: Context, uri: str) -> str:
     ctx.notify_resource_updated(uri)
     ctx.elicitation_complete("a page")
     ctx.release_stream()
-    assert server_of(ctx.server).snapshot()["in_flight"]
+    assert server_of(ctx.server).status.in_flight
     return "told"
 
 
@@ -139,7 +139,7 @@ async def test_a_cancelled_thread_is_left_behind(serve: Serve) -> None:
         call = await peer.start_call("stuck")
         await peer.eventually(begun.is_set)
         await call.cancel()
-        await peer.eventually(lambda: serve.server.snapshot()["in_flight"] == 0)
+        await peer.eventually(lambda: serve.server.status.in_flight == 0)
 
         assert not ended.is_set()
         assert await peer.text("where")

@@ -90,7 +90,7 @@ async def test_installed_plugin_under_its_own_names(tmp_path: Path) -> None:
     source = IMPORTED.format(log=str(log)) + "\n" + one_tool("fine") + "\n" + one_tool("other") + "\n" + one_tool("odd")
     install(site, "cli-good", "2.1", modules={"cli_good": source}, good="cli_good")
     (tmp_path / "mcptrio.toml").write_text(
-        "[server]\nexclude = ['other']\n\n[plugins.good]\nisolate = true\ninclude = ['fine', 'good_other']\n"
+        "[tools]\nexclude = ['other']\n\n[plugins.good]\nisolate = true\ntools.include = ['fine', 'good_other']\n"
     )
     async with served(tmp_path, "--plugin", "good", PYTHONPATH=str(site), MCPTRIO_LOG_FORMAT="json") as client:
         assert [tool.name for tool in await client.tools().all()] == ["good_fine"]
@@ -118,8 +118,8 @@ async def test_required_one_that_never_answers_is_quarantined_while_others_are_s
     with trio.fail_after(PATIENCE):
         async with server.open(), connect(server) as client:
             assert await text(client, "fine") == "fine"
-            await eventually(lambda: server.snapshot()["plugins"][0]["state"] == "quarantined")
-            assert "silent cannot be reached" in server.snapshot()["plugins"][0]["fault"]
+            await eventually(lambda: server.status.plugins[0].state == "quarantined")
+            assert "silent cannot be reached" in str(server.status.plugins[0].fault)
             assert await text(client, "fine") == "fine"
 
 

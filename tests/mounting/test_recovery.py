@@ -154,9 +154,9 @@ async def test_one_that_has_to_be_there() -> None:
     other = Mount(command(), name="other", options=WAITING)
     with trio.fail_after(PATIENCE):
         async with Server(plugins=[missing, other]).open() as server:
-            [up, _] = server.snapshot()["plugins"]
-            assert up["state"] == "quarantined"
-            assert "up cannot be reached" in up["fault"]
+            [up, _] = server.status.plugins
+            assert up.state == "quarantined"
+            assert "up cannot be reached" in str(up.fault)
             async with connect(server) as client:
                 assert await text(client, "other_pid")
 
@@ -212,11 +212,11 @@ async def test_first_one_keeps_its_name(caplog: pytest.LogCaptureFixture) -> Non
     with trio.fail_after(PATIENCE):
         async with Server(plugins=mounts).open() as server, connect(server) as client:
             names = [tool.name for tool in await client.tools().all()]
-            [one, two] = server.snapshot()["plugins"]
+            [one, two] = server.status.plugins
 
     assert len(names) == len(set(names))
-    assert "tools" in one["offers"]
-    assert "tools" not in two["offers"]
+    assert "tools" in one.offers
+    assert "tools" not in two.offers
     assert "two: tool 'pair' is not offered" in caplog.text
     assert "two: resource 'bytes://all' is not offered" in caplog.text
 

@@ -197,10 +197,10 @@ async def test_arguments_of_a_server_that_does_not_answer_are_told_to_no_client(
 )
 def test_settings_that_make_no_sense(config: dict[str, Any], problem: str) -> None:
     server = Server(plugins=[Mounts], config=tables(notes=config))
-    [plugin] = server.snapshot()["plugins"]
+    [plugin] = server.status.plugins
 
-    assert plugin["state"] == "quarantined"
-    assert problem in plugin["fault"]
+    assert plugin.state == "quarantined"
+    assert problem in str(plugin.fault)
 
 
 def tables(**servers: Any) -> PluginTables:

@@ -147,7 +147,7 @@ async def test_a_lifespan_that_fails_while_open_is_alone_and_clients_are_told(
         assert [each["name"] for each in (await client.result(request))["tools"]] == ["a", "c"]
         assert states(server) == {"a": "running", "bad": "quarantined", "c": "running"}
         assert server.plugins.plugins["bad"].fault == "lifespan failed: no such luck"
-        assert not server.health()["ready"]
+        assert not server.status.ready
         assert happened == ["enter a", "enter bad", "enter c", "leave bad"]
 
     assert happened[4:] == ["leave c", "leave a"]

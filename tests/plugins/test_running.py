@@ -98,13 +98,13 @@ async def test_plugin_in_quarantine_is_tried_again() -> None:
     server = Server(plugins=[shop, Neighbour()])
     async with server.open(), mcptrio.connect(server) as client:
         assert server.plugins.plugins["Shop"].fault == "lifespan failed: the shop is shut"
-        assert not server.health()["ready"]
+        assert not server.status.ready
         plugin = await server.enable_plugin("Shop")
         assert (plugin.state, shop.open) == (State.QUARANTINED, 0)
         shop.is_there = True
         plugin = await server.enable_plugin("Shop")
         assert (plugin.state, plugin.fault, shop.open) == (State.RUNNING, None, 1)
-        assert server.health()["ready"]
+        assert server.status.ready
         assert await said(client, "sell") == "open"
         assert await server.enable_plugin("Shop") is plugin
         assert shop.open == 1
@@ -161,9 +161,9 @@ async def test_handlers_that_wait_for_an_answer_leave_before_their_lifespan() ->
     parked: list[int] = []
 
     async def disable(_: object) -> dict[str, bool]:
-        parked.append(len(server.snapshot()["parked"]))
+        parked.append(len(server.status.parked))
         await server.disable_plugin("Till")
-        parked.append(len(server.snapshot()["parked"]))
+        parked.append(len(server.status.parked))
         return {"value": True}
 
     handlers = mcptrio.Handlers(elicit=disable)
@@ -189,7 +189,7 @@ async def test_plugin_that_fails_when_it_is_disabled_is_disabled() -> None:
     async with server.open():
         plugin = await server.disable_plugin("Sulky")
         assert (plugin.state, plugin.fault) == (State.DISABLED, "lifespan failed: not without me")
-        assert server.health()["ready"]
+        assert server.status.ready
 
 
 class Discreet:

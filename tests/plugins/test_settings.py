@@ -253,7 +253,7 @@ def test_wrong_settings_cost_that_plugin_only() -> None:
             return "yes"
 
     server = Server(plugins=[Plugin(), Other()], config={"Plugin": {"count": "7"}})
-    assert [each["state"] for each in server.snapshot()["plugins"]] == ["quarantined", "loaded"]
+    assert [each.state for each in server.status.plugins] == ["quarantined", "loaded"]
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ async def behind_nginx(folder: Path) -> AsyncIterator[Behind]:
                 yield Behind(port, events, clients, server)
                 clients.cancel_scope.cancel()
             with trio.fail_after(PATIENCE):
-                while server.snapshot()["in_flight"]:  # noqa: ASYNC110 - nothing tells of it
+                while server.status.in_flight:  # noqa: ASYNC110 - nothing tells of it
                     await trio.sleep(0.01)
         shutdown.set()
 

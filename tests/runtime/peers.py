@@ -123,5 +123,5 @@ async def connected(server: Server, *, revision: str | None = "2025-11-25") -> A
             if revision is not None:
                 await handshake(client, revision)
             yield client
-        snapshot = server.snapshot()
-        assert (snapshot["in_flight"], snapshot["sessions"]) == (0, [])
+        snapshot = server.status
+        assert (snapshot.in_flight, snapshot.sessions) == (0, ())

@@ -229,4 +229,4 @@ async def test_a_client_that_answers_pings_lives_on(error: bool, autojump_clock:
     async with connected(server) as client:
         with trio.move_on_after(1000):
             await ping_back(client, error)
-        assert server.snapshot()["sessions"]
+        assert server.status.sessions

@@ -162,9 +162,9 @@ async def test_an_effect_of_a_cancelled_call_is_cut_in_the_end(autojump_clock: A
         await till.begun.wait()
         await client.send(Notification("notifications/cancelled", {"requestId": 1}))
         await trio.sleep(4)
-        assert server.snapshot()["working"] == 1
+        assert server.status.working == 1
         await trio.sleep(2)
-        assert server.snapshot()["working"] == 0
+        assert server.status.working == 0
 
 
 async def test_an_authors_own_bound_holds_inside(autojump_clock: Any) -> None:

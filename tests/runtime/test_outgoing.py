@@ -49,7 +49,7 @@ class Conversation:
 
     def assert_nothing_left(self) -> None:
         assert self.connection.pending == {}
-        assert self.outgoing.snapshot() == []
+        assert self.outgoing.status == ()
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ async def test_the_result_comes_back(talk: Conversation, autojump_clock: Any) ->
 
         nursery.start_soon(ask)
         request = await talk.taken()
-        assert talk.outgoing.snapshot()[0]["method"] == "ping"
+        assert talk.outgoing.status[0].method == "ping"
         talk.receive(Response(request.id, {"a": 1}))
     assert results == [{"a": 1}]
     talk.assert_nothing_left()

@@ -27,14 +27,14 @@ async def test_past_its_spaces_the_longest_waiting_is_cancelled() -> None:
 
     assert [bool(run.cancelled) for run in runs] == [True, True, False, False]
     assert [lot.find(run.label) for run in runs] == [None, None, runs[2], runs[3]]
-    assert [parked["label"] for parked in lot.snapshot()] == ["2", "3"]
+    assert [parked.label for parked in lot.status] == ["2", "3"]
 
 
 async def test_without_spaces_nothing_is_parked() -> None:
     lot = ParkingLot(0)
 
     assert not lot.park("t", Run("x"))
-    assert lot.snapshot() == []
+    assert lot.status == ()
 
 
 async def test_one_that_left_is_not_cancelled_with_the_others() -> None:
@@ -47,4 +47,4 @@ async def test_one_that_left_is_not_cancelled_with_the_others() -> None:
     lot.clear("over")
 
     assert (gone.cancelled, there.cancelled) == ([], ["over"])
-    assert lot.snapshot() == []
+    assert lot.status == ()

@@ -76,7 +76,7 @@ async def replicas(*functions: Callable[..., Any], **options: Any) -> AsyncItera
         yield Replicas(servers, apps, nursery)
         nursery.cancel_scope.cancel()
     for server in servers:
-        assert server.snapshot()["in_flight"] == 0
+        assert server.status.in_flight == 0
 
 
 async def name(ctx: Context) -> str:
@@ -232,7 +232,7 @@ async def test_a_session_whose_peer_answers_no_pings_can_come_back(autojump_cloc
         both.nursery.start_soon(exchange, both.apps[0], "GET", headers, b"", stream)
         await stream.began.wait()
         await trio.sleep(60)
-        assert both.servers[0].snapshot()["sessions"] == []
+        assert both.servers[0].status.sessions == ()
         with trio.fail_after(20):
             for _ in range(3):
                 assert (await post(both.apps[0], both.request("ping"), mcp_session_id=session)).status == 200

@@ -64,7 +64,7 @@ async def test_answers_lead_to_the_end_parked_or_replayed(parked: int, autojump_
         assert keys(two) == ["second"]
         done = await client.result(retry(3, "it", two, {"second": accept("b")}))
         assert text(done) == "a, b"
-        assert server.snapshot()["parked"] == []
+        assert server.status.parked == ()
 
 
 @pytest.mark.parametrize("parked", [0, 10])
@@ -141,10 +141,10 @@ async def test_a_parked_handler_ends_when_nobody_comes(autojump_clock: Any) -> N
     server = serving(waiting, timeouts=Timeouts(input=100))
     async with connected(server, revision=None) as client:
         await first_round(client)
-        assert len(server.snapshot()["parked"]) == 1
+        assert len(server.status.parked) == 1
         await trio.sleep(150)
         assert ended == [pytest.approx(100)]
-        assert server.snapshot()["parked"] == []
+        assert server.status.parked == ()
 
 
 async def test_the_oldest_is_evicted_and_its_retry_replays(autojump_clock: Any) -> None:
@@ -158,7 +158,7 @@ async def test_the_oldest_is_evicted_and_its_retry_replays(autojump_clock: Any) 
     async with connected(server, revision=None) as client:
         rounds = [await first_round(client, id) for id in range(3)]
         await trio.testing.wait_all_tasks_blocked()
-        assert len(server.snapshot()["parked"]) == 2
+        assert len(server.status.parked) == 2
         for id, asked in enumerate(rounds, 10):
             assert text(await client.result(retry(id, "it", asked, {"what": accept(str(id))}))) == str(id)
         assert len(starts) == 4
@@ -171,7 +171,7 @@ async def test_a_wrong_answer_is_refused_and_the_handler_waits_on(autojump_clock
         for wrong in (5, None, [], {"action": "perhaps"}, {"action": "accept", "content": {"value": 7}}):
             error = await client.error(retry(2, "it", one, {"first": wrong}))
             assert error.code == -32602
-            assert len(server.snapshot()["parked"]) == 1
+            assert len(server.status.parked) == 1
         two = await client.result(retry(3, "it", one, {"first": accept("a")}))
         assert keys(two) == ["second"]
 
@@ -313,7 +313,7 @@ async def test_nothing_is_parked_whose_state_is_too_large(autojump_clock: Any) -
             assert "bytes of state" in (await client.error(tool(id, "it", modern=True))).message
         await trio.testing.wait_all_tasks_blocked()
         assert len(ended) == 5
-        assert [each["label"] for each in server.snapshot()["parked"]] == ["twice"]
+        assert [each.label for each in server.status.parked] == ["twice"]
         assert keys(await client.result(retry(9, "twice", waiting, {"first": accept("a")}))) == ["second"]
 
 
@@ -366,7 +366,7 @@ async def test_a_client_that_asks_much_evicts_its_own_handlers(autojump_clock: A
         for id in range(20):
             await first_round(greedy, id)
         assert text(await modest.result(retry(2, "it", asked, {"what": accept("a")}))) == "a"
-        assert len(server.snapshot()["parked"]) == 4
+        assert len(server.status.parked) == 4
         assert len(starts) == 21
 
 
@@ -387,4 +387,4 @@ async def test_what_a_client_has_parked_ends_when_it_leaves(autojump_clock: Any)
                 await first_round(leaves, id)
         await trio.testing.wait_all_tasks_blocked()
         assert len(ended) == 3
-        assert len(server.snapshot()["parked"]) == 1
+        assert len(server.status.parked) == 1

@@ -82,10 +82,10 @@ async def test_sessions_that_wait_have_no_task(autojump_clock: Any) -> None:
             assert text_of(answer) == "nothing"
 
         assert tasks_of(server) == before
-        assert len(server.snapshot()["sessions"]) == 21
+        assert len(server.status.sessions) == 21
         for session in sessions:
             session.end("done")
-        assert len(server.snapshot()["sessions"]) == 1
+        assert len(server.status.sessions) == 1
 
 
 async def test_a_session_that_ends_cancels_its_own_requests_alone(autojump_clock: Any) -> None:

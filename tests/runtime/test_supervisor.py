@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 import mcptrio
-from mcptrio import Context, Limits, Server, Timeouts, memory_channel_pair
+from mcptrio import Context, Limits, Server, ThreadStatus, Timeouts, memory_channel_pair
 from mcptrio.abc import SessionRecord
 from mcptrio.errors import ConnectionClosed, Overloaded
 from mcptrio.outbox import Outbox
@@ -127,7 +127,7 @@ async def test_a_peer_that_never_reads_does_not_hold_up_the_end(autojump_clock: 
             await server.supervisor.drain()
         assert trio.current_time() - began < 10
         await ours.aclose()
-    assert server.snapshot()["in_flight"] == 0
+    assert server.status.in_flight == 0
 
 
 async def test_threads_that_outlive_their_requests_are_counted() -> None:
@@ -148,11 +148,11 @@ async def test_threads_that_outlive_their_requests_are_counted() -> None:
                 nursery.cancel_scope.cancel()
         assert not patience.cancelled_caught
         await client.ping()
-        assert server.snapshot()["in_flight"] == 0
-        assert server.snapshot()["threads"] == {"busy": 1, "limit": 3}
+        assert server.status.in_flight == 0
+        assert server.status.threads == ThreadStatus(busy=1, limit=3)
         go_on.set()
         with trio.fail_after(30):
-            while server.snapshot()["threads"]["busy"]:  # noqa: ASYNC110 - a thread that is left tells nobody
+            while server.status.threads.busy:  # noqa: ASYNC110 - a thread that is left tells nobody
                 await trio.sleep(0.01)
 
 
@@ -201,7 +201,7 @@ async def test_ending_a_session_before_it_runs_leaves_nothing(autojump_clock: An
         session.receive(INITIALIZE, outbox)
         session.end("at once")
         await trio.testing.wait_all_tasks_blocked()
-        assert server.snapshot()["sessions"] == []
+        assert server.status.sessions == ()
         assert server.supervisor.in_flight == 0
         assert outbox.closed
 

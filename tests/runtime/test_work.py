@@ -13,7 +13,7 @@ import trio
 import trio.testing
 
 import mcptrio
-from mcptrio import Context, Limits, MCPError, PluginSetup, Server, Timeouts, hookimpl
+from mcptrio import Context, Limits, MCPError, PluginSetup, Server, ThreadStatus, Timeouts, hookimpl
 from mcptrio import tool as mark
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request
 from tests.runtime.peers import connected, tool
@@ -82,7 +82,7 @@ async def test_a_lifespan_is_left_after_the_handlers_have_ended(
         await trio.testing.wait_all_tasks_blocked()
         await server.disable_plugin("Shop")
         assert shop.happened == ["cleaned up", "left"]
-        assert server.snapshot()["working"] == 0
+        assert server.status.working == 0
 
 
 async def test_a_plugin_in_quarantine_has_nothing_parked(autojump_clock: Any) -> None:
@@ -91,7 +91,7 @@ async def test_a_plugin_in_quarantine_has_nothing_parked(autojump_clock: Any) ->
     async with connected(server, revision=None) as client:
         await client.result(tool(1, "ask", modern=True))
         server.quarantine(server.plugins.plugins["Shop"], "it is faulty")
-        assert server.snapshot()["parked"] == []
+        assert server.status.parked == ()
         await trio.sleep(2)
         assert shop.happened == ["cleaned up"]
 
@@ -133,7 +133,7 @@ class Threads:
 async def ended(server: Server) -> None:
     """Wait until no thread is busy."""
     with trio.fail_after(60):
-        while server.snapshot()["threads"]["busy"]:  # noqa: ASYNC110 - a thread that is left tells nobody
+        while server.status.threads.busy:  # noqa: ASYNC110 - a thread that is left tells nobody
             await trio.sleep(0.01)
 
 
@@ -150,7 +150,7 @@ async def test_a_thread_that_was_left_behind_keeps_its_place_in_its_tool(revisio
                 with trio.move_on_after(0.05):
                     await client.call_tool("hold")
             await trio.to_thread.run_sync(threads.first.wait)
-            assert (threads.begun, server.snapshot()["threads"]["busy"]) == (1, 1)
+            assert (threads.begun, server.status.threads.busy) == (1, 1)
         await ended(server)
         assert threads.most == 1
 
@@ -178,7 +178,7 @@ async def test_threads_that_were_left_behind_hold_up_no_other_plugin(revision: s
             for _ in range(2):
                 with pytest.raises(MCPError, match="timed out"):
                     await client.call_tool("slow")
-            assert server.snapshot()["threads"] == {"busy": 2, "limit": 2}
+            assert server.status.threads == ThreadStatus(busy=2, limit=2)
             with trio.fail_after(30):
                 assert (await client.call_tool("quick")).content[0].text == "quick"  # type: ignore[union-attr]
         await ended(server)

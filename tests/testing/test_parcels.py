@@ -28,7 +28,7 @@ class Counter:
 
 
 def plugins(server: Server) -> dict[str, str]:
-    return {plugin["name"]: plugin["state"] for plugin in server.snapshot()["plugins"]}
+    return {plugin.name: plugin.state for plugin in server.status.plugins}
 
 
 def test_plugins_are_modules_objects_names_and_files(tmp_path: Path) -> None:

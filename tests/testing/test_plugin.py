@@ -143,7 +143,7 @@ async def test_two(mcp_client):
 
 @pytest.mark.mcp(transports=["http"], revisions=["2026-07-28"])
 async def test_one(mcp_client, mcp_server):
-    assert [session["name"] for session in mcp_server.snapshot()["sessions"]] == []
+    assert [session.name for session in mcp_server.status.sessions] == []
     assert mcp_client.name.startswith("http://127.0.0.1:")
 
 @pytest.mark.mcp(replay="both", transports="memory")

@@ -114,7 +114,7 @@ async def test_a_plugin_that_fails_fails_the_test(transport: str) -> None:
             pass
     async with open_served(ServerParts(plugins=[plugin], options={"strict": False}), case) as served:
         assert served.server is not None
-        assert served.server.snapshot()["plugins"][0]["state"] == "quarantined"
+        assert served.server.status.plugins[0].state == "quarantined"
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

@@ -386,9 +386,9 @@ class HTTPApp:
         return self._session_rates.wait(owner)
 
     async def _say_ready(self, exchange: Exchange) -> None:
-        health = self._engine.health()
-        ready = bool(health.get("ready")) and not self._engine.draining and not self._leaving
-        await exchange.respond(200 if ready else 503, orjson.dumps({**health, "ready": ready}, default=str))
+        found = self._engine.readiness()
+        ready = found.ready and not self._engine.draining and not self._leaving
+        await exchange.respond(200 if ready else 503, orjson.dumps({"ready": ready, "plugins": dict(found.plugins)}))
 
     def _lacking(
         self, exchange: Exchange, scope: Scope, incoming: Incoming, principal: Principal | None

@@ -213,7 +213,7 @@ async def test_a_search_is_cancelled_in_the_middle(inside: Path) -> None:
                     break
 
             assert served.server is not None
-            while served.server.snapshot()["in_flight"]:
+            while served.server.status.in_flight:
                 await client.ping()
 
 
@@ -221,7 +221,7 @@ async def test_a_setting_that_does_not_fit_is_a_fault_of_the_plugin() -> None:
     server = Server(plugins=[mcptrio_fs], config={"mcptrio_fs": {"folder": []}})
 
     assert "did you mean folders?" in (server.plugins.plugins["mcptrio_fs"].fault or "")
-    assert server.snapshot()["plugins"][0]["state"] == "quarantined"
+    assert server.status.plugins[0].state == "quarantined"
 
 
 def test_the_plugin_is_imported_without_an_http_stack() -> None:

@@ -267,7 +267,7 @@ async def test_the_table_of_the_configuration_file_is_read(inside: Path) -> None
         {"allow": [{"rest": []}]},
     ):
         server = Server(plugins=[Shell], config={"Shell": wrong})
-        assert server.snapshot()["plugins"][0]["state"] == "quarantined"
+        assert server.status.plugins[0].state == "quarantined"
 
 
 async def test_without_configuration_the_tools_say_what_to_configure() -> None:

@@ -277,7 +277,7 @@ async def test_the_table_of_the_configuration_file_is_read(shelf: Path) -> None:
 
     for wrong in ({"folders": ["x"], "max_files": 513}, {"folder": []}, {"ignore": ["a/b"]}):
         server = Server(plugins=[Skills], config={"Skills": wrong})
-        assert server.snapshot()["plugins"][0]["state"] == "quarantined"
+        assert server.status.plugins[0].state == "quarantined"
 
 
 def test_the_yaml_parser_is_loaded_when_it_is_needed() -> None:

@@ -16,6 +16,7 @@ import trio
 from attrs import define, evolve, field
 
 from mcptrio.abc import ASGIApp, Outlet, Principal, SessionRecord
+from mcptrio.abc.status import Readiness
 from mcptrio.errors import ConnectionClosed, InvalidParams, MethodNotFound, Overloaded, UnsupportedProtocolVersion
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, PROTOCOL_VERSION, Envelope
@@ -219,8 +220,8 @@ class EchoEngine:
     def mirrored_parameters(self, tool: str) -> Mapping[str, tuple[str, ...]]:
         return {"region": ("where", "region"), "count": ("count",), "flag": ("flag",)} if tool == "echo" else {}
 
-    def health(self) -> Mapping[str, Any]:
-        return {"ready": self.ready, "plugins": {}}
+    def readiness(self) -> Readiness:
+        return Readiness(ready=self.ready, plugins={})
 
     async def reply(
         self, request: Request, outlet: Outlet, session: EchoSession | None

@@ -260,7 +260,7 @@ async def test_the_application_of_a_plugin_is_served_at_its_path_and_below() -> 
         not_below = await here.ask("GET", "/besides")
         elsewhere = await here.ask("GET", "/beside", host="evil.example.com")
         assert here.guard.seen == []
-        [name] = [plugin["name"] for plugin in here.server.snapshot()["plugins"]]
+        [name] = [plugin.name for plugin in here.server.status.plugins]
         await here.server.disable_plugin(name)
         disabled = await here.ask("GET", "/beside")
 

@@ -116,7 +116,7 @@ async def site(
             port = int(url.rpartition(":")[2])
             here = Site(port, server, work, nursery, shutdown)
             yield here
-            await eventually(lambda: not server.snapshot()["sessions"])
+            await eventually(lambda: not server.status.sessions)
             nursery.cancel_scope.cancel()
 
 
@@ -152,9 +152,9 @@ async def test_first_event_says_where_to_post() -> None:
 async def test_every_revision_is_spoken_as_over_a_pipe(revision: str) -> None:
     async with site() as here, here.peer(revision) as peer:
         assert await peer.text("whoami") == "nobody"
-        [session] = here.server.snapshot()["sessions"]
-        assert session["session"] == "sse"
-        assert session["revision"] == (revision if revision in HANDSHAKE else None)
+        [session] = here.server.status.sessions
+        assert session.name == "sse"
+        assert session.revision == (revision if revision in HANDSHAKE else None)
 
 
 async def test_session_is_spoken_with_by_its_stream_alone() -> None:
@@ -207,7 +207,7 @@ async def test_leaving_ends_the_session_and_what_is_in_flight() -> None:
         with trio.fail_after(30):
             await here.work.ended.wait()
         assert here.work.notes == ["cancelled"]
-        await eventually(lambda: not here.server.snapshot()["sessions"])
+        await eventually(lambda: not here.server.status.sessions)
         async with here.wire() as late:
             assert (await late.post(PING, to=endpoint))[0] == 404
 
@@ -248,7 +248,7 @@ async def test_drain_lets_calls_finish_and_ends_the_stream() -> None:
 async def test_stream_on_which_nothing_is_said_ends() -> None:
     async with site(HTTPOptions(limits=HTTPLimits(body_timeout=1.0))) as here, here.peer() as peer:
         async with here.wire() as silent:
-            assert len(here.server.snapshot()["sessions"]) == 2
+            assert len(here.server.status.sessions) == 2
 
             assert await silent.receive() is None
             assert (await silent.post(PING))[0] == 404
@@ -273,7 +273,7 @@ async def test_client_that_does_not_read_is_cut() -> None:
         with trio.fail_after(30):
             await here.work.ended.wait()
         assert here.work.notes == ["cancelled"]
-        await eventually(lambda: not here.server.snapshot()["sessions"])
+        await eventually(lambda: not here.server.status.sessions)
         assert (await unread.post(PING))[0] == 404
 
 

@@ -57,7 +57,7 @@ async def served(
         yield Served(engine, app, Client(http, int(url.rpartition(":")[2])), shutdown)
         await until(lambda: engine.supervisor.in_flight == 0)
         assert app.exchanges == 0
-        assert engine.snapshot()["sessions"] == []
+        assert engine.status.sessions == ()
         assert not any(app._silence._silent.values())
         shutdown.set()
         nursery.cancel_scope.cancel()

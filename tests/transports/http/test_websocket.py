@@ -132,7 +132,7 @@ class Served:
                 await trio.sleep(0.01)
 
     async def until_empty(self) -> None:
-        await self.until(lambda: self.server.snapshot()["sessions"] == [])
+        await self.until(lambda: self.server.status.sessions == ())
 
 
 @define(eq=False)
@@ -205,7 +205,7 @@ async def test_a_session_of_a_handshake_revision(start: Start) -> None:
         assert socket.accepted["sec-websocket-protocol"] == "mcp"
         assert (await socket.initialize("2025-11-25"))["protocolVersion"] == "2025-11-25"
         assert await socket.ask("ping", id=7) == {"jsonrpc": "2.0", "id": 7, "result": {}}
-        assert [each["session"] for each in served.server.snapshot()["sessions"]] == ["websocket"]
+        assert [each.name for each in served.server.status.sessions] == ["websocket"]
         await socket.close()
         assert await socket.receive() == 1000
         await socket.wait_closed()
@@ -340,7 +340,7 @@ async def test_who_may_not_is_told_so_before_the_upgrade(start: Start) -> None:
     assert (await served.refused("authorization: Bearer eve")).status == 403
     async with served.connected("authorization: Bearer ada") as socket:
         await socket.initialize("2025-11-25")
-        assert served.server.snapshot()["sessions"][0]["principal"] == "ada"
+        assert served.server.status.sessions[0].principal == "ada"
 
 
 @pytest.mark.parametrize("offers", [None, "mqtt", "MCP", "mcp2, mqtt", '"mcp"'])
@@ -450,7 +450,7 @@ async def test_frames_that_are_wrong_end_their_connection_only(start: Start, dat
         await socket.initialize("2025-11-25")
         await socket.raw(data)
         assert await socket.receive() == code
-        await served.until(lambda: len(served.server.snapshot()["sessions"]) == 1)
+        await served.until(lambda: len(served.server.status.sessions) == 1)
         assert (await other.ask("ping"))["result"] == {}
 
 
@@ -546,7 +546,7 @@ async def test_who_does_not_read_is_cut_off_and_others_are_served(start: Start) 
         assert text_of(await other.receive()) == "served"
         with trio.fail_after(30):
             await tools.cancelled.wait()
-        await served.until(lambda: len(served.server.snapshot()["sessions"]) == 1)
+        await served.until(lambda: len(served.server.status.sessions) == 1)
         # It still gets what had left, and no close frame in the middle of a message.
         while isinstance(message := await slow.receive(), dict):
             assert message["id"] != 0
@@ -579,7 +579,7 @@ async def test_while_a_session_is_full_nothing_is_read(start: Start) -> None:
                 await trio.sleep(0.1)
             # The kernel's buffers take a few dozen, the server's queues a few more.
             assert 0 < sent < requests
-            assert served.server.snapshot()["in_flight"] < 100
+            assert served.server.status.in_flight < 100
             # Now it reads, and nothing has been lost.
             assert {(await socket.receive())["id"] for _ in range(requests)} == set(range(1, requests + 1))
         assert sent == requests

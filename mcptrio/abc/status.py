@@ -1,0 +1,169 @@
+"""The status of a running server, as values: its plugins, sessions and requests.
+
+``Server.status`` returns them. ``attrs.asdict`` turns each into plain values for JSON. All ages and deadlines are in
+seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from attrs import frozen
+
+__all__ = [
+    "ParkedStatus",
+    "PluginState",
+    "PluginStatus",
+    "QuestionStatus",
+    "Readiness",
+    "RequestStatus",
+    "ServerStatus",
+    "SessionStatus",
+    "ThreadStatus",
+]
+
+PluginState: TypeAlias = Literal["loaded", "running", "quarantined", "disabled"]
+
+
+@frozen(kw_only=True)
+class RequestStatus:
+    """A request that is in flight.
+
+    Args:
+        label: the tool, prompt or resource that is asked for.
+        plugin: the name of the plugin that handles the request; ``None`` for the server itself.
+        age: seconds since its start.
+        deadline: seconds until its deadline; ``None`` without one.
+        progress, total: the last report.
+        waiting_for_input: whether its handler waits for an answer of the client.
+        cancelled: the reason, once it is cancelled.
+    """
+
+    id: str | int
+    method: str
+    label: str
+    plugin: str | None
+    revision: str
+    age: float
+    deadline: float | None
+    progress: float | None
+    total: float | None
+    waiting_for_input: bool
+    cancelled: str | None
+
+
+@frozen(kw_only=True)
+class QuestionStatus:
+    """A request of the server that the client has not answered yet."""
+
+    id: str | int
+    method: str
+    age: float
+
+
+@frozen(kw_only=True)
+class SessionStatus:
+    """A session with a client.
+
+    Args:
+        name: names the session in the log.
+        revision: ``None`` before the client has said it.
+        client: the name that the client gives itself.
+        principal: the subject of the authenticated client.
+        requests: in flight.
+        questions: that the client has not answered yet.
+    """
+
+    name: str
+    age: float
+    revision: str | None
+    client: str | None
+    principal: str | None
+    requests: tuple[RequestStatus, ...]
+    questions: tuple[QuestionStatus, ...]
+
+
+@frozen(kw_only=True)
+class ParkedStatus:
+    """A handler that waits for a client's answer between two requests.
+
+    Args:
+        label: the tool, prompt or resource that was asked for.
+    """
+
+    label: str
+    age: float
+
+
+@frozen(kw_only=True)
+class ThreadStatus:
+    """The threads of sync functions.
+
+    Args:
+        busy: threads at work, also those that go on after their request has ended.
+        limit: threads that one plugin may have.
+    """
+
+    busy: int
+    limit: int
+
+
+@frozen(kw_only=True)
+class PluginStatus:
+    """A plugin.
+
+    Args:
+        isolated: whether the plugin runs in a process of its own.
+        fault: the reason of a quarantine.
+        import_seconds: the duration of its import; ``None`` if it was not imported.
+        withheld: the tools that are not offered, each with the reason.
+        offers: kinds (``tools``, ``resources``, …) to names.
+    """
+
+    name: str
+    version: str | None
+    distribution: str | None
+    state: PluginState
+    isolated: bool
+    fault: str | None
+    warnings: tuple[str, ...]
+    import_seconds: float | None
+    withheld: Mapping[str, str]
+    offers: Mapping[str, tuple[str, ...]]
+
+
+@frozen(kw_only=True)
+class ServerStatus:
+    """A server.
+
+    Args:
+        ready: whether the server is open, is not stopping, and no plugin is in quarantine.
+        draining: whether it is stopping.
+        in_flight: the number of requests.
+        working: the number of calls of plugins' functions, also of those that go on after their request has ended.
+        parked: handlers that wait for a client's answer between two requests.
+    """
+
+    name: str
+    version: str
+    ready: bool
+    draining: bool
+    in_flight: int
+    working: int
+    threads: ThreadStatus
+    plugins: tuple[PluginStatus, ...]
+    sessions: tuple[SessionStatus, ...]
+    parked: tuple[ParkedStatus, ...]
+
+
+@frozen(kw_only=True)
+class Readiness:
+    """The answer of ``/readyz``.
+
+    Args:
+        plugins: the states by the names of the plugins.
+    """
+
+    ready: bool
+    plugins: Mapping[str, PluginState]
