@@ -217,7 +217,10 @@ def test_a_plugin_named_by_option_is_served_although_the_file_disables_it(tmp_pa
     site = str(tmp_path / "site")
 
     listed = {
-        args: {each["name"]: each["state"] for each in json.loads(run(*args, cwd=tmp_path, PYTHONPATH=site).stdout)}
+        args: {
+            each["name"]: each["state"]
+            for each in json.loads(run(*args, cwd=tmp_path, PYTHONPATH=site).stdout)["plugins"]
+        }
         for args in [
             ("plugins", "--json"),
             ("plugins", "--json", "--plugin=one"),
@@ -280,7 +283,7 @@ def installed(tmp_path: Path) -> Path:
 def test_plugins_as_json_and_nothing_else(tmp_path: Path, installed: Path) -> None:
     """What a plugin prints while it is imported goes to standard error."""
     ended = run("plugins", "--json", "--plugin=good", "--plugin=broken", cwd=tmp_path, PYTHONPATH=str(installed))
-    listed = {each.pop("name"): each for each in json.loads(ended.stdout)}
+    listed = {each.pop("name"): each for each in json.loads(ended.stdout)["plugins"]}
 
     assert ended.returncode == 0
     assert listed["good"].pop("import_seconds") > 0

@@ -27,6 +27,7 @@ from mcptrio.commands.console import Console
 from mcptrio.commands.credentials import http_url, store_of
 from mcptrio.commands.exits import EXIT_CODES, ExitCode
 from mcptrio.commands.interrupts import Interrupts
+from mcptrio.commands.json_output import json_option
 from mcptrio.commands.running import run_at_console
 from mcptrio.commands.signing_in import sign_in
 from mcptrio.commands.targets import TargetOptions, find_target, read_value
@@ -134,7 +135,7 @@ def login(
 
 @_Command("status")
 @click.argument("target", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def status(target: str | None, as_json: bool) -> None:
     """Show where you are logged in, by whom, for what and until when; or of one server whether you are.
 
@@ -239,7 +240,7 @@ async def _status(
         if binding is not None and granted is not None:
             rows.append((each, binding, granted))
     if as_json:
-        console.print_json([_values(*row) for row in rows])
+        console.print_json({"logins": [_values(*row) for row in rows]})
     for each, binding, granted in () if as_json else rows:
         console.print(f"{each}: {_words(binding, granted, now)}")
     if not rows:

@@ -17,6 +17,7 @@ import click
 
 from mcptrio.commands.client_settings import VARIABLES, client_settings
 from mcptrio.commands.exits import EXIT_CODES
+from mcptrio.commands.json_output import HELP, NAMES
 from mcptrio.commands.plugin_server import plugin_names
 from mcptrio.commands.running import Action, ClientOptions, run_action
 from mcptrio.commands.targets import FILES, TargetOptions
@@ -115,7 +116,7 @@ def _seconds(_ctx: click.Context, param: click.Parameter, value: float | None) -
 
 
 def _json() -> click.Option:
-    return click.Option(["--json", "as_json"], is_flag=True, help="Print JSON, on one line in a pipe.")
+    return click.Option([*NAMES], is_flag=True, help=HELP)
 
 
 def _common() -> list[click.Parameter]:

@@ -10,15 +10,15 @@ Source: ECMA-48 (erasing, colours); https://no-color.org.
 
 from __future__ import annotations
 
-import json
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import Any, Literal, Protocol, TextIO, TypeAlias
 
 from mcptrio.client.printable import printable
+from mcptrio.commands.json_output import json_text
 
 __all__ = ["Bottom", "Console", "Nothing", "Style", "readable"]
 
@@ -112,11 +112,9 @@ class Console:
         """The same of a text that is readable already and may be painted."""
         self._write(self._out, text)
 
-    def print_json(self, value: Any) -> None:
+    def print_json(self, value: Mapping[str, Any]) -> None:
         """A result as JSON: on several lines for a person, on one for a program."""
-        indent = 2 if self.is_out_terminal else None
-        text = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
-        self._write(self._out, readable(text) if self.is_out_terminal else text)
+        self._write(self._out, json_text(value, is_terminal=self.is_out_terminal))
 
     def write_bytes(self, data: bytes) -> None:
         """A result that is bytes, as it is."""

@@ -20,6 +20,7 @@ from attrs import define, field
 
 from mcptrio.client.printable import printable
 from mcptrio.commands.examination import question
+from mcptrio.commands.json_output import json_option, print_json
 from mcptrio.commands.plugin_server import Chosen, Wanted, plugin_options
 from mcptrio.config import Config
 from mcptrio.errors import ConnectionClosed
@@ -75,7 +76,7 @@ def _seconds(_ctx: click.Context, param: click.Parameter, value: float) -> float
     metavar="SECONDS",
     help="Time for each plugin.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def command(ctx: click.Context, chosen: Chosen, timeout: float, as_json: bool) -> None:
     """Look for what is wrong with the plugins: each is imported in a process of its own, under a time limit."""
@@ -89,8 +90,7 @@ def command(ctx: click.Context, chosen: Chosen, timeout: float, as_json: bool) -
     warnings = sum(len(each["warnings"]) for each in [*plugins, found])
     tokens = sum(sum(each["tokens"].values()) for each in plugins)
     if as_json:
-        told = {"broken": broken, "warnings": warnings, "tokens": tokens, "plugins": plugins, "together": found}
-        click.echo(json.dumps(told, indent=2))
+        print_json({"broken": broken, "warnings": warnings, "tokens": tokens, "plugins": plugins, "together": found})
     else:
         for line in _lines(plugins, found):
             click.echo(printable(line))

@@ -27,7 +27,7 @@ from mcptrio.mcp_json.places import Place
 from mcptrio.mcp_json.variables import Variables
 from mcptrio.targets import Command, Endpoint
 
-__all__ = ["Found", "as_json", "lines", "look_at"]
+__all__ = ["Found", "lines", "look_at", "values_of"]
 
 _PATIENCE = 20.0
 """Seconds for a server to start, and for each of its answers."""
@@ -87,7 +87,7 @@ def lines(found: Sequence[Found]) -> Iterator[str]:
                 yield f"    {printable(answer)}"
 
 
-def as_json(found: Found) -> dict[str, Any]:
+def values_of(found: Found) -> dict[str, Any]:
     status = found.status
     return {
         "host": status.host.id,

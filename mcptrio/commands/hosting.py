@@ -6,7 +6,6 @@ Exit codes: 0 done, 1 status has found something wrong, 2 wrong use or configura
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,8 @@ import click
 
 from mcptrio.client.printable import printable
 from mcptrio.commands.host_options import InstallCommand, hosts_and_scope, pairs
-from mcptrio.commands.host_status import Found, as_json, lines, look_at
+from mcptrio.commands.host_status import Found, lines, look_at, values_of
+from mcptrio.commands.json_output import json_option, print_json
 from mcptrio.errors import ConfigError
 from mcptrio.help_pages import Group
 from mcptrio.installing import (
@@ -103,10 +103,10 @@ def _uninstall(ctx: click.Context, hosts: tuple[str, ...], name: str, scope: Sco
 @click.option("--name", default="mcptrio", show_default=True, help="The entry to look at, beside those of mcptrio.")
 @click.option("--check", is_flag=True, help="Start what the user's files start, and ask it for its tools.")
 @click.option("--check-project", is_flag=True, help="The same with the files of the project in this folder.")
-@click.option("--json", "prints_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def _status(
-    ctx: click.Context, /, hosts: tuple[str, ...], name: str, check: bool, check_project: bool, prints_json: bool
+    ctx: click.Context, /, hosts: tuple[str, ...], name: str, check: bool, check_project: bool, as_json: bool
 ) -> None:
     """List the known hosts: where their files are, and where mcptrio is installed.
 
@@ -116,8 +116,8 @@ def _status(
     kinds = [*HOSTS.values()] if not hosts else _kinds(hosts, machine, None)
     wanted: dict[Scope, bool] = {"user": check, "project": check_project}
     found = look_at(kinds, machine, name, checked=[scope for scope, is_wanted in wanted.items() if is_wanted])
-    if prints_json:
-        click.echo(json.dumps([as_json(each) for each in found], indent=2))
+    if as_json:
+        print_json({"files": [values_of(each) for each in found]})
     else:
         for line in lines(found):
             click.echo(line)

@@ -6,13 +6,13 @@ Exit codes: 0 done, or as locked; 1 failed, or something has changed; 2 wrong us
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 from attrs import asdict, evolve
 
 from mcptrio.client.printable import printable
+from mcptrio.commands.json_output import json_option, print_json
 from mcptrio.commands.lock_file import lock_text, read_lock
 from mcptrio.commands.log_output import log_to_stderr
 from mcptrio.commands.plugin_server import LOCK, Chosen, make_server, plugin_options, prints_on_stderr, unasked
@@ -35,15 +35,13 @@ _MODE = 0o644
 @click.option(
     "--check", is_flag=True, help="Write nothing: say what has changed since, and end with 1 if anything has."
 )
-@click.option("--json", "as_json", is_flag=True, help="With --check: print JSON.")
+@json_option
 @click.pass_context
 def command(ctx: click.Context, chosen: Chosen, check: bool, as_json: bool) -> None:
     """Write mcptrio.lock: fingerprints of all tools, prompts and resource templates; or check what has changed.
 
     The file is written beside the configuration. With locked = true in [tools] a server offers no other tools.
     """
-    if as_json and not check:
-        raise click.UsageError("--json goes with --check")
     read = chosen.read()
     log_to_stderr("error", "text")
     wanted = evolve(chosen.wanted(read), locked=None)
@@ -53,11 +51,11 @@ def command(ctx: click.Context, chosen: Chosen, check: bool, as_json: bool) -> N
         # What runs in a process of its own shows what it has only when it is opened.
         server = make_server(read, wanted, {"no_isolation": True})
     if lock is None:
-        _write(path, server)
+        _write(path, server, as_json=as_json)
         return
     changes = list(lock.changes(server, ignored=unasked(lock, wanted)))
     if as_json:
-        click.echo(json.dumps([asdict(each) for each in changes], indent=2))
+        print_json({"changes": [asdict(each) for each in changes]})
     else:
         for each in changes:
             click.echo(printable(str(each)))
@@ -66,7 +64,7 @@ def command(ctx: click.Context, chosen: Chosen, check: bool, as_json: bool) -> N
     ctx.exit(1 if changes else 0)
 
 
-def _write(path: Path, server: Server) -> None:
+def _write(path: Path, server: Server, *, as_json: bool) -> None:
     """
     Raises:
         click.ClickException: a plugin is broken.
@@ -84,9 +82,14 @@ def _write(path: Path, server: Server) -> None:
     if original.data is None:
         original = evolve(original, mode=_MODE)
     text = lock_text(lock)
-    told = ", ".join(f"{sum(len(each.of(kind)) for each in lock.plugins.values())} {kind}" for kind in KINDS)
-    if original.data == text.encode():
+    counts: dict[str, int] = {kind: sum(len(each.of(kind)) for each in lock.plugins.values()) for kind in KINDS}
+    told = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    has_changed = original.data != text.encode()
+    if has_changed:
+        original.replace(encoded("", text))
+    if as_json:
+        print_json({"file": str(path), "changed": has_changed, "plugins": len(lock.plugins), **counts})
+    elif has_changed:
+        click.echo(f"{path}: locked {len(lock.plugins)} plugins: {told}")
+    else:
         click.echo(f"{path}: nothing has changed ({told})")
-        return
-    original.replace(encoded("", text))
-    click.echo(f"{path}: locked {len(lock.plugins)} plugins: {told}")

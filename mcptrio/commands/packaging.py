@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from mcptrio import __version__
+from mcptrio.commands.json_output import json_option, print_json
 from mcptrio.commands.log_output import log_to_stderr
 from mcptrio.commands.plugin_server import Wanted, make_server, prints_on_stderr
 from mcptrio.commands.saving import write_file
@@ -106,6 +107,7 @@ def _server_json(
 @click.option("--homepage", metavar="URL", help="Where more is said.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file.  [default: NAME.mcpb]")
 @_FORCE
+@json_option
 def _mcpb(
     plugins: tuple[str, ...],
     settings: tuple[str, ...],
@@ -118,6 +120,7 @@ def _mcpb(
     homepage: str | None,
     output: Path | None,
     force: bool,
+    as_json: bool,
 ) -> None:
     """Make a bundle that Claude Desktop and others install with a click; uv installs what it needs there.
 
@@ -139,7 +142,11 @@ def _mcpb(
     )
     output = output if output is not None else Path(f"{name}.mcpb")
     write_file(output, data, overwrite=force)
-    click.echo(f"{output}: {len(data)} bytes, SHA-256 {sha256(data).hexdigest()}")
+    digest = sha256(data).hexdigest()
+    if as_json:
+        print_json({"file": str(output), "bytes": len(data), "sha256": digest})
+    else:
+        click.echo(f"{output}: {len(data)} bytes, SHA-256 {digest}")
 
 
 def _described(plugins: Sequence[str], settings: Sequence[str]) -> list[Described]:

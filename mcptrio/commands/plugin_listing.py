@@ -5,13 +5,13 @@ The one rule: nothing is opened; what fails only when a plugin is opened is not 
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 from attrs import asdict
 
 from mcptrio.client.printable import printable
+from mcptrio.commands.json_output import json_option, print_json
 from mcptrio.commands.log_output import log_to_stderr
 from mcptrio.commands.plugin_server import Chosen, make_server, plugin_options, prints_on_stderr
 from mcptrio.help_pages import Command
@@ -25,7 +25,7 @@ _HEAD = ("NAME", "VERSION", "DISTRIBUTION", "STATE", "TOOLS", "TOKENS", "IMPORT"
 
 @click.command("list", cls=Command)
 @plugin_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def command(chosen: Chosen, as_json: bool) -> None:
     """List the plugins: version, distribution, what each contributes, state and fault."""
     read = chosen.read()
@@ -33,12 +33,12 @@ def command(chosen: Chosen, as_json: bool) -> None:
     with prints_on_stderr():
         server = make_server(read, chosen.wanted(read), {})
     listed = _listed(server)
+    tokens = sum(each["tokens"] for each in listed)
     if as_json:
-        click.echo(json.dumps(listed, indent=2))
+        print_json({"plugins": listed, "tokens": tokens})
         return
     for line in _table(listed):
         click.echo(line)
-    tokens = sum(each["tokens"] for each in listed)
     tools = sum(len(each["offers"].get("tools", ())) for each in listed)
     if tools:
         click.echo(f"\n{tools} tools, about {tokens} tokens in each conversation (estimate: bytes / 4)")

@@ -5,7 +5,6 @@ The one rule: no secret is shown; see :mod:`mcptrio.plugins.shown_settings`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ import click
 from attrs import asdict, evolve
 
 from mcptrio.client.printable import printable
+from mcptrio.commands.json_output import json_option, print_json
 from mcptrio.commands.log_output import log_to_stderr
 from mcptrio.commands.plugin_server import Chosen, make_server, plugin_names, plugin_options, prints_on_stderr
 from mcptrio.config import Config
@@ -32,7 +32,7 @@ _HINTS = ("read_only", "destructive", "idempotent", "open_world")
 @click.command("show", cls=Command)
 @plugin_options
 @click.option("--traceback", "with_traceback", is_flag=True, help="Show where in the code it failed.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.argument("name", metavar="NAME", shell_complete=plugin_names)
 def command(chosen: Chosen, name: str, with_traceback: bool, as_json: bool) -> None:
     """Show everything about a plugin: settings and where they come from, tools, hooks, faults. NAME may be FILE.py."""
@@ -51,7 +51,7 @@ def command(chosen: Chosen, name: str, with_traceback: bool, as_json: bool) -> N
     if with_traceback and plugin.error is not None:
         told["traceback"] = render(plugin.error)
     if as_json:
-        click.echo(json.dumps(told, indent=2))
+        print_json(told)
         return
     for line in _lines(told):
         click.echo(line)

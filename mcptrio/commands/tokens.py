@@ -6,12 +6,11 @@ Exit codes: 0 done; 1 there is no such token, or there is one already; 2 wrong u
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 from attrs import asdict, evolve
@@ -19,6 +18,7 @@ from attrs import asdict, evolve
 from mcptrio.auth.static_tokens import StaticToken, make_token, parse_tokens, read_tokens, tokens_text
 from mcptrio.client.printable import printable
 from mcptrio.commands.config_options import configured
+from mcptrio.commands.json_output import json_option, print_json
 from mcptrio.errors import ConfigError
 from mcptrio.help_pages import Group
 from mcptrio.installing.files import Original
@@ -58,12 +58,14 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> int 
 @click.option(
     "--expires", default="90d", show_default=True, callback=_duration, metavar="TIME", help="30m, 12h, 90d, 1y, never."
 )
+@json_option
 @_file_option
 def new(
     name: str,
     subject: str | None,
     scopes: tuple[str, ...],
     expires: int | None,
+    as_json: bool,
     path: Path | None,
 ) -> None:
     """Make a token called NAME, and print it, this once.
@@ -86,19 +88,21 @@ def new(
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     _write(original, [*tokens, kept])
-    click.echo(token)
+    if as_json:
+        print_json({"token": token, "file": str(where), **_values(kept)})
+    else:
+        click.echo(token)
     click.echo(f"{where}: added {name}, {_until(kept, now)}; the token is not shown again", err=True)
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @_file_option
 def list_all(as_json: bool, path: Path | None) -> None:
     """List the tokens: their names, whose they are, what they are good for and until when."""
     tokens, now = read_tokens(_file(path)), time.time()
     if as_json:
-        hidden = [{key: value for key, value in asdict(each).items() if key != "hash"} for each in tokens]
-        click.echo(json.dumps(hidden, indent=2))
+        print_json({"tokens": [_values(each) for each in tokens]})
         return
     rows = [(each.name, each.subject, " ".join(each.scopes) or "-", _until(each, now)) for each in tokens]
     widths = [max(len(row[column]) for row in rows) for column in range(3)] if rows else []
@@ -144,6 +148,15 @@ def _open(path: Path) -> tuple[Original, list[StaticToken]]:
 
 def _write(original: Original, tokens: list[StaticToken]) -> None:
     evolve(original, mode=_MODE).replace(tokens_text(tokens).encode())
+
+
+def _values(token: StaticToken) -> dict[str, Any]:
+    """What may be shown of a token."""
+    shown = {key: value for key, value in asdict(token).items() if key != "hash"}
+    for key in ("created", "expires"):
+        if shown[key] is not None:
+            shown[key] = datetime.fromtimestamp(shown[key], UTC).isoformat(timespec="seconds")
+    return shown
 
 
 def _until(token: StaticToken, now: float) -> str:

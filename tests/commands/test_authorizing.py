@@ -118,7 +118,7 @@ def test_from_login_to_logout(server: Server, env: dict[str, str], tmp_path: Pat
     )
 
     told = run("auth", "status", cwd=tmp_path, env=env)
-    [row] = json.loads(run("auth", "status", server.url, "--json", cwd=tmp_path, env=env).stdout)
+    [row] = json.loads(run("auth", "status", server.url, "--json", cwd=tmp_path, env=env).stdout)["logins"]
     assert told.stdout.decode().startswith(f"{server.url}: by http://127.0.0.1:")
     assert {**row, "expires": ""} == {
         "url": server.url,

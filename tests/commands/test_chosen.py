@@ -50,7 +50,7 @@ def listed(folder: Path, *args: str, **env: str) -> dict[str, Any]:
     """The plugins that are not disabled."""
     ended = run("plugins", "--json", *args, cwd=folder, **env)
     assert ended.returncode == 0, ended.stderr
-    return {each["name"]: each for each in json.loads(ended.stdout) if each["state"] != "disabled"}
+    return {each["name"]: each for each in json.loads(ended.stdout)["plugins"] if each["state"] != "disabled"}
 
 
 # Policies

@@ -33,7 +33,7 @@ def host(folder: Path, *args: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def status(folder: Path, *args: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(host(folder, "status", "--json", *args).stdout)
+    found: list[dict[str, Any]] = json.loads(host(folder, "status", "--json", *args).stdout)["files"]
     return found
 
 

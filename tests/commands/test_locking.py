@@ -106,14 +106,14 @@ def test_check_says_what_has_changed(folder: Path) -> None:
         "keeper: resource template kept://{name}: template changed",
     ]
     assert (folder / "mcptrio.lock").read_bytes() == locked
-    told = json.loads(run("lock", "--check", "--json", cwd=folder, **env).stdout)
+    told = json.loads(run("lock", "--check", "--json", cwd=folder, **env).stdout)["changes"]
     assert told[2] == {"plugin": "keeper", "kind": "tools", "name": "keeper_gone", "what": "removed"}
 
 
 def test_a_locked_server_offers_what_is_as_locked_and_another_warns(folder: Path) -> None:
     env = {"PYTHONPATH": str(folder)}
     upgrade(folder)
-    listed = json.loads(run("plugins", "--json", cwd=folder, MCPTRIO_TOOLS_LOCKED="true", **env).stdout)
+    listed = json.loads(run("plugins", "--json", cwd=folder, MCPTRIO_TOOLS_LOCKED="true", **env).stdout)["plugins"]
     [keeper] = [each for each in listed if each["name"] == "keeper"]
 
     assert keeper["offers"]["tools"] == ["keeper_same"]

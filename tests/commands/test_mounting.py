@@ -41,9 +41,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def loaded(folder: Path, *args: str) -> list[str]:
-    return [
-        each["name"] for each in json.loads(run("plugins", "--json", *args, cwd=folder).stdout) if not each["fault"]
-    ]
+    listed = json.loads(run("plugins", "--json", *args, cwd=folder).stdout)["plugins"]
+    return [each["name"] for each in listed if not each["fault"]]
 
 
 def test_server_is_mounted_unless_it_is_left_out(folder: Path) -> None:

@@ -118,7 +118,7 @@ def test_the_list_tells_cost_warnings_and_what_is_withheld(folder: Path, site: s
 def test_list_is_what_is_meant_where_nothing_is_said(folder: Path, site: str) -> None:
     env = {"PYTHONPATH": site, "KEEPER_REFERRED": "x", "MCPTRIO_CONFIG": "mcptrio.toml"}
     one, other = (
-        json.loads(run(*args, cwd=folder, **env).stdout)
+        json.loads(run(*args, cwd=folder, **env).stdout)["plugins"]
         for args in [("plugins", "--json"), ("plugins", "list", "--json")]
     )
 
@@ -213,7 +213,7 @@ def test_disable_without_a_file_makes_one(tmp_path: Path, site: str) -> None:
 
     assert said.stdout == "plain is disabled: added to server.disable in mcptrio.toml, which is new\n"
     assert (tmp_path / "mcptrio.toml").read_text() == '[server]\ndisable = ["plain"]\n'
-    listed = json.loads(run("plugins", "--json", "--no-plugin=broken", cwd=tmp_path, PYTHONPATH=site).stdout)
+    listed = json.loads(run("plugins", "--json", "--no-plugin=broken", cwd=tmp_path, PYTHONPATH=site).stdout)["plugins"]
     assert [each["state"] for each in listed if each["name"] in ("keeper", "plain")] == ["loaded", "disabled"]
 
 

@@ -15,7 +15,7 @@ from tests.processes import serving
 __all__: list[str] = []
 
 MAX_COMMANDS = 33
-MAX_OPTIONS = 194
+MAX_OPTIONS = 196
 MAX_SERVING = 15
 
 GARDEN = """

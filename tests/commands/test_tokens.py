@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -32,9 +33,10 @@ async def test_token_is_shown_once_and_good_until_it_is_revoked(tmp_path: Path) 
 
     listed = run("token", "list", cwd=tmp_path).stdout.decode()
     assert listed.startswith("ada-laptop  ada  mcp write  good until 20")
-    [entry] = json.loads(run("token", "list", "--json", cwd=tmp_path).stdout)
+    [entry] = json.loads(run("token", "list", "--json", cwd=tmp_path).stdout)["tokens"]
     assert set(entry) == {"name", "subject", "scopes", "created", "expires"}
-    assert entry["expires"] - entry["created"] == 90 * 86400
+    lasts = datetime.fromisoformat(entry["expires"]) - datetime.fromisoformat(entry["created"])
+    assert lasts == timedelta(days=90)
 
     revoked = run("token", "revoke", "ada-laptop", cwd=tmp_path)
     assert (revoked.returncode, revoked.stdout) == (0, b"")

@@ -347,6 +347,6 @@ def test_they_are_loaded_where_they_have_a_table(tmp_path: Path) -> None:
         timeout=120,
         check=True,
     )
-    plugins = {each["name"]: each for each in json.loads(listed.stdout)}
+    plugins = {each["name"]: each for each in json.loads(listed.stdout)["plugins"]}
     assert plugins["audit_log"]["offers"] == {"middleware": ["record"]}
     assert plugins["rate_limit"]["offers"] == {"middleware": ["limit"]}
