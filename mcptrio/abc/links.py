@@ -80,6 +80,14 @@ class Link(Protocol):
         """The handshake is done, for the first time or again: what the server sends unasked may come from now on."""
         ...
 
+    def outgrown(self, revision: Revision) -> bool:
+        """The server no longer speaks the revision that was agreed on: :meth:`wait_closed` raises SessionLost.
+
+        Returns:
+            ``False`` where the link ends when the server is replaced, so that nothing is agreed on anew over it.
+        """
+        ...
+
     async def until_listening(self) -> None:
         """Wait until the link receives what the server sends unasked, for about a second at most."""
         ...
@@ -88,8 +96,8 @@ class Link(Protocol):
         """Wait until the server has closed the link or it broke; why, in a few words.
 
         Raises:
-            SessionLost: the server has forgotten the session. The link is usable for another handshake, and this can be
-                called again.
+            SessionLost: the server has forgotten the session, or no longer speaks its revision. The link is usable for
+                another handshake, and this can be called again.
         """
         ...
 

@@ -16,7 +16,7 @@ from attrs import define, field
 from mcptrio.abc import Link
 from mcptrio.client.negotiation import Fail, Handshake, PerRequest, TryAgain, judge
 from mcptrio.client.timeouts import ClientTimeouts
-from mcptrio.errors import InvalidParams, MCPError, MCPTrioError, RemoteProtocolError, RequestFailed
+from mcptrio.errors import Code, InvalidParams, MCPError, MCPTrioError, RemoteProtocolError, RequestFailed, SessionLost
 from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.protocol.client_connection import ClientConnection, RemoteServer
 from mcptrio.protocol.envelope import SERVER_INFO
@@ -32,7 +32,7 @@ from mcptrio.protocol.model.lifecycle import (
     ToolsCapability,
 )
 from mcptrio.protocol.revisions.registry import HANDSHAKE_VERSIONS, LATEST, LATEST_HANDSHAKE, REVISIONS
-from mcptrio.protocol.revisions.revision import Revision
+from mcptrio.protocol.revisions.revision import Lifecycle, Revision
 
 __all__ = ["Agreeing"]
 
@@ -44,6 +44,18 @@ _EVERYTHING = ServerCapabilities(
     logging={},
 )
 """Capabilities assumed of a server without ``server/discover``."""
+_DOUBTFUL = frozenset({400, 404, 405, 406})
+"""Statuses of servers that do not speak the revision of a request, among others."""
+_UNDERSTOOD = frozenset(
+    {
+        Code.PARSE_ERROR,
+        Code.METHOD_NOT_FOUND,
+        Code.INVALID_PARAMS,
+        Code.HEADER_MISMATCH,
+        Code.MISSING_CLIENT_CAPABILITY,
+    }
+)
+"""Errors with such a status from servers that speak the per-request revision of a request."""
 
 
 @define(eq=False)
@@ -78,6 +90,40 @@ class Agreeing:
                     raise
         async with open_hidden_nursery() as nursery:
             return await self._discover(nursery, pinned, REVISIONS[expected] if expected is not None else LATEST)
+
+    async def check(self, revision: Revision, refusal: RequestFailed, *, within: float | None = None) -> None:
+        """Find out whether a request was refused because the server no longer speaks what was agreed on.
+
+        Another request tells, which every server of the revision understands; it is sent only where there is doubt.
+
+        Args:
+            within: seconds for its answer; at most ``timeouts.probe``, which is the default.
+
+        Raises:
+            SessionLost: another revision has to be agreed on; the request was not served.
+        """
+        is_per_request = revision.lifecycle is Lifecycle.PER_REQUEST
+        is_understood = is_per_request and refusal.reply is not None and refusal.reply.code in _UNDERSTOOD
+        if isinstance(refusal, SessionLost) or refusal.status not in _DOUBTFUL or is_understood:
+            return
+        speaks = self._discovers if is_per_request else self._pings
+        with trio.move_on_after(self._timeouts.probe if within is None else min(within, self._timeouts.probe)):
+            if not await speaks(revision) and self._link.outgrown(revision):
+                raise SessionLost(f"the server no longer speaks {revision.version}") from refusal
+
+    async def _discovers(self, revision: Revision) -> bool:
+        probe = _Probe(revision)
+        await self._probe(probe)
+        return probe.answer is None or not isinstance(judge(probe.answer, revision.version), Handshake)
+
+    async def _pings(self, revision: Revision) -> bool:
+        try:
+            await self._link.exchange(self._connection.request("ping", None, revision=revision).message, revision)
+        except RequestFailed as failed:
+            return failed.status not in _DOUBTFUL
+        except MCPTrioError:
+            pass  # the next request meets it too
+        return True
 
     async def _discover(self, nursery: trio.Nursery, pinned: str | None, revision: Revision) -> RemoteServer:
         asked_again: set[str] = set()

@@ -35,19 +35,12 @@ from mcptrio.errors import (
     RequestTimeout,
     SessionLost,
 )
-from mcptrio.protocol.client_connection import (
-    ClientConnection,
-    RemoteServer,
-    RequestSent,
-    log_level_meta,
-)
+from mcptrio.protocol.client_connection import ClientConnection, RemoteServer, RequestSent, log_level_meta
 from mcptrio.protocol.events import CancelReceived, NotificationReceived, Refused, RequestReceived, Unexpected
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
 from mcptrio.protocol.model.base import EmptyResult
 from mcptrio.protocol.model.elicitation import ElicitationCompleteParams
-from mcptrio.protocol.model.lifecycle import (
-    Implementation,
-)
+from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.model.logging import LoggingMessageParams, SetLevelParams
 from mcptrio.protocol.model.methods import Side
 from mcptrio.protocol.model.progress import ProgressParams
@@ -145,8 +138,8 @@ class ClientSession:
             RequestFailed, ConnectionClosed: it cannot be reached.
             SessionLost: the server forgot the session before the handshake was done.
         """
-        agreeing = Agreeing(self.link, self._connection, self._timeouts)
-        self.server = server = await agreeing.agree(pinned=pinned, known=known, prefers_handshake=prefers_handshake)
+        server = await self._agreeing.agree(pinned=pinned, known=known, prefers_handshake=prefers_handshake)
+        self.server = server
         self.link.settled(server.revision)
         by_session = server.revision.log_level is LogLevel.SESSION and server.capabilities.logging is not None
         if self._log_level is not None and by_session:
@@ -206,6 +199,7 @@ class ClientSession:
                 self.link, sent, timeout=timeout, on_progress=on_progress, mirrored=mirrored
             )
         except RequestFailed as failed:
+            await self._agreeing.check(revision, failed, within=timeout)
             if failed.reply is not None:
                 raise _refusal(failed, failed.reply, sent) from failed
             raise
@@ -235,6 +229,7 @@ class ClientSession:
                 self._take_back(self.link, sent)
             raise
         except RequestFailed as failed:
+            await self._agreeing.check(sent.revision, failed)
             if failed.reply is not None:
                 raise _refusal(failed, failed.reply, sent) from failed
             raise
@@ -318,6 +313,10 @@ class ClientSession:
             _log.debug("%s: ignored %s", self.link.name, event.what)
 
     # Private
+
+    @property
+    def _agreeing(self) -> Agreeing:
+        return Agreeing(self.link, self._connection, self._timeouts)
 
     @property
     def _agreed(self) -> RemoteServer:

@@ -265,7 +265,7 @@ class ClientSupervisor:
             except MCPTrioError as error:
                 is_known = self._known is not None
                 self._doubt(error)
-                if is_known and getattr(error, "status", None) == 400:
+                if is_known and getattr(error, "status", None) in (400, 404, 405):
                     continue  # at once: it was asked for a version that it may no longer speak
                 pause = _pause_after(error, pause)
                 _log.warning("%s: no new session: %s; trying again in %.2g s", session.link.name, error, pause)

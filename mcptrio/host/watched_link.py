@@ -101,6 +101,9 @@ class _WatchedLink:
         self._link.settled(revision)
         self._watcher.settled(revision)
 
+    def outgrown(self, revision: Revision) -> bool:
+        return self._link.outgrown(revision)
+
     async def until_listening(self) -> None:
         await self._link.until_listening()
 

@@ -116,6 +116,10 @@ class PipeLink:
     def settled(self, revision: Revision) -> None:
         """Whatever the server sends has been heard all along."""
 
+    def outgrown(self, revision: Revision) -> bool:
+        """Never: another server has another pipe."""
+        return False
+
     async def until_listening(self) -> None:
         """See :class:`mcptrio.abc.Link`. The reader listens from the start."""
 

@@ -319,3 +319,92 @@ async def test_http_server_that_speaks_a_newer_revision_alone_is_agreed_with_aga
                 assert (await client.call_tool("work")).content == ()
                 assert client.revision == "2026-07-28"
                 assert await take(changes) == TOOLS
+
+
+MODERN = "2026-07-28"
+
+
+class Replaced:
+    """An HTTP server of one era, replaced at the same URL by one of the other, which says so in its own way."""
+
+    def __init__(self, *, is_old: bool) -> None:
+        self.is_old = is_old
+        self.refusal: tuple[int, Any] = (400, "not in this era")
+        self.calls = 0
+        self.refuses_call: int | None = None
+        """The status of each call, by a server that understands everything else."""
+
+    async def __call__(self, seen: Seen, wire: Wire) -> None:
+        message = seen.message if seen.method == "POST" else {}
+        method = message.get("method")
+        if seen.method != "POST":
+            await wire.reply(status=405)
+        elif self.is_old != (seen.headers.get("mcp-protocol-version") != MODERN):
+            status, said = self.refusal
+            await wire.reply(said, status)
+        elif method == "initialize":
+            result = {
+                "protocolVersion": OLD,
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "f", "version": "1"},
+            }
+            await wire.reply(answer(seen, **result))
+        elif method == "server/discover":
+            can = {"supportedVersions": [MODERN], "capabilities": {"tools": {}}}
+            await wire.reply(answer(seen, resultType="complete", ttlMs=0, cacheScope="private", **can))
+        elif "id" not in message:
+            await wire.reply(status=202)
+        else:
+            self.calls += method == "tools/call"
+            if self.refuses_call is not None and method == "tools/call":
+                await wire.reply("not this one", self.refuses_call)
+            else:
+                await wire.reply(answer(seen, resultType="complete", content=[]))
+
+
+def error(code: int, message: str, **data: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message, "data": data}}
+
+
+OF_OLD = {
+    "session wanted": (400, error(-32000, "Bad Request: Mcp-Session-Id header is required")),
+    "no session": (400, error(-32600, "Bad Request: Missing session ID")),
+    "version": (400, error(-32000, "Bad Request: Unsupported protocol version")),
+    "text": (400, "who are you?"),
+    "nothing found": (404, "Session not found"),
+}
+OF_NEW = {
+    "version": (400, error(-32022, "unsupported", supported=[MODERN])),
+    "headers": (400, error(-32020, "header mismatch: Mcp-Method is missing")),
+    "envelope": (400, error(-32602, "_meta is missing")),
+    "method": (404, error(-32601, "no such method")),
+}
+
+
+@pytest.mark.parametrize(
+    ("was_old", "refusal"),
+    [
+        *(pytest.param(False, refusal, id=f"new to old, {name}") for name, refusal in OF_OLD.items()),
+        *(pytest.param(True, refusal, id=f"old to new, {name}") for name, refusal in OF_NEW.items()),
+    ],
+)
+async def test_http_server_that_is_replaced_by_one_of_the_other_era(was_old: bool, refusal: tuple[int, Any]) -> None:
+    site = Replaced(is_old=was_old)
+    with trio.fail_after(60):
+        async with serving(site) as web, connect(web.url, ping_interval=0) as client:
+            await client.call_tool("work")
+            site.is_old, site.refusal = not was_old, refusal
+            assert (await client.call_tool("work")).content == ()
+            assert client.revision == (MODERN if was_old else OLD)
+            assert site.calls == 2
+
+
+@pytest.mark.parametrize("is_old", [True, False])
+async def test_call_that_is_refused_by_a_server_of_the_same_era_is_sent_once(is_old: bool) -> None:
+    site = Replaced(is_old=is_old)
+    with trio.fail_after(60):
+        async with serving(site) as web, connect(web.url, ping_interval=0) as client:
+            site.refuses_call = 400
+            with pytest.raises(RequestFailed, match="not this one"):
+                await client.call_tool("work")
+            assert site.calls == 1

@@ -149,6 +149,17 @@ class HTTPLink:
             self._listening, self._heard = trio.CancelScope(), trio.Event()
             self._nursery.start_soon(self._listen, self._listening, self._heard, revision, self._session)
 
+    def outgrown(self, revision: Revision) -> bool:
+        """See :class:`mcptrio.abc.Link`. With a session or without."""
+        # Several requests may find out, the last when another revision has been agreed on.
+        if revision is self._revision:
+            self._revision = None
+            self._listening.cancel()
+            if self._session is not None:
+                self._session.lost = True
+            self._ended.set()
+        return True
+
     async def until_listening(self) -> None:
         """See :class:`mcptrio.abc.Link`.
 
@@ -244,7 +255,7 @@ class HTTPLink:
             return SessionLost(_FORGOTTEN)
         if revision is self._revision and _refuses(refusal, revision):
             # It was agreed on, so there is another version of the server now.
-            self._outgrow()
+            self.outgrown(revision)
             return SessionLost(f"the server no longer speaks {revision.version}")
         return refusal
 
@@ -272,14 +283,6 @@ class HTTPLink:
             self._revision = None
             self._ended.set()
         session.lost = True
-
-    def _outgrow(self) -> None:
-        """What was agreed on holds no longer, with a session or without."""
-        self._revision = None
-        self._listening.cancel()
-        if self._session is not None:
-            self._session.lost = True
-        self._ended.set()
 
     def _begin(self, session: _Session | None) -> None:
         """A handshake has been answered; what there was of an earlier one ends."""
