@@ -62,7 +62,8 @@ class Introspection:
         issuer: whose tokens are asked about; by default the only one of ``issuers``.
         endpoint: where; by default where the issuer's metadata says.
         audience: whether an answer has to name one of ours; ``false`` where the issuer serves this server alone.
-        remember: seconds for which an answer is used.
+        remember: seconds for which an answer is used, and after which the token of a connection that stays open is
+            verified again, unless ``limits.remember`` is less.
     """
 
     client_id: str = ""
@@ -276,11 +277,18 @@ def _guard(settings: AuthSettings, key: bytes | None, fetch: Fetch | None) -> Re
             failures=FailureLimit(
                 per_minute=limits.failures_per_minute, burst=limits.failures_burst, addresses=limits.addresses
             ),
-            recheck=max(1.0, limits.remember),
+            recheck=_recheck(settings),
             name=settings.name,
             documentation=settings.documentation,
         ),
     )
+
+
+def _recheck(settings: AuthSettings) -> float:
+    """Seconds between two looks at the token of a connection that stays open: as often as a request would look."""
+    asked = settings.introspection
+    remember = settings.limits.remember
+    return max(1.0, remember if asked is None else min(remember, asked.remember))
 
 
 def _of_issuers(settings: AuthSettings, fetch: Fetch | None) -> Sequence[TokenVerifier]:

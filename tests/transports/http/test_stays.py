@@ -5,8 +5,10 @@ Source: MCP 2026-07-28, basic/authorization, "Token Handling"; RFC 6455 section 
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -15,9 +17,12 @@ import trio
 from attrs import define
 
 from mcptrio import HTTPOptions, Principal, Server, serve_http
-from mcptrio.abc import RequestHead
+from mcptrio.abc import Guard, RequestHead
+from mcptrio.auth_config import guard_of
+from mcptrio.config_file import load_config
 from mcptrio.errors import AuthorizationError
 from mcptrio.transports.http.stays import Stays
+from tests.auth.server_parts import ISSUER, RESOURCE, Clock, Issuer
 from tests.guards import FunctionGuard
 
 from .conftest import MODERN, Client, modern_headers
@@ -46,16 +51,15 @@ class Here:
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[Here]:
+async def serving(guard: Guard | None = None) -> AsyncIterator[Here]:
     server = Server()
     server.add_resource(memo, "memo://{name}")
     async with trio.open_nursery() as nursery, httpx2.AsyncClient(timeout=60, headers=BEARER) as http:
         here = Here(Client(http, 0))
 
         async def serve(*, task_status: trio.TaskStatus[Any]) -> None:
-            await serve_http(
-                server, port=0, options=HTTPOptions(auth=FunctionGuard(here.judge)), task_status=task_status
-            )
+            options = HTTPOptions(auth=guard or FunctionGuard(here.judge))
+            await serve_http(server, port=0, options=options, task_status=task_status)
 
         (url, *_) = await nursery.start(serve)
         http.base_url = url.removesuffix("/mcp")
@@ -94,6 +98,23 @@ async def test_stream_of_a_session_ends(resumed: bool) -> None:
             assert again.status == 200
             here.revoked = True
             assert await again.rest() == []
+
+
+async def test_stream_ends_when_its_issuer_no_longer_calls_the_token_active(tmp_path: Path) -> None:
+    """As soon as a request with the token would be refused, though ``auth.limits.remember`` is a minute."""
+    issuer = Issuer(clock=Clock(time.time()))
+    issuer.active["ada"] = {"active": True, "sub": "ada", "aud": RESOURCE, "token_type": "Bearer"}
+    table = f'resource = "{RESOURCE}"\nissuers = ["{ISSUER}"]\nintrospection = {{ client_id = "mcp", remember = 1 }}\n'
+    (tmp_path / "mcptrio.toml").write_text(f"[auth]\n{table}")
+    guard = guard_of(load_config(tmp_path / "mcptrio.toml"), fetch=issuer, environ={})
+    async with serving(guard) as here:
+        await here.client.initialize(**BEARER)
+        async with here.client.stream("GET", **BEARER) as events:
+            assert await events.next() is not None
+            issuer.active["ada"] = {"active": False}
+            began = trio.current_time()
+            assert await events.rest() == []
+            assert trio.current_time() - began < 30
 
 
 async def test_subscription_of_the_newest_revision_ends() -> None:
