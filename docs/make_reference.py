@@ -19,16 +19,21 @@ import attrs
 
 import mcptrio
 import mcptrio.auth
+import mcptrio.client
+import mcptrio.errors
+import mcptrio.host
+import mcptrio.serving
+import mcptrio.types
 
 __all__ = ["PACKAGES", "PAGE", "render"]
 
-PACKAGES = (mcptrio, mcptrio.auth)
+PACKAGES = (mcptrio, mcptrio.types, mcptrio.serving, mcptrio.client, mcptrio.host, mcptrio.auth, mcptrio.errors)
 
 PAGE = Path(__file__).resolve().parent / "reference.md"
 
 _HEAD = """# Reference
 
-The names of `mcptrio.__all__` and `mcptrio.auth.__all__`, from their docstrings.
+The public names, from their docstrings.
 Written by `docs/make_reference.py`; change the docstrings, not this page.
 Seconds and bytes unless a name says otherwise (`ttl_ms`).
 """
@@ -42,7 +47,10 @@ def render() -> str:
 
 
 def _groups(package: ModuleType) -> Iterator[tuple[str, list[str]]]:
-    """The public names below the comments that group them."""
+    """The public names below the comments that group them; of the errors those that are not among the first names."""
+    if package is mcptrio.errors:
+        yield "More errors", [name for name in package.__all__ if name not in mcptrio.__all__]
+        return
     source = inspect.getsource(package)
     title = ""
     names: list[str] = []

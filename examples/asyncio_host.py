@@ -18,6 +18,7 @@ from typing import Any, Self, TypeVar
 import trio
 
 import mcptrio
+from mcptrio.types import TextContent
 
 __all__ = ["Bridge", "main"]
 
@@ -104,7 +105,7 @@ async def main() -> None:
 
         async def call(name: str, arguments: dict[str, Any]) -> str:
             result = await bridge.ask(lambda client: client.call_tool(name, arguments))
-            return "".join(block.text for block in result.content if isinstance(block, mcptrio.TextContent))
+            return "".join(block.text for block in result.content if isinstance(block, TextContent))
 
         print(*await asyncio.gather(call("count", {"to": 3}), call("checksum", {"text": "abc"})))
         try:

@@ -14,6 +14,8 @@ from typing import Any
 import trio
 
 import mcptrio
+from mcptrio.client import Form, Handlers
+from mcptrio.types import TextContent
 
 __all__ = ["main"]
 
@@ -26,7 +28,7 @@ def server(example: str) -> mcptrio.Command:
     return mcptrio.Command(args=(sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin", plugin))
 
 
-async def fill_in(form: mcptrio.Form) -> dict[str, Any]:
+async def fill_in(form: Form) -> dict[str, Any]:
     """Answer a question; what has a default is filled in anyway."""
     print(f"{form.server} asks: {form.message}")
     return {"guests": 4} if form.fields[0].name == "guests" else {"value": "Ada"}
@@ -36,7 +38,7 @@ async def main() -> None:
     """Use two servers at once; when this ends, nothing of them is left."""
     async with (
         mcptrio.connect(server("progress")) as slow,
-        mcptrio.connect(server("elicit"), handlers=mcptrio.Handlers(elicit=fill_in)) as polite,
+        mcptrio.connect(server("elicit"), handlers=Handlers(elicit=fill_in)) as polite,
     ):
         print(f"speaking {slow.revision}; tools:", *[tool.name async for tool in slow.tools()])
 
@@ -49,7 +51,7 @@ async def main() -> None:
 
         for tool in await polite.tools().all():
             result = await polite.call_tool(tool.name)
-            print(*[block.text for block in result.content if isinstance(block, mcptrio.TextContent)])
+            print(*[block.text for block in result.content if isinstance(block, TextContent)])
 
 
 if __name__ == "__main__":

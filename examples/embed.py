@@ -12,7 +12,8 @@ from functools import partial
 
 import trio
 
-from mcptrio import Server, serve_http
+from mcptrio import Server
+from mcptrio.serving import serve_http
 
 __all__ = ["Counter", "main"]
 

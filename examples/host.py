@@ -16,6 +16,9 @@ from typing import Any
 import trio
 
 import mcptrio
+from mcptrio.client import Form, Handlers
+from mcptrio.host import ApprovalRequest
+from mcptrio.types import TextContent
 
 __all__ = ["main"]
 
@@ -34,12 +37,12 @@ async def read_line(prompt: str) -> str:
     return await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
 
 
-async def agree(request: mcptrio.ApprovalRequest) -> bool:
+async def agree(request: ApprovalRequest) -> bool:
     """Ask before anything is sent. The request is complete: nothing of it is hidden by its length."""
     return (await read_line(f"{request}\nyes or no? ")).strip() == "yes"
 
 
-async def fill_in(form: mcptrio.Form) -> dict[str, Any] | None:
+async def fill_in(form: Form) -> dict[str, Any] | None:
     """Answer a server's question with JSON; nothing is as good as going away."""
     line = await read_line(f"{form.server} asks: {form.message} ({', '.join(field.name for field in form.fields)}) ")
     return json.loads(line) if line.strip() else None
@@ -60,12 +63,12 @@ async def talk(host: mcptrio.Host) -> None:
         except (mcptrio.MCPTrioError, ValueError) as error:
             print(error)
         else:
-            print(*[block.text for block in result.content if isinstance(block, mcptrio.TextContent)])
+            print(*[block.text for block in result.content if isinstance(block, TextContent)])
     print()
 
 
 async def main() -> None:
-    handlers = mcptrio.Handlers(elicit=fill_in)
+    handlers = Handlers(elicit=fill_in)
     if len(sys.argv) > 1:
         host = mcptrio.Host.from_mcp_json(sys.argv[1], approve=agree, handlers=handlers)
     else:

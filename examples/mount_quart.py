@@ -15,7 +15,8 @@ import trio
 from quart import request
 from quart_trio import QuartTrio
 
-from mcptrio import Server, asgi_app
+from mcptrio import Server
+from mcptrio.serving import asgi_app
 from mcptrio.transports.http.hypercorn import serve
 
 __all__ = ["main", "make_app"]

@@ -16,16 +16,7 @@ from pathlib import Path
 import trio
 from attrs import frozen
 
-from mcptrio import (
-    Context,
-    ResourceNotFound,
-    ToolError,
-    completion,
-    lifespan,
-    prompt,
-    resource,
-    tool,
-)
+from mcptrio import Context, ResourceNotFound, ToolError, completion, lifespan, prompt, resource, tool
 
 __all__ = ["Config", "Notes"]
 

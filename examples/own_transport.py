@@ -14,8 +14,10 @@ from functools import partial
 import trio
 from attrs import frozen
 
-from mcptrio import TextContent, adapt_channel, connect, hookimpl, tool
+from mcptrio import connect, hookimpl, tool
 from mcptrio.abc import Engine
+from mcptrio.serving import adapt_channel
+from mcptrio.types import TextContent
 
 __all__ = ["LSPChannel", "ask", "serve", "shout", "transports"]
 

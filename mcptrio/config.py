@@ -68,7 +68,10 @@ class Config:
     only: tuple[str, ...] | None = None
     """As ``enable``, and none of them may fail."""
     tools: Mapping[str, Any] = field(factory=dict)
-    """Which tools are offered: see :class:`mcptrio.ToolPolicy`; and ``locked``, whether only those of the lock file."""
+    """Which tools are offered: see :class:`mcptrio.serving.ToolPolicy`.
+
+    ``locked``: whether only those of the lock file.
+    """
     timeouts: Mapping[str, float] = field(factory=dict)
     limits: Mapping[str, float] = field(factory=dict)
     message: Mapping[str, int] = field(factory=dict)

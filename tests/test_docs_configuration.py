@@ -12,10 +12,11 @@ import attrs
 import click
 import pytest
 
-from mcptrio import Limits, Timeouts, config_keys
+from mcptrio import config_keys
 from mcptrio.cli import cli
 from mcptrio.config_file import load_config
 from mcptrio.errors import ConfigError
+from mcptrio.serving import Limits, Timeouts
 from mcptrio.transports.http.exchange import HTTPLimits
 
 __all__: list[str] = []

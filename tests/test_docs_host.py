@@ -11,7 +11,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from mcptrio import HostOptions
+from mcptrio.host import HostOptions
 from tests.test_readme import Block, blocks
 
 __all__: list[str] = []

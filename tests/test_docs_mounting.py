@@ -11,10 +11,10 @@ from pathlib import Path
 import attrs
 from attrs import evolve
 
-from mcptrio import MountOptions
 from mcptrio.commands.plugin_server import tables_of
 from mcptrio.config_file import load_config
 from mcptrio.mounting.tables import MountTable, MountTables
+from mcptrio.serving import MountOptions
 from tests.processes import environment
 from tests.test_readme import blocks_of
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import attrs
 import pytest
 
-from mcptrio import ConfigError, StreamOptions
+from mcptrio import ConfigError
 from mcptrio.config_file import load_config
+from mcptrio.serving import StreamOptions
 from tests.test_readme import Block, blocks
 
 __all__: list[str] = []

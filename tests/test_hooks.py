@@ -11,17 +11,9 @@ import pytest
 import trio
 import trio.testing
 
-from mcptrio import (
-    Context,
-    PluginError,
-    PluginManager,
-    PluginSetup,
-    Server,
-    hookimpl,
-    lifespan,
-    memory_channel_pair,
-    tool,
-)
+from mcptrio import Context, PluginSetup, Server, hookimpl, lifespan, tool
+from mcptrio.errors import PluginError
+from mcptrio.serving import PluginManager, memory_channel_pair
 from tests.interaction.client import Peer
 from tests.interaction.wires import MemoryWire
 

@@ -17,7 +17,8 @@ import pytest
 import trio
 from attrs import define, field
 
-from mcptrio import Handlers, MCPError, connect
+from mcptrio import MCPError, connect
+from mcptrio.client import Handlers
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.transports.http.link import HTTPLink, open_http_link

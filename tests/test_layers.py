@@ -33,6 +33,7 @@ LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
                 "printable",
                 "tracebacks",
                 "waiter",
+                "lazy_names",
             )
         ),
     ),
@@ -46,6 +47,8 @@ LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
             {
                 "",
                 "__main__",
+                "serving",
+                "types",
                 "serve",
                 "cli",
                 "help_pages",
@@ -61,6 +64,9 @@ LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
     ),
 )
 """From the ground up. Each layer is made of rooms; a room imports from itself and from the layers below."""
+
+FRONTS = ("mcptrio.auth", "mcptrio.client", "mcptrio.host")
+"""Lists of public names, imported when they are used: they say where each is, from any room below."""
 
 LAZY: frozenset[tuple[str, str]] = frozenset(
     {
@@ -159,6 +165,8 @@ def place(name: str) -> tuple[int, frozenset[str]]:
     Raises:
         LookupError: the module has no place in the house.
     """
+    if name in FRONTS:
+        return len(LAYERS) - 1, LAYERS[-1][0]
     top = name.removeprefix("mcptrio").removeprefix(".").partition(".")[0]
     for number, rooms in enumerate(LAYERS):
         for room in rooms:

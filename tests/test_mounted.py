@@ -12,7 +12,8 @@ import trio
 from hypercorn.middleware.dispatcher import TrioDispatcherMiddleware
 from quart_trio import QuartTrio
 
-from mcptrio import HTTPOptions, Server, asgi_app, hookimpl
+from mcptrio import Server, hookimpl
+from mcptrio.serving import HTTPOptions, asgi_app
 from mcptrio.transports.http.hypercorn import serve
 from tests.interaction.client import Peer
 from tests.interaction.wires import Exchange, HTTPWire

@@ -13,20 +13,11 @@ import trio
 import trio.testing
 
 import mcptrio
-from mcptrio import (
-    Context,
-    MCPError,
-    PluginSetup,
-    Server,
-    TextContent,
-    completion,
-    hookimpl,
-    resource,
-    serve_http,
-    tool,
-)
+from mcptrio import Context, MCPError, PluginSetup, Server, completion, hookimpl, resource, tool
 from mcptrio.capabilities.middleware import RequestView
 from mcptrio.client.client import Client
+from mcptrio.serving import serve_http
+from mcptrio.types import TextContent
 
 __all__: list[str] = []
 

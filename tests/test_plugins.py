@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
-from mcptrio import ConfigError, PluginError, PluginManager, PluginSetup, Server, hookimpl, notification
+from mcptrio import ConfigError, PluginSetup, Server, hookimpl, notification
+from mcptrio.errors import PluginError
 from mcptrio.plugins.plugin import State
 from mcptrio.protocol.messages import Request
+from mcptrio.serving import PluginManager
 from tests.distributions import install, one_tool
 from tests.runtime.peers import Client, connected
 

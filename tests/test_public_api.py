@@ -16,12 +16,16 @@ import pytest
 
 import mcptrio
 import mcptrio.auth
+import mcptrio.client
+import mcptrio.host
+import mcptrio.serving
+import mcptrio.types
 
 __all__: list[str] = []
 
 ROOT = Path(__file__).resolve().parent.parent
 
-PACKAGES = (mcptrio, mcptrio.auth)
+PACKAGES = (mcptrio, mcptrio.types, mcptrio.serving, mcptrio.client, mcptrio.host, mcptrio.auth)
 NAMES = [f"{package.__name__}.{name}" for package in PACKAGES for name in package.__all__]
 
 HEAVY = {

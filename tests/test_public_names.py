@@ -11,26 +11,25 @@ from mcptrio import (
     Context,
     Elicit,
     ElicitURL,
-    GetPromptResult,
     InvalidParams,
     MCPError,
     MCPTrioError,
-    MissingClientCapability,
-    ModelHint,
-    ModelPreferences,
-    PluginError,
-    PromptMessage,
-    RemoteProtocolError,
     Sample,
     Server,
-    TextContent,
-    ToolChoice,
     ToolError,
-    URLElicitationRequired,
     hookimpl,
     redact,
 )
-from mcptrio.errors import InternalError, ParseError, ProtocolError
+from mcptrio.errors import (
+    InternalError,
+    MissingClientCapability,
+    ParseError,
+    PluginError,
+    ProtocolError,
+    RemoteProtocolError,
+    URLElicitationRequired,
+)
+from mcptrio.types import GetPromptResult, ModelHint, ModelPreferences, PromptMessage, TextContent, ToolChoice
 from tests.test_hooks import both_eras, talking
 
 __all__: list[str] = []
@@ -136,7 +135,8 @@ def test_marks_belong_to_one_project() -> None:
 def test_serve_stdio_opens_the_server_in_a_process_of_its_own() -> None:
     code = """
 import trio
-from mcptrio import Server, serve_stdio
+from mcptrio import Server
+from mcptrio.serving import serve_stdio
 
 server = Server("scripted")
 server.add_tool(lambda: "pong", name="ping")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import mcptrio
+from mcptrio.errors import RequestFailed
 from tests.processes import environment, run, serving
 
 __all__: list[str] = []
@@ -61,7 +62,7 @@ async def test_over_http_a_token_says_who_asks_and_what_it_is_good_for(folder: P
             with pytest.raises(mcptrio.MCPError, match="this needs more scopes: write"):
                 await client.call_tool("write")
         for headers in ({}, {"authorization": "Bearer mcptrio_wrong"}):
-            with pytest.raises(mcptrio.RequestFailed, match="HTTP 401") as refused:
+            with pytest.raises(RequestFailed, match="HTTP 401") as refused:
                 async with mcptrio.connect(mcptrio.Endpoint(url=url, headers=headers)):
                     pass
             assert "mcptrio_wrong" not in str(refused.value)

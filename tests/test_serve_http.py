@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio import HTTPOptions, PluginManager, Server, asgi_app, serve_http
+from mcptrio import Server
+from mcptrio.serving import HTTPOptions, PluginManager, asgi_app, serve_http
 from tests.processes import HELLO, PATIENCE, Served, run, serving
 
 __all__: list[str] = []

@@ -8,7 +8,8 @@ import httpx2
 import trio
 import trio.testing
 
-from mcptrio import HTTPOptions, Server, serve_http
+from mcptrio import Server
+from mcptrio.serving import HTTPOptions, serve_http
 from mcptrio.transports.http.exchange import HTTPLimits
 
 __all__: list[str] = []

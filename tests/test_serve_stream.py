@@ -17,8 +17,9 @@ import pytest
 import trio
 from attrs import define, field
 
-from mcptrio import Limits, Server, StreamOptions, Timeouts, connect, serve_stream, serve_transport
+from mcptrio import Server, connect
 from mcptrio.abc import Engine
+from mcptrio.serving import Limits, StreamOptions, Timeouts, serve_stream, serve_transport
 from tests.interaction.client import Peer
 from tests.interaction.wires import PipeWire
 

@@ -20,7 +20,8 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
 PLUGIN = """
 import trio
 
-from mcptrio import hookimpl, serve_stream, tool
+from mcptrio import hookimpl, tool
+from mcptrio.serving import serve_stream
 from mcptrio.serve.stream import StreamOptions
 
 @tool

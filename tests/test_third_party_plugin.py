@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from mcptrio import ClientTimeouts, Command, connect
+from mcptrio import Command, connect
+from mcptrio.client import ClientTimeouts
 from tests.elsewhere import ROOT, Elsewhere, open_elsewhere
 
 __all__: list[str] = []

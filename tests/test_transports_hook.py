@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio import PluginError, Server, adapt_channel, connect, hookimpl, serve_transport, tool
+from mcptrio import Server, connect, hookimpl, tool
 from mcptrio.abc import Engine
+from mcptrio.errors import PluginError
 from mcptrio.plugins.manager import BUILT_IN
+from mcptrio.serving import adapt_channel, serve_transport
 from tests.transports.test_adapted import End, pair
 
 __all__: list[str] = []

@@ -10,6 +10,7 @@ import pytest
 
 import mcptrio
 from mcptrio import Host, Server
+from mcptrio.serving import serve_http, serve_stdio, serve_stream
 
 __all__: list[str] = []
 
@@ -42,9 +43,9 @@ async def open_host() -> None:
         connect_to_server,
         open_server,
         open_host,
-        lambda: mcptrio.serve_stdio(Server()),
-        lambda: mcptrio.serve_http(Server()),
-        lambda: mcptrio.serve_stream(Server(), "127.0.0.1:0"),
+        lambda: serve_stdio(Server()),
+        lambda: serve_http(Server()),
+        lambda: serve_stream(Server(), "127.0.0.1:0"),
     ],
 )
 def test_entry_point_under_asyncio_names_the_page_to_read(call: Callable[[], Awaitable[None]]) -> None:

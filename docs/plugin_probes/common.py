@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from mcptrio import Tool
+from mcptrio.types import Tool
 from plugin_probes.process import measured_start
 from plugin_probes.trial import Probes, Talk, Trial
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import trio
 
-from mcptrio import Handlers
+from mcptrio.client import Handlers
 from plugin_probes.process import measured_call
 from plugin_probes.trial import Answer, Probes, Trial
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcptrio import RemoteProtocolError
+from mcptrio.errors import RemoteProtocolError
 from plugin_probes.trial import Answer, Probes, Talk, Trial, counted
 
 __all__ = ["THOUGHTS"]

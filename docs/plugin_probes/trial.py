@@ -17,19 +17,9 @@ from typing import Any, TypeAlias
 
 from attrs import define, frozen
 
-from mcptrio import (
-    BlobResourceContents,
-    CallToolResult,
-    Client,
-    ClientTimeouts,
-    Command,
-    EmbeddedResource,
-    Handlers,
-    MCPTrioError,
-    RequestTimeout,
-    TextContent,
-    connect,
-)
+from mcptrio import Client, Command, MCPTrioError, RequestTimeout, connect
+from mcptrio.client import ClientTimeouts, Handlers
+from mcptrio.types import BlobResourceContents, CallToolResult, EmbeddedResource, TextContent
 
 __all__ = ["Answer", "Attempt", "Probe", "Probes", "References", "Talk", "Trial", "counted", "shortened"]
 

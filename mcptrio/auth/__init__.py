@@ -1,13 +1,16 @@
 """Authorization: what guards a server over HTTP, and what authorizes a client's requests to one.
 
-The public names, imported when they are first used: neither a server nor a client loads what only the other needs, and
-nobody who has no ``[auth]`` loads cryptography.
+Neither a server nor a client loads what only the other needs, and nobody who has no ``[auth]`` loads cryptography.
+
+Each name is imported when it is first used.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from mcptrio.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from mcptrio.abc import Principal as Principal
     from mcptrio.auth.certificates import CertificatePrincipals as CertificatePrincipals
     from mcptrio.auth.client_credentials import ClientCredentials as ClientCredentials
     from mcptrio.auth.client_oauth import OAuth as OAuth
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
     from mcptrio.auth.resource_server import ResourceServer as ResourceServer
     from mcptrio.auth.static_tokens import StaticTokens as StaticTokens
     from mcptrio.auth.workload_identity import WorkloadIdentity as WorkloadIdentity
+    from mcptrio.stores.tokens_file import FileTokenStore as FileTokenStore
+    from mcptrio.stores.tokens_keyring import KeyringTokenStore as KeyringTokenStore
+    from mcptrio.stores.tokens_memory import MemoryTokenStore as MemoryTokenStore
 
 _HOMES = {
     # Guarding a server
@@ -50,19 +56,15 @@ _HOMES = {
     "OwnRedirects": "mcptrio.auth.redirects",
     "PreRegistered": "mcptrio.auth.registration",
     "WorkloadIdentity": "mcptrio.auth.workload_identity",
+    # Who it is
+    "Principal": "mcptrio.abc",
+    # Keeping tokens
+    "FileTokenStore": "mcptrio.stores.tokens_file",
+    "KeyringTokenStore": "mcptrio.stores.tokens_keyring",
+    "MemoryTokenStore": "mcptrio.stores.tokens_memory",
 }
 """Every public name, and the module that has it."""
 
 __all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above say it to type checkers
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'mcptrio.auth' has no attribute {name!r}", name=name, obj=None)
-    value = globals()[name] = getattr(import_module(home), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

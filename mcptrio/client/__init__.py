@@ -1,3 +1,44 @@
-"""A client of one server: what it asks, and how the questions of the server are answered."""
+"""A client of one server: what it asks, and how the questions of the server are answered.
 
-__all__: list[str] = []
+Each name is imported when it is first used.
+"""
+
+from typing import TYPE_CHECKING
+
+from mcptrio.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from mcptrio.client.calls import Progress as Progress
+    from mcptrio.client.form_fields import FormField as FormField
+    from mcptrio.client.forms import Form as Form
+    from mcptrio.client.forms import Page as Page
+    from mcptrio.client.handlers import Handlers as Handlers
+    from mcptrio.client.listings import Listing as Listing
+    from mcptrio.client.subscriptions import Change as Change
+    from mcptrio.client.subscriptions import Changes as Changes
+    from mcptrio.client.timeouts import ClientTimeouts as ClientTimeouts
+    from mcptrio.client.tool_calls import ToolCall as ToolCall
+    from mcptrio.mcp_json.files import load_mcp_json as load_mcp_json
+
+_HOMES = {
+    # Answering the server
+    "Form": "mcptrio.client.forms",
+    "FormField": "mcptrio.client.form_fields",
+    "Handlers": "mcptrio.client.handlers",
+    "Page": "mcptrio.client.forms",
+    # Calls
+    "ClientTimeouts": "mcptrio.client.timeouts",
+    "Progress": "mcptrio.client.calls",
+    "ToolCall": "mcptrio.client.tool_calls",
+    # Lists and changes
+    "Change": "mcptrio.client.subscriptions",
+    "Changes": "mcptrio.client.subscriptions",
+    "Listing": "mcptrio.client.listings",
+    # Configuration
+    "load_mcp_json": "mcptrio.mcp_json.files",
+}
+"""Every public name, and the module that has it."""
+
+__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above say it to type checkers
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -17,10 +17,13 @@ from attrs import define, field, frozen
 from trio.testing import MockClock
 
 import mcptrio
-from mcptrio import AuthorizationError, ClientTimeouts, Context, Endpoint, HTTPOptions, Principal, Server, tool
+from mcptrio import Context, Endpoint, Server, tool
 from mcptrio.abc import FetchRequest, FetchResponse
-from mcptrio.auth import DPoPRule, OAuth, OwnRedirects, ResourceOptions, ResourceServer
+from mcptrio.auth import DPoPRule, OAuth, OwnRedirects, Principal, ResourceOptions, ResourceServer
 from mcptrio.auth.jose import Key, peek
+from mcptrio.client import ClientTimeouts
+from mcptrio.errors import AuthorizationError, RequestFailed
+from mcptrio.serving import HTTPOptions, serve_http
 from mcptrio.transports.http.fetching import Fetcher
 from mcptrio.transports.http.reach import Reach
 from tests.processes import held_port
@@ -123,9 +126,7 @@ async def protected(
 
                 async def serve(task_status: trio.TaskStatus[Any]) -> None:
                     server = Server(plugins=[Notes()], list_all=True)
-                    await mcptrio.serve_http(
-                        server, port=port, options=HTTPOptions(auth=guard), task_status=task_status
-                    )
+                    await serve_http(server, port=port, options=HTTPOptions(auth=guard), task_status=task_status)
 
                 await nursery.start(serve)
                 yield Here(url, login)
@@ -257,7 +258,7 @@ async def test_server_that_names_a_private_address_gets_nothing_asked() -> None:
     async with protected() as here:
         public = Fetcher(Reach(origins=frozenset({here.url})))
         client = here.oauth(send).client_auth(here.url, public)
-        with trio.fail_after(30), pytest.raises(mcptrio.RequestFailed, match="expected an https URL"):
+        with trio.fail_after(30), pytest.raises(RequestFailed, match="expected an https URL"):
             await client.log_in()
 
     assert asked == []

@@ -17,7 +17,7 @@ import trio
 from attrs import define, field, frozen
 
 import mcptrio
-from mcptrio import Context, HTTPOptions, PluginSetup, Server, serve_http, tool
+from mcptrio import Context, PluginSetup, Server, tool
 from mcptrio.abc import FetchRequest
 from mcptrio.auth import DPoPRule, FailureLimit, IssuerKeys, JWTTokens, ResourceOptions, ResourceServer
 from mcptrio.auth.challenges import parse_challenges
@@ -26,6 +26,7 @@ from mcptrio.auth.dpop import Prover
 from mcptrio.auth.flows import drive
 from mcptrio.auth.issuer_keys import KeyTimes
 from mcptrio.auth.jose import Key, KeySet, sign
+from mcptrio.serving import HTTPOptions, serve_http
 from mcptrio.transports.http.fetching import Fetcher
 from mcptrio.transports.http.reach import Reach
 from tests.processes import held_port

@@ -19,9 +19,11 @@ import trio
 from attrs import define, frozen
 
 import mcptrio
-from mcptrio import Context, HTTPOptions, Server, serve_http, tool
+from mcptrio import Context, Server, tool
 from mcptrio.abc import AuthMethod, ClientAuth, Guard
+from mcptrio.client import Handlers
 from mcptrio.serve.http import HTTPSockets
+from mcptrio.serving import HTTPOptions, serve_http
 from mcptrio.transports.http.fetching import Fetcher
 from mcptrio.transports.http.reach import Reach
 
@@ -88,7 +90,7 @@ class Guarded:
         *,
         token: str | None = None,
         auth: AuthMethod | ClientAuth | None = None,
-        handlers: mcptrio.Handlers | None = None,
+        handlers: Handlers | None = None,
     ) -> AsyncIterator[mcptrio.Client]:
         """A client of ours, with a token or what gets one."""
         headers = {"authorization": f"Bearer {token}"} if token is not None else {}
@@ -216,7 +218,7 @@ async def guarded(
     Args:
         make: the guard, of the address of the endpoint.
         plugins: instead of :class:`Notes`; made after the guard.
-        options: more of :class:`mcptrio.HTTPOptions`.
+        options: more of :class:`mcptrio.serving.HTTPOptions`.
         server: more of :class:`mcptrio.Server`.
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -18,10 +18,11 @@ import trio
 from attrs import define, field
 
 import mcptrio
-from mcptrio import Context, Mount, MountOptions, Secret, tool
+from mcptrio import Context, Mount, Secret, tool
 from mcptrio.auth import IntrospectedTokens, IssuerKeys, JWTTokens, OAuth, OwnRedirects, ResourceServer
 from mcptrio.auth.jose import Key, KeySet, sign
 from mcptrio.auth.token_requests import ClientIdentity
+from mcptrio.serving import MountOptions
 from tests.auth_peers.guarded import PATIENCE, Guarded, guarded, loopback_fetch, modern, plain_http
 from tests.auth_peers.hostile import Asked, Hostile, Said, endless, hostile
 from tests.auth_peers.own_authorization import BACK, browser_of, own_authorization

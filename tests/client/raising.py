@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mcptrio import (
+from mcptrio import InvalidParams, MCPError, ResourceNotFound, resource, tool
+from mcptrio.errors import (
+    HeaderMismatch,
     InsufficientScope,
-    InvalidParams,
-    MCPError,
+    InternalError,
+    InvalidRequest,
     MethodNotFound,
     MissingClientCapability,
     Overloaded,
+    ParseError,
     RateLimited,
-    ResourceNotFound,
+    UnsupportedProtocolVersion,
     URLElicitationRequired,
-    resource,
-    tool,
 )
-from mcptrio.errors import HeaderMismatch, InternalError, InvalidRequest, ParseError, UnsupportedProtocolVersion
 
 __all__ = ["RAISED", "act", "note"]
 

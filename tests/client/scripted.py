@@ -16,9 +16,11 @@ from typing import Any, TypeVar
 import trio
 import trio.testing
 
-from mcptrio import Client, TextContent, connect, memory_channel_pair
+from mcptrio import Client, connect
 from mcptrio.protocol.messages import ErrorResponse, Message, Notification, Request, Response
+from mcptrio.serving import memory_channel_pair
 from mcptrio.transports.memory import MemoryChannel
+from mcptrio.types import TextContent
 from tests.interaction.applies import HANDSHAKE
 
 __all__ = ["EVERYTHING", "FORM", "TOOL", "Script", "lives", "play", "text"]

@@ -8,7 +8,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from mcptrio import Blob, Client, Handlers, MCPError, Server, connect
+from mcptrio import Blob, Client, MCPError, Server, connect
+from mcptrio.client import Handlers
 from mcptrio.protocol.messages import Notification, Request, Response
 from tests.client.scripted import FORM, TOOL, Script, play
 from tests.interaction.applies import HANDSHAKE, MODERN

@@ -12,29 +12,13 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from mcptrio import (
-    CallToolResult,
-    Client,
-    ClientTimeouts,
-    ConnectionClosed,
-    Context,
-    Form,
-    Handlers,
-    Limits,
-    MCPError,
-    MCPTrioError,
-    Progress,
-    RequestTimeout,
-    Server,
-    TextContent,
-    connect,
-    memory_channel_pair,
-    serve_stream,
-    tool,
-)
+from mcptrio import Client, ConnectionClosed, Context, MCPError, MCPTrioError, RequestTimeout, Server, connect, tool
+from mcptrio.client import ClientTimeouts, Form, Handlers, Progress
 from mcptrio.errors import Code, LocalProtocolError, RemoteProtocolError
 from mcptrio.protocol.messages import Incoming, Message, Request, Response
+from mcptrio.serving import Limits, memory_channel_pair, serve_stream
 from mcptrio.transports.memory import MemoryChannel
+from mcptrio.types import CallToolResult, TextContent
 from tests.client.scripted import FORM, lives, play, text
 from tests.interaction.applies import HANDSHAKE, REVISIONS
 

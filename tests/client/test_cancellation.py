@@ -18,23 +18,10 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio import (
-    Client,
-    Command,
-    Context,
-    Form,
-    Handlers,
-    MCPTrioError,
-    Mount,
-    MountOptions,
-    Server,
-    TextContent,
-    connect,
-    memory_channel_pair,
-    serve_http,
-    serve_stream,
-    tool,
-)
+from mcptrio import Client, Command, Context, MCPTrioError, Mount, Server, connect, tool
+from mcptrio.client import Form, Handlers
+from mcptrio.serving import MountOptions, memory_channel_pair, serve_http, serve_stream
+from mcptrio.types import TextContent
 from tests.interaction.applies import HANDSHAKE, MODERN
 
 __all__: list[str] = []

@@ -14,6 +14,10 @@ import trio
 from attrs import define, field
 
 import mcptrio
+from mcptrio.client import ClientTimeouts, ToolCall
+from mcptrio.errors import RequestFailed
+from mcptrio.serving import memory_channel_pair, serve_http
+from mcptrio.types import TextContent
 from tests.processes import held_port
 
 __all__: list[str] = []
@@ -53,7 +57,7 @@ def make_server() -> mcptrio.Server:
 async def serving(server: mcptrio.Server, port: int = 0) -> AsyncIterator[str]:
     """The URL of a server on a socket."""
     async with trio.open_nursery() as nursery:
-        [url] = await nursery.start(partial(mcptrio.serve_http, server, port=port))
+        [url] = await nursery.start(partial(serve_http, server, port=port))
         try:
             yield url
         finally:
@@ -68,7 +72,7 @@ def port() -> Iterator[int]:
 
 async def grows(client: mcptrio.Client) -> bool:
     result = await client.call_tool("grow", {"name": "mint"})
-    return result.content == (mcptrio.TextContent(text="mint grows"),)
+    return result.content == (TextContent(text="mint grows"),)
 
 
 @pytest.mark.parametrize("revision", [None, *REVISIONS])
@@ -101,12 +105,12 @@ async def test_server_that_is_open_serves_one_more() -> None:
 
 async def test_call_that_is_followed() -> None:
     async with mcptrio.connect(make_server()) as client, client.start_tool("grow", {"name": "mint"}) as call:
-        assert isinstance(call, mcptrio.ToolCall)
-        assert (await call.result()).content == (mcptrio.TextContent(text="mint grows"),)
+        assert isinstance(call, ToolCall)
+        assert (await call.result()).content == (TextContent(text="mint grows"),)
 
 
 async def test_channel() -> None:
-    ours, theirs = mcptrio.memory_channel_pair()
+    ours, theirs = memory_channel_pair()
     server = make_server()
     async with server.open(), trio.open_nursery() as nursery:
         nursery.start_soon(server.serve, theirs)
@@ -136,7 +140,7 @@ async def test_entry_of_mcp_json(entry: dict[str, str]) -> None:
         (make_server(), {"restart": True}, "restart: a channel cannot be opened again, nor a server"),
         (["program"], {"revision": "2025-01-01"}, "revision: expected one of 2024-11-05"),
         (["program"], {"log_level": "loud"}, "log_level: expected one of debug"),
-        (mcptrio.memory_channel_pair()[0], {"restart": True}, "restart: a channel cannot be opened again"),
+        (memory_channel_pair()[0], {"restart": True}, "restart: a channel cannot be opened again"),
     ],
 )
 async def test_nonsense_is_refused(target: Any, options: dict[str, Any], problem: str) -> None:
@@ -146,15 +150,15 @@ async def test_nonsense_is_refused(target: Any, options: dict[str, Any], problem
 
 
 async def test_nobody_there() -> None:
-    with held_port() as port, pytest.raises(mcptrio.RequestFailed, match=f"127.0.0.1:{port}"):
+    with held_port() as port, pytest.raises(RequestFailed, match=f"127.0.0.1:{port}"):
         async with mcptrio.connect(f"http://127.0.0.1:{port}/mcp"):
             pass
 
 
 async def test_server_that_says_nothing_is_given_up() -> None:
-    timeouts = mcptrio.ClientTimeouts(connect=0.4, probe=0.2)
+    timeouts = ClientTimeouts(connect=0.4, probe=0.2)
     program = [sys.executable, "-c", "import sys; sys.stdin.read()"]
-    with pytest.raises(mcptrio.RequestFailed, match=r"did not answer within 0\.4 s"):
+    with pytest.raises(RequestFailed, match=r"did not answer within 0\.4 s"):
         async with mcptrio.connect(program, timeouts=timeouts):
             pass
 
@@ -204,7 +208,7 @@ async def test_request_that_does_not_get_through_fails_alone(port: int) -> None:
         async with mcptrio.connect(f"http://127.0.0.1:{port}/mcp") as client:
             assert await grows(client)
             await first.end()
-            with pytest.raises(mcptrio.RequestFailed):
+            with pytest.raises(RequestFailed):
                 await grows(client)
 
             second = await nursery.start(serve_until_cancelled, port)

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio import Change, Endpoint, TextContent, connect
+from mcptrio import Endpoint, connect
+from mcptrio.client import Change
 from mcptrio.errors import AuthorizationError, ConsentNeeded
+from mcptrio.types import TextContent
 from tests.transports.http.web import Handler, Seen, Wire, answer, eventually, serving
 
 __all__: list[str] = []

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio import Client, Handlers, MethodNotFound
+from mcptrio import Client
+from mcptrio.client import Handlers
+from mcptrio.errors import MethodNotFound
 from mcptrio.protocol.messages import Request
 from tests.client.scripted import EVERYTHING, play, text
 from tests.interaction.applies import HANDSHAKE, MODERN

@@ -8,24 +8,13 @@ from pathlib import Path
 import pytest
 
 import mcptrio
-from mcptrio import (
-    Client,
-    Host,
-    InvalidParams,
-    MCPError,
-    Mount,
-    MountOptions,
-    NotApproved,
-    ResourceNotFound,
-    Server,
-    connect,
-    errors,
-)
-from mcptrio.errors import InputFailed, InternalError, InvalidRequest
+from mcptrio import Client, Host, InvalidParams, MCPError, Mount, ResourceNotFound, Server, connect, errors
+from mcptrio.errors import InputFailed, InternalError, InvalidRequest, NotApproved
 from mcptrio.protocol.messages import ErrorResponse
 from mcptrio.protocol.remote_errors import client_error, server_error
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.protocol.revisions.revision import Inputs
+from mcptrio.serving import MountOptions
 from tests.client import raising
 from tests.client.raising import RAISED
 

@@ -11,6 +11,9 @@ import pytest
 import trio
 
 import mcptrio
+from mcptrio.client import Progress
+from mcptrio.errors import RemoteProtocolError, RequestFailed
+from mcptrio.types import CallToolResult, TextContent
 
 __all__: list[str] = []
 
@@ -23,12 +26,12 @@ def faulty(*arguments: str) -> mcptrio.Command:
 
 async def echoes(client: mcptrio.Client, text: str = "still here") -> bool:
     result = await client.call_tool("echo", {"text": text})
-    return result.content == (mcptrio.TextContent(text=text),)
+    return result.content == (TextContent(text=text),)
 
 
-def text_of(result: mcptrio.CallToolResult) -> str:
+def text_of(result: CallToolResult) -> str:
     [block] = result.content
-    assert isinstance(block, mcptrio.TextContent)
+    assert isinstance(block, TextContent)
     return block.text
 
 
@@ -92,7 +95,7 @@ async def test_ten_megabytes_on_one_line_arrive() -> None:
 
 async def test_line_over_the_limit_fails_its_call_alone() -> None:
     async with mcptrio.connect(faulty()) as client:
-        with pytest.raises(mcptrio.RequestFailed, match="the answer cannot be read: message of more than"):
+        with pytest.raises(RequestFailed, match="the answer cannot be read: message of more than"):
             await client.call_tool("large", {"size": 70_000_000})
 
         assert await echoes(client)
@@ -119,7 +122,7 @@ async def test_server_is_told_that_nobody_waits(caplog: pytest.LogCaptureFixture
 async def test_flood_of_progress_arrives_in_order_and_the_answer_after_it() -> None:
     heard: list[float] = []
 
-    async def hear(progress: mcptrio.Progress) -> None:
+    async def hear(progress: Progress) -> None:
         heard.append(progress.progress)
         await trio.lowlevel.checkpoint()
 
@@ -149,7 +152,7 @@ async def test_half_a_message_is_ignored() -> None:
 
 async def test_result_of_the_wrong_shape_fails_its_call_alone() -> None:
     async with mcptrio.connect(faulty()) as client:
-        with pytest.raises(mcptrio.RemoteProtocolError, match=r"tools/call: expected an array @ \$\.content"):
+        with pytest.raises(RemoteProtocolError, match=r"tools/call: expected an array @ \$\.content"):
             await client.call_tool("unfit")
 
         assert await echoes(client)
@@ -158,7 +161,7 @@ async def test_result_of_the_wrong_shape_fails_its_call_alone() -> None:
 async def test_answer_that_is_none_fails_its_call_alone() -> None:
     """Its id can be read, so its caller need not wait."""
     async with mcptrio.connect(faulty()) as client:
-        with pytest.raises(mcptrio.RequestFailed, match="result: expected an object, got"):
+        with pytest.raises(RequestFailed, match="result: expected an object, got"):
             await client.call_tool("no_object")
 
         assert await echoes(client)

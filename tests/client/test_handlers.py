@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio import ClientTimeouts, ConfigError, CreateMessageResult, Form, Handlers, MCPError, Page, Root, TextContent
+from mcptrio import ConfigError, MCPError
+from mcptrio.client import ClientTimeouts, Form, Handlers, Page
 from mcptrio.errors import Code
 from mcptrio.protocol.messages import ErrorResponse, Request, Response
 from mcptrio.protocol.model.content import ToolUseContent
+from mcptrio.types import CreateMessageResult, Root, TextContent
 from tests.client.scripted import FORM, Script, lives, play
 from tests.interaction.applies import HANDSHAKE, MODERN
 

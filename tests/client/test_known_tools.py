@@ -12,21 +12,12 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from mcptrio import (
-    CallToolResult,
-    Client,
-    Context,
-    Header,
-    MCPError,
-    MissingClientCapability,
-    Server,
-    TextContent,
-    connect,
-    serve_http,
-)
+from mcptrio import Client, Context, Header, MCPError, Server, connect
 from mcptrio.client.known_tools import KnownTools
-from mcptrio.errors import Code, RemoteProtocolError
+from mcptrio.errors import Code, MissingClientCapability, RemoteProtocolError
 from mcptrio.protocol.model.tools import ListToolsResult, Tool
+from mcptrio.serving import serve_http
+from mcptrio.types import CallToolResult, TextContent
 from tests.client.scripted import Script, play
 from tests.interaction.applies import HANDSHAKE, MODERN, SINCE_2025_06
 

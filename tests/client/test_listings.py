@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio import Client, Listing, MCPError, Server, connect
-from mcptrio.client import listings
+from mcptrio import Client, MCPError, Server, connect
+from mcptrio.client import Listing, listings
 from mcptrio.errors import RemoteProtocolError
 from tests.client.scripted import Script, play
 from tests.interaction.applies import HANDSHAKE, MODERN, REVISIONS

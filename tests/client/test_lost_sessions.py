@@ -12,18 +12,10 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio import (
-    Change,
-    Changes,
-    Client,
-    ClientTimeouts,
-    ConnectionClosed,
-    RequestFailed,
-    Server,
-    connect,
-    serve_http,
-)
-from mcptrio.errors import SessionLost
+from mcptrio import Client, ConnectionClosed, Server, connect
+from mcptrio.client import Change, Changes, ClientTimeouts
+from mcptrio.errors import RequestFailed, SessionLost
+from mcptrio.serving import serve_http
 from tests.interaction.applies import HANDSHAKE
 from tests.transports.http.web import Seen, Wire, answer, eventually, serving
 

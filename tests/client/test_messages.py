@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio import ConfigError, Handlers, connect, memory_channel_pair
+from mcptrio import ConfigError, connect
+from mcptrio.client import Handlers
 from mcptrio.client.log_limit import MAX_LOGS_PER_SECOND, MAX_LOGS_WHILE_CONNECTING
+from mcptrio.serving import memory_channel_pair
 from tests.client.scripted import Script, lives, play, text
 from tests.interaction.applies import HANDSHAKE, MODERN, REVISIONS
 

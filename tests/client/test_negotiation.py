@@ -8,18 +8,10 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio import (
-    ClientTimeouts,
-    ConfigError,
-    ConnectionClosed,
-    MCPError,
-    RequestFailed,
-    RequestTimeout,
-    Server,
-    connect,
-)
+from mcptrio import ConfigError, ConnectionClosed, MCPError, RequestTimeout, Server, connect
+from mcptrio.client import ClientTimeouts
 from mcptrio.client.negotiation import Fail, Handshake, PerRequest, TryAgain, Verdict, judge
-from mcptrio.errors import ProtocolError, RemoteProtocolError
+from mcptrio.errors import ProtocolError, RemoteProtocolError, RequestFailed
 from mcptrio.protocol.messages import ErrorResponse, Request, Response
 from mcptrio.transports.memory import memory_channel_pair
 from tests.client.scripted import Script, play

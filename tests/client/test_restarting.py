@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from mcptrio import Client, ConnectionClosed, TextContent, connect
+from mcptrio import Client, ConnectionClosed, connect
+from mcptrio.types import TextContent
 
 __all__: list[str] = []
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio import MCPTrioError, Overloaded, RequestFailed, connect
+from mcptrio import MCPTrioError, connect
+from mcptrio.errors import Overloaded, RequestFailed
 from tests.transports.http.web import Seen, Wire, answer, serving
 
 __all__: list[str] = []

@@ -9,26 +9,11 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from mcptrio import (
-    CallToolResult,
-    Client,
-    ClientTimeouts,
-    Context,
-    CreateMessageResult,
-    Form,
-    Handlers,
-    InputFailed,
-    InvalidParams,
-    MCPError,
-    MethodNotFound,
-    Server,
-    TextContent,
-    connect,
-    prompt,
-    tool,
-)
-from mcptrio.errors import RemoteProtocolError
+from mcptrio import Client, Context, InvalidParams, MCPError, Server, connect, prompt, tool
+from mcptrio.client import ClientTimeouts, Form, Handlers
+from mcptrio.errors import InputFailed, MethodNotFound, RemoteProtocolError
 from mcptrio.protocol.messages import Request
+from mcptrio.types import CallToolResult, CreateMessageResult, TextContent
 from tests.client.scripted import FORM, Script, play, text
 from tests.interaction.applies import MODERN, REVISIONS, SINCE_2025_06
 

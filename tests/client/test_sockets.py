@@ -13,20 +13,11 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio import (
-    Client,
-    ConfigError,
-    ConnectionClosed,
-    MCPError,
-    RequestFailed,
-    Server,
-    Socket,
-    StreamOptions,
-    connect,
-    serve_stream,
-)
+from mcptrio import Client, ConfigError, ConnectionClosed, MCPError, Server, Socket, connect
 from mcptrio.commands.targets import TargetOptions, find_target
+from mcptrio.errors import RequestFailed
 from mcptrio.mcp_json import load_mcp_json
+from mcptrio.serving import StreamOptions, serve_stream
 from mcptrio.transports.sockets import listen
 from tests.test_serve_stream import eventually, exists
 

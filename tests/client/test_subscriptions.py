@@ -10,20 +10,11 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from mcptrio import (
-    Change,
-    Changes,
-    ClientTimeouts,
-    ConnectionClosed,
-    MCPError,
-    MCPTrioError,
-    RequestTimeout,
-    Server,
-    TextContent,
-    connect,
-)
+from mcptrio import ConnectionClosed, MCPError, MCPTrioError, RequestTimeout, Server, connect
+from mcptrio.client import Change, Changes, ClientTimeouts
 from mcptrio.errors import RemoteProtocolError
 from mcptrio.protocol.messages import Request
+from mcptrio.types import TextContent
 from tests.client.scripted import Script, play
 from tests.interaction.applies import HANDSHAKE, MODERN, REVISIONS
 

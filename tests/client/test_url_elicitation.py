@@ -8,8 +8,10 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from mcptrio import ClientTimeouts, Handlers, MCPError, Page, TextContent
+from mcptrio import MCPError
+from mcptrio.client import ClientTimeouts, Handlers, Page
 from mcptrio.errors import Code
+from mcptrio.types import TextContent
 from tests.client.scripted import play, text
 
 __all__: list[str] = []

@@ -16,26 +16,28 @@ import trio
 from attrs import Factory, define, frozen
 
 from mcptrio import (
-    AudioContent,
     Blob,
     Context,
     Elicit,
-    EmbeddedResource,
     Header,
-    Icon,
-    ImageContent,
     ListRoots,
-    ResourceLink,
     Sample,
     Server,
-    TextContent,
-    TextResourceContents,
     ToolError,
     completion,
     hookimpl,
     prompt,
     resource,
     tool,
+)
+from mcptrio.types import (
+    AudioContent,
+    EmbeddedResource,
+    Icon,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
 )
 
 __all__: list[str] = []

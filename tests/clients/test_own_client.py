@@ -8,7 +8,9 @@ from uuid import uuid4
 import pytest
 import trio
 
-from mcptrio import Endpoint, Progress, TextContent, connect
+from mcptrio import Endpoint, connect
+from mcptrio.client import Progress
+from mcptrio.types import TextContent
 from tests.clients.behaviours import MODERN, SSE
 from tests.clients.running import sse_url
 from tests.servers.ways import PATIENCE, TIMEOUTS, User, text

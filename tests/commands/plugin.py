@@ -10,19 +10,14 @@ import trio
 from attrs import field, frozen
 from msgspec import Meta
 
-from mcptrio import (
+from mcptrio import Context, ToolError, completion, prompt, resource, tool
+from mcptrio.types import (
     AudioContent,
     BlobResourceContents,
-    Context,
     EmbeddedResource,
     ImageContent,
     ResourceLink,
     TextContent,
-    ToolError,
-    completion,
-    prompt,
-    resource,
-    tool,
 )
 
 __all__ = [

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import trio
 from attrs import field, frozen
 
-from mcptrio import AuthorizationError, CallToolResult, Client, Endpoint, Form, Handlers, Secret, TextContent, connect
+from mcptrio import Client, Endpoint, Secret, connect
 from mcptrio.auth import (
     ClientCredentials,
     EnterpriseManaged,
@@ -33,6 +33,9 @@ from mcptrio.auth import (
     PreRegistered,
     WorkloadIdentity,
 )
+from mcptrio.client import Form, Handlers
+from mcptrio.errors import AuthorizationError
+from mcptrio.types import CallToolResult, TextContent
 
 __all__ = ["DONE", "SCENARIOS", "Task", "Unexpected", "main"]
 

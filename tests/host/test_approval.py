@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio import ClientTimeouts, NotApproved, Server
-from mcptrio.host import ApprovalRequest, AuditRecord, Decision, Host, HostOptions
+from mcptrio import Host, Server
+from mcptrio.client import ClientTimeouts
+from mcptrio.errors import NotApproved
+from mcptrio.host import ApprovalRequest, AuditRecord, Decision, HostOptions
 from tests.host.scripted import Scripted, plain, text_of
 
 __all__: list[str] = []

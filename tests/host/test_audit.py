@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio import ConnectionClosed, MCPError, NotApproved, RequestTimeout
-from mcptrio.host import ApprovalRequest, AuditFile, AuditRecord, Host, HostOptions
+from mcptrio import ConnectionClosed, Host, MCPError, RequestTimeout
+from mcptrio.errors import NotApproved
+from mcptrio.host import ApprovalRequest, AuditFile, AuditRecord, HostOptions
 from tests.host.scripted import Scripted, plain
 
 __all__: list[str] = []

@@ -8,8 +8,9 @@ import pytest
 import trio
 import trio.testing
 
-from mcptrio import ConfigError, ConnectionClosed, Context, InvalidParams, MCPError, Progress, RequestTimeout
-from mcptrio.host import Host, HostOptions
+from mcptrio import ConfigError, ConnectionClosed, Context, Host, InvalidParams, MCPError, RequestTimeout
+from mcptrio.client import Progress
+from mcptrio.host import HostOptions
 from tests.host.scripted import Scripted, plain, text_of
 
 __all__: list[str] = []

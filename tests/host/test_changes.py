@@ -8,8 +8,8 @@ import pytest
 import trio
 import trio.testing
 
-from mcptrio import ConfigError, ConnectionClosed, Server
-from mcptrio.host import Host, HostChange, HostChanges
+from mcptrio import ConfigError, ConnectionClosed, Host, Server
+from mcptrio.host import HostChange, HostChanges
 from tests.host.scripted import Scripted, note, plain
 
 __all__: list[str] = []

@@ -8,8 +8,9 @@ from typing import Any
 
 import trio
 
-from mcptrio import ClientTimeouts, Command
-from mcptrio.host import Host, HostOptions
+from mcptrio import Command, Host
+from mcptrio.client import ClientTimeouts
+from mcptrio.host import HostOptions
 from tests.host.scripted import Scripted
 
 __all__: list[str] = []

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio import ConfigError, ConnectionClosed
-from mcptrio.host import Host, HostOptions
+from mcptrio import ConfigError, ConnectionClosed, Host
+from mcptrio.host import HostOptions
 from mcptrio.mcp_json import Input
 from tests.host.scripted import text_of
 

@@ -10,9 +10,11 @@ import pytest
 import trio
 import trio.testing
 
-from mcptrio import ConnectionClosed, MCPTrioError, RemoteProtocolError, serve_http
-from mcptrio.host import Host, HostOptions
+from mcptrio import ConnectionClosed, Host, MCPTrioError
+from mcptrio.errors import RemoteProtocolError
+from mcptrio.host import HostOptions
 from mcptrio.protocol.messages import Request
+from mcptrio.serving import serve_http
 from tests.host.scripted import Scripted, note, plain, text_of
 
 __all__: list[str] = []

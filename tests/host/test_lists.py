@@ -9,17 +9,8 @@ import pytest
 import trio
 import trio.testing
 
-from mcptrio import PluginSetup, Server, hookimpl
-from mcptrio.host import (
-    Host,
-    HostList,
-    HostListing,
-    HostOptions,
-    HostPrompt,
-    HostResource,
-    HostResourceTemplate,
-    HostTool,
-)
+from mcptrio import Host, PluginSetup, Server, hookimpl
+from mcptrio.host import HostList, HostListing, HostOptions, HostPrompt, HostResource, HostResourceTemplate, HostTool
 from mcptrio.protocol.model.tools import Tool
 from tests.host.scripted import Scripted, note, plain
 

@@ -10,9 +10,10 @@ import pytest
 import trio
 import trio.testing
 
-from mcptrio import Command, ConfigError, ConnectionClosed, memory_channel_pair
-from mcptrio.host import ConnectionStatus, Host, HostOptions
+from mcptrio import Command, ConfigError, ConnectionClosed, Host
+from mcptrio.host import ConnectionStatus, HostOptions
 from mcptrio.protocol.messages import Request
+from mcptrio.serving import memory_channel_pair
 from tests.host.scripted import Scripted, plain, text_of
 
 __all__: list[str] = []

@@ -9,9 +9,12 @@ import pytest
 import trio
 import trio.testing
 
-from mcptrio import Context, CreateMessageParams, ElicitURL, Form, Handlers, NotApproved, Page, ToolError
-from mcptrio.host import ApprovalRequest, AuditRecord, Decision, Host, HostOptions
+from mcptrio import Context, ElicitURL, Host, ToolError
+from mcptrio.client import Form, Handlers, Page
+from mcptrio.errors import NotApproved
+from mcptrio.host import ApprovalRequest, AuditRecord, Decision, HostOptions
 from mcptrio.protocol.messages import ErrorResponse, Request, Response
+from mcptrio.types import CreateMessageParams
 from tests.host.scripted import Scripted, note, plain, text_of
 
 __all__: list[str] = []

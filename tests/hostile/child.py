@@ -17,7 +17,8 @@ from typing import Any
 
 import trio
 
-from mcptrio import HTTPOptions, Server, asgi_app
+from mcptrio import Server
+from mcptrio.serving import HTTPOptions, asgi_app
 from mcptrio.transports.http.exchange import HTTPLimits
 from tests.hostile.application import Application
 from tests.hostile.engines import ENGINES

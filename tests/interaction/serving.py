@@ -16,7 +16,9 @@ from typing import Any
 import trio
 from attrs import define, field
 
-from mcptrio import Principal, Server, memory_channel_pair, serve_http, serve_stream
+from mcptrio import Server
+from mcptrio.auth import Principal
+from mcptrio.serving import memory_channel_pair, serve_http, serve_stream
 from mcptrio.transports.stdio import open_stdio
 from tests.interaction.client import Answerer, Peer
 from tests.interaction.wires import HTTPWire, MemoryWire, PipeWire, SSEWire, WebSocketWire

@@ -9,7 +9,8 @@ import attrs
 import pytest
 import trio
 
-from mcptrio import Context, Elicit, ListRoots, Sample, Timeouts, prompt, resource, tool
+from mcptrio import Context, Elicit, ListRoots, Sample, prompt, resource, tool
+from mcptrio.serving import Timeouts
 from tests.interaction.applies import HANDSHAKE, MODERN, SINCE_2025_06, SINCE_2025_11, only
 from tests.interaction.client import Peer
 from tests.interaction.serving import Serve

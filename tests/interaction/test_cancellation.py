@@ -7,7 +7,8 @@ from functools import partial
 import trio
 from attrs import define, field
 
-from mcptrio import Context, Timeouts, tool
+from mcptrio import Context, tool
+from mcptrio.serving import Timeouts
 from tests.interaction.applies import HANDSHAKE, MODERN, only
 from tests.interaction.client import INFO
 from tests.interaction.serving import Serve

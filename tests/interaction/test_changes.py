@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mcptrio import Context, Limits, prompt, resource, tool
+from mcptrio import Context, prompt, resource, tool
+from mcptrio.serving import Limits
 from tests.interaction.applies import HANDSHAKE, MODERN, only, real_time, without
 from tests.interaction.serving import Serve
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio import Context, Limits, Timeouts, prompt, resource, tool
+from mcptrio import Context, prompt, resource, tool
+from mcptrio.serving import Limits, Timeouts
 from tests.interaction.applies import only
 from tests.interaction.serving import Serve
 

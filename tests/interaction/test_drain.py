@@ -8,7 +8,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import trio
 from attrs import define, field
 
-from mcptrio import Context, Server, Timeouts, hookimpl, tool
+from mcptrio import Context, Server, hookimpl, tool
+from mcptrio.serving import Timeouts
 from tests.interaction.applies import HANDSHAKE, MODERN, only
 from tests.interaction.serving import Serve
 

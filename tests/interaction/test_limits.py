@@ -6,7 +6,10 @@ import pytest
 import trio
 from attrs import asdict, define, field
 
-from mcptrio import CallToolResult, Limits, Overloaded, RequestFailed, Server, connect, memory_channel_pair, tool
+from mcptrio import Server, connect, tool
+from mcptrio.errors import Overloaded, RequestFailed
+from mcptrio.serving import Limits, memory_channel_pair
+from mcptrio.types import CallToolResult
 from tests.interaction.applies import HANDSHAKE, only
 from tests.interaction.client import INFO, Call
 from tests.interaction.serving import Serve

@@ -6,7 +6,8 @@ from typing import Any
 
 import trio
 
-from mcptrio import Limits, Timeouts, prompt, resource, tool
+from mcptrio import prompt, resource, tool
+from mcptrio.serving import Limits, Timeouts
 from tests.interaction.applies import MODERN, only
 from tests.interaction.client import SUBSCRIPTION_ID, Call, Peer
 from tests.interaction.serving import Serve

@@ -8,7 +8,8 @@ from typing import Any
 import trio
 import trio.lowlevel
 
-from mcptrio import Context, Limits, PluginSetup, hookimpl, tool
+from mcptrio import Context, PluginSetup, hookimpl, tool
+from mcptrio.serving import Limits
 from tests.interaction.applies import HANDSHAKE, MODERN, only, real_time
 from tests.interaction.client import LOG_LEVEL, Peer
 from tests.interaction.serving import Serve

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import trio
 
-from mcptrio import Timeouts, tool
+from mcptrio import tool
+from mcptrio.serving import Timeouts
 from tests.interaction.applies import HANDSHAKE, MODERN, only
 from tests.interaction.serving import Serve
 

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio import Context, PluginError, PluginManager, PluginSetup, Server, hookimpl, tool
+from mcptrio import Context, PluginSetup, Server, hookimpl, tool
+from mcptrio.errors import PluginError
+from mcptrio.serving import PluginManager
 from tests.interaction.applies import REVISIONS, only
 from tests.interaction.serving import Serve
 

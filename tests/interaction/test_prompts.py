@@ -5,7 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, Literal
 
-from mcptrio import Blob, Context, EmbeddedResource, PromptMessage, TextContent, TextResourceContents, ToolError, prompt
+from mcptrio import Blob, Context, ToolError, prompt
+from mcptrio.types import EmbeddedResource, PromptMessage, TextContent, TextResourceContents
 from tests.interaction.applies import SINCE_2025_06
 from tests.interaction.client import Peer
 from tests.interaction.serving import Serve

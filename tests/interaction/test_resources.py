@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 
-from mcptrio import Blob, Context, ResourceNotFound, TextResourceContents, ToolError, resource
+from mcptrio import Blob, Context, ResourceNotFound, ToolError, resource
+from mcptrio.types import TextResourceContents
 from tests.interaction.applies import MODERN, SINCE_2025_06, only
 from tests.interaction.client import Peer
 from tests.interaction.serving import Serve

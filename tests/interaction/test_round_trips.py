@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio import Context, Limits, Principal, Timeouts, tool
+from mcptrio import Context, tool
+from mcptrio.auth import Principal
+from mcptrio.serving import Limits, Timeouts
 from tests.interaction.applies import HANDSHAKE, MODERN, SINCE_2025_11, only
 from tests.interaction.client import Peer
 from tests.interaction.serving import Serve

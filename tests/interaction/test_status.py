@@ -8,8 +8,8 @@ import pytest
 import trio
 from attrs import asdict
 
-from mcptrio import (
-    Context,
+from mcptrio import Context, tool
+from mcptrio.serving import (
     ParkedStatus,
     PluginStatus,
     QuestionStatus,
@@ -17,7 +17,6 @@ from mcptrio import (
     ServerStatus,
     SessionStatus,
     ThreadStatus,
-    tool,
 )
 from tests.interaction.applies import HANDSHAKE, only
 from tests.interaction.serving import Serve

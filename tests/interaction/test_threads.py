@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import trio
 
-from mcptrio import Context, Limits, Timeouts, prompt, resource, tool
+from mcptrio import Context, prompt, resource, tool
 from mcptrio.capabilities.registrar import server_of
+from mcptrio.serving import Limits, Timeouts
 from tests.interaction.applies import only, real_time
 from tests.interaction.serving import Serve
 

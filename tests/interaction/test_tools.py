@@ -12,18 +12,16 @@ import attrs
 import trio
 import trio.lowlevel
 
-from mcptrio import (
+from mcptrio import Blob, Context, tool
+from mcptrio.types import (
     AudioContent,
-    Blob,
     CallToolResult,
-    Context,
     EmbeddedResource,
     Icon,
     ImageContent,
     ResourceLink,
     TextContent,
     TextResourceContents,
-    tool,
 )
 from tests.interaction.applies import MODERN, SINCE_2025_03, SINCE_2025_06, SINCE_2025_11, only, real_time, without
 from tests.interaction.serving import Serve

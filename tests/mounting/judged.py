@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcptrio import Component, Context, PluginSetup, Principal, completion, hookimpl, prompt, resource, tool
+from mcptrio import Context, PluginSetup, completion, hookimpl, prompt, resource, tool
+from mcptrio.auth import Principal
+from mcptrio.serving import Component
 
 __all__: list[str] = []
 

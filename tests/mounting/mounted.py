@@ -11,23 +11,10 @@ from typing import Any, Protocol
 import trio
 from attrs import define, evolve, field
 
-from mcptrio import (
-    Client,
-    ClientTimeouts,
-    Command,
-    CreateMessageParams,
-    CreateMessageResult,
-    Form,
-    Handlers,
-    Limits,
-    LoggingMessageParams,
-    Mount,
-    MountOptions,
-    Page,
-    Server,
-    TextContent,
-    connect,
-)
+from mcptrio import Client, Command, Mount, Server, connect
+from mcptrio.client import ClientTimeouts, Form, Handlers, Page
+from mcptrio.serving import Limits, MountOptions
+from mcptrio.types import CreateMessageParams, CreateMessageResult, LoggingMessageParams, TextContent
 from tests.mounting import offered
 
 __all__ = ["OFFERED", "PATIENCE", "TIMEOUTS", "WAITING", "User", "command", "eventually", "mounted", "text"]

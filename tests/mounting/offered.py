@@ -15,21 +15,8 @@ from typing import Any, Literal
 import attrs
 import trio
 
-from mcptrio import (
-    CallToolResult,
-    Context,
-    ElicitURL,
-    ImageContent,
-    MCPError,
-    ResourceLink,
-    Sample,
-    TextContent,
-    Tool,
-    ToolError,
-    prompt,
-    resource,
-    tool,
-)
+from mcptrio import Context, ElicitURL, MCPError, Sample, ToolError, prompt, resource, tool
+from mcptrio.types import CallToolResult, ImageContent, ResourceLink, TextContent, Tool
 
 __all__: list[str] = []
 

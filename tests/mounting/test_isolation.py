@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from mcptrio import Client, ClientTimeouts, Command, Mount, MountOptions, Server, connect
+from mcptrio import Client, Command, Mount, Server, connect
+from mcptrio.client import ClientTimeouts
+from mcptrio.serving import MountOptions
 from tests.distributions import install, one_tool
 from tests.mounting.mounted import OFFERED, PATIENCE, TIMEOUTS, User, eventually, text
 from tests.processes import environment, run

@@ -10,7 +10,8 @@ import trio
 from attrs import evolve
 from trio.testing import MockClock
 
-from mcptrio import MCPError, Server, ToolPolicy, connect
+from mcptrio import MCPError, Server, connect
+from mcptrio.serving import ToolPolicy
 from tests.mounting import offered
 from tests.mounting.mounted import WAITING, User, eventually, mounted, text
 

@@ -14,21 +14,12 @@ import trio
 from attrs import define, evolve
 
 import mcptrio
-from mcptrio import (
-    ANYONE,
-    Client,
-    Context,
-    HTTPOptions,
-    InsufficientScope,
-    MCPError,
-    Mount,
-    Principal,
-    Server,
-    serve_http,
-    tool,
-)
+from mcptrio import ANYONE, Client, Context, MCPError, Mount, Server, tool
+from mcptrio.auth import Principal
+from mcptrio.errors import InsufficientScope
 from mcptrio.mounting.isolation import Isolation
 from mcptrio.runtime.callers import CALLER
+from mcptrio.serving import HTTPOptions, memory_channel_pair, serve_http
 from tests.guards import FunctionGuard
 from tests.mounting.mounted import PATIENCE, TIMEOUTS, WAITING, User, command, eventually
 
@@ -56,7 +47,7 @@ class Parent:
 
     @asynccontextmanager
     async def client(self, principal: Principal | None = None, revision: str = NEW) -> AsyncIterator[Client]:
-        ours, theirs = mcptrio.memory_channel_pair()
+        ours, theirs = memory_channel_pair()
         self.nursery.start_soon(lambda: self.server.serve(theirs, principal=principal))
         async with mcptrio.connect(ours, revision=revision, handlers=User().handlers()) as client:
             yield client
@@ -248,7 +239,7 @@ async def test_servers_of_others_are_not_told() -> None:
     mount = Mount(command(JUDGED), name="up", options=evolve(WAITING, prefix=""))
     with trio.fail_after(PATIENCE):
         async with Server(plugins=[mount]).open() as server, trio.open_nursery() as nursery:
-            ours, theirs = mcptrio.memory_channel_pair()
+            ours, theirs = memory_channel_pair()
             # As if this server were itself the process of a plugin.
             nursery.start_soon(lambda: server.serve(theirs, believes=True))
             async with mcptrio.connect(ours) as client:
@@ -282,7 +273,7 @@ async def test_what_cannot_be_read_is_nobody(said: Any, subject: str | None) -> 
 
     with trio.fail_after(PATIENCE):
         async with Server(plugins=[Plain()]).open() as server, trio.open_nursery() as nursery:
-            ours, theirs = mcptrio.memory_channel_pair()
+            ours, theirs = memory_channel_pair()
             nursery.start_soon(lambda: server.serve(theirs, believes=True))
             async with mcptrio.connect(ours, revision=NEW) as client:
                 await who(client, {CALLER: said})

@@ -11,21 +11,10 @@ import pytest
 import trio
 from attrs import evolve
 
-from mcptrio import (
-    Change,
-    Client,
-    ClientTimeouts,
-    Command,
-    ConfigError,
-    ConnectionClosed,
-    Mount,
-    MountOptions,
-    MountStatus,
-    Server,
-    connect,
-    memory_channel_pair,
-)
+from mcptrio import Client, Command, ConfigError, ConnectionClosed, Mount, Server, connect
+from mcptrio.client import Change, ClientTimeouts
 from mcptrio.protocol.model import CallToolResult
+from mcptrio.serving import MountOptions, MountStatus, memory_channel_pair
 from tests.mounting.mounted import OFFERED, PATIENCE, WAITING, command, eventually, mounted, text
 
 __all__: list[str] = []

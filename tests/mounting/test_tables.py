@@ -14,10 +14,13 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio import Client, ClientTimeouts, Mount, MountOptions, PluginError, Server, connect
+from mcptrio import Client, Mount, Server, connect
+from mcptrio.client import ClientTimeouts
+from mcptrio.errors import PluginError
 from mcptrio.mounting.mounts import Mounts
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.settings import PluginTables
+from mcptrio.serving import MountOptions
 
 NOTES = """
 import os

@@ -11,11 +11,13 @@ import trio
 import trio.testing
 
 import mcptrio
-from mcptrio import Component, Context, MCPError, PluginSetup, Principal, Server, hookimpl, prompt, resource, tool
+from mcptrio import Context, MCPError, PluginSetup, Server, hookimpl, prompt, resource, tool
+from mcptrio.auth import Principal
 from mcptrio.client.client import Client
 from mcptrio.plugins.plugin import Plugin, State
 from mcptrio.plugins.settings import PluginTables
 from mcptrio.protocol.revisions.registry import REVISIONS
+from mcptrio.serving import Component, memory_channel_pair
 
 __all__: list[str] = []
 
@@ -88,7 +90,7 @@ class Served:
         self._revision = revision
 
     def connect(self, subject: str | None) -> Any:
-        ours, theirs = mcptrio.memory_channel_pair()
+        ours, theirs = memory_channel_pair()
         principal = Principal(subject=subject) if subject is not None else None
 
         async def serve() -> None:

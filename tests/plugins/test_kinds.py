@@ -10,7 +10,8 @@ import pytest
 from attrs import frozen
 
 import mcptrio
-from mcptrio import PluginError, PluginSetup, Registrar, Server, hookimpl, lifespan, tool
+from mcptrio import PluginSetup, Registrar, Server, hookimpl, lifespan, tool
+from mcptrio.errors import PluginError
 
 __all__: list[str] = []
 

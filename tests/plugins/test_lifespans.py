@@ -11,9 +11,11 @@ import pytest
 import trio
 import trio.testing
 
-from mcptrio import PluginError, PluginManager, PluginSetup, Server, Timeouts, hookimpl, tool
+from mcptrio import PluginSetup, Server, hookimpl, tool
+from mcptrio.errors import PluginError
 from mcptrio.plugins.plugin import State
 from mcptrio.protocol.messages import Notification, Request
+from mcptrio.serving import PluginManager, Timeouts
 from tests.runtime.peers import Client, connected, envelope, open_client
 
 __all__: list[str] = []

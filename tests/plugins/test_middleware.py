@@ -11,19 +11,9 @@ import trio
 import trio.testing
 
 import mcptrio
-from mcptrio import (
-    CallToolResult,
-    Context,
-    MCPError,
-    PluginSetup,
-    RequestView,
-    Server,
-    TextContent,
-    ToolError,
-    hookimpl,
-    tool,
-)
+from mcptrio import Context, MCPError, PluginSetup, RequestView, Server, ToolError, hookimpl, tool
 from mcptrio.protocol.revisions.registry import REVISIONS
+from mcptrio.types import CallToolResult, TextContent
 
 __all__: list[str] = []
 

@@ -9,24 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mcptrio
-from mcptrio import (
-    CallToolResult,
-    Context,
-    MCPError,
-    PluginSetup,
-    Server,
-    TextContent,
-    ToolError,
-    connect,
-    hookimpl,
-    prompt,
-    resource,
-    tool,
-)
+from mcptrio import Context, MCPError, PluginSetup, Server, ToolError, connect, hookimpl, prompt, resource, tool
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.plugins.naming import exposed, is_portable
 from mcptrio.plugins.plugin import State
 from mcptrio.plugins.settings import PluginTables
+from mcptrio.types import CallToolResult, TextContent
 
 __all__: list[str] = []
 
@@ -94,7 +82,7 @@ def test_own_choice_of_none_holds_where_names_are_free() -> None:
 
 async def said(client: mcptrio.Client, tool: str) -> str:
     [block] = (await client.call_tool(tool)).content
-    assert isinstance(block, mcptrio.TextContent)
+    assert isinstance(block, TextContent)
     return block.text
 
 

@@ -13,11 +13,12 @@ import pytest
 import trio
 
 import mcptrio
-from mcptrio import ConfigError, PluginSetup, Server, TextContent, hookimpl, tool
+from mcptrio import ConfigError, PluginSetup, Server, hookimpl, tool
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.plugins.plugin import Plugin, State
 from mcptrio.plugins.settings import PluginTables
 from mcptrio.protocol.revisions.registry import REVISIONS
+from mcptrio.types import TextContent
 from tests.distributions import install, one_tool
 from tests.processes import serving
 

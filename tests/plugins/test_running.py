@@ -10,21 +10,12 @@ import trio
 import trio.testing
 
 import mcptrio
-from mcptrio import (
-    ConfigError,
-    Context,
-    MCPError,
-    PluginSetup,
-    Server,
-    Timeouts,
-    completion,
-    hookimpl,
-    prompt,
-    resource,
-    tool,
-)
+from mcptrio import ConfigError, Context, MCPError, PluginSetup, Server, completion, hookimpl, prompt, resource, tool
+from mcptrio.client import Handlers
 from mcptrio.plugins.plugin import State
 from mcptrio.protocol.revisions.registry import REVISIONS
+from mcptrio.serving import Timeouts
+from mcptrio.types import TextContent
 
 __all__: list[str] = []
 
@@ -67,7 +58,7 @@ class Neighbour:
 
 async def said(client: mcptrio.Client, tool: str) -> str:
     [block] = (await client.call_tool(tool)).content
-    assert isinstance(block, mcptrio.TextContent)
+    assert isinstance(block, TextContent)
     return block.text
 
 
@@ -166,7 +157,7 @@ async def test_handlers_that_wait_for_an_answer_leave_before_their_lifespan() ->
         parked.append(len(server.status.parked))
         return {"value": True}
 
-    handlers = mcptrio.Handlers(elicit=disable)
+    handlers = Handlers(elicit=disable)
     async with server.open(), mcptrio.connect(server, revision="2026-07-28", handlers=handlers) as client:
         with pytest.raises(MCPError, match="no such tool: pay"):
             await client.call_tool("pay")

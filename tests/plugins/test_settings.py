@@ -11,8 +11,9 @@ from typing import Any, Literal
 import pytest
 from attrs import field, frozen, validators
 
-from mcptrio import ConfigError, PluginError, PluginSetup, Secret, Server, hookimpl, tool
+from mcptrio import ConfigError, PluginSetup, Secret, Server, hookimpl, tool
 from mcptrio.config_file import load_config
+from mcptrio.errors import PluginError
 from mcptrio.plugins.settings import PluginTables
 
 __all__: list[str] = []

@@ -17,10 +17,12 @@ import trio
 import trio.testing
 
 import mcptrio
-from mcptrio import ConfigError, MCPError, PluginSetup, Principal, Server, ToolError, hookimpl, tool
+from mcptrio import ConfigError, MCPError, PluginSetup, Server, ToolError, hookimpl, tool
+from mcptrio.auth import Principal
 from mcptrio.middleware.audit_log import AuditLog, AuditLogConfig
 from mcptrio.middleware.rate_limit import RateLimit, RateLimitConfig, RateLimitOverride
 from mcptrio.plugins.settings import PluginTables
+from mcptrio.serving import memory_channel_pair
 
 __all__: list[str] = []
 
@@ -46,7 +48,7 @@ async def test_rate_of_a_caller(autojump_clock: trio.testing.MockClock) -> None:
         retries: set[float] = set()
 
         async def refused(subject: str, calls: int) -> int:
-            ours, theirs = mcptrio.memory_channel_pair()
+            ours, theirs = memory_channel_pair()
             nursery.start_soon(lambda: server.serve(theirs, principal=Principal(subject=subject)))
             count = 0
             async with mcptrio.connect(ours) as client:
@@ -82,7 +84,7 @@ async def test_rate_of_each_tool_for_everybody(autojump_clock: trio.testing.Mock
 async def calls(server: Server, count: int, principal: Principal | None = None, name: str = "write") -> list[MCPError]:
     """Call so often in a conversation of its own. Returns what was refused."""
     refused: list[MCPError] = []
-    ours, theirs = mcptrio.memory_channel_pair()
+    ours, theirs = memory_channel_pair()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: server.serve(theirs, principal=principal))
         async with mcptrio.connect(ours) as client:

@@ -15,9 +15,11 @@ import trio
 import trio.testing
 
 import mcptrio
-from mcptrio import MCPError, PluginSetup, Server, Timeouts, hookimpl, notification, serve_http, tool
+from mcptrio import MCPError, PluginSetup, Server, hookimpl, notification, tool
 from mcptrio.middleware.audit_log import AuditLog, AuditLogConfig
 from mcptrio.protocol.revisions.registry import REVISIONS
+from mcptrio.serving import Timeouts, serve_http
+from mcptrio.types import TextContent
 
 __all__: list[str] = []
 
@@ -70,7 +72,7 @@ class Worker:
 
 async def said(client: mcptrio.Client, tool: str) -> str:
     [block] = (await client.call_tool(tool)).content
-    assert isinstance(block, mcptrio.TextContent)
+    assert isinstance(block, TextContent)
     return block.text
 
 

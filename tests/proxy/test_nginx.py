@@ -13,7 +13,8 @@ import pytest
 import trio
 from attrs import define, field
 
-from mcptrio import Context, Server, serve_http, tool
+from mcptrio import Context, Server, tool
+from mcptrio.serving import serve_http
 from tests.interaction.client import Peer
 from tests.interaction.wires import HTTPWire, SSEWire, WebSocketWire
 from tests.proxy.nginx import UPSTREAM, documented, proxying

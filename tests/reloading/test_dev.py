@@ -14,8 +14,9 @@ import pytest
 import trio
 from click.testing import CliRunner
 
-from mcptrio import Client, ClientTimeouts, Command, Handlers, MCPError, connect
+from mcptrio import Client, Command, MCPError, connect
 from mcptrio.cli import cli
+from mcptrio.client import ClientTimeouts, Handlers
 from mcptrio.protocol.revisions.registry import REVISIONS
 from tests.distributions import install, one_tool
 from tests.processes import HELLO, PATIENCE, Served, environment, serving

@@ -12,8 +12,10 @@ from typing import Any
 import trio
 from attrs import define, field
 
-from mcptrio import Principal, Server, memory_channel_pair
+from mcptrio import Server
+from mcptrio.auth import Principal
 from mcptrio.protocol.messages import ErrorResponse, Message, Notification, Request, Response
+from mcptrio.serving import memory_channel_pair
 from mcptrio.transports.memory import MemoryChannel
 
 __all__ = ["ALL", "Client", "connected", "envelope", "handshake", "open_client", "tool"]

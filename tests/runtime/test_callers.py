@@ -11,7 +11,10 @@ import trio
 from attrs import define, evolve, field
 
 import mcptrio
-from mcptrio import Change, Client, Context, PluginSetup, Principal, RequestView, Server, hookimpl, resource, tool
+from mcptrio import Client, Context, PluginSetup, RequestView, Server, hookimpl, resource, tool
+from mcptrio.auth import Principal
+from mcptrio.client import Change
+from mcptrio.serving import memory_channel_pair
 
 __all__: list[str] = []
 
@@ -62,7 +65,7 @@ class Office:
 
     @asynccontextmanager
     async def client(self, principal: Principal | None = None, revision: str = NEW) -> AsyncIterator[Client]:
-        ours, theirs = mcptrio.memory_channel_pair()
+        ours, theirs = memory_channel_pair()
         self.nursery.start_soon(lambda: self.server.serve(theirs, principal=principal))
         async with mcptrio.connect(ours, revision=revision) as client:
             yield client

@@ -11,9 +11,10 @@ import trio
 import trio.testing
 from attrs import define
 
-from mcptrio import Context, Limits
+from mcptrio import Context
 from mcptrio.protocol.messages import Notification
 from mcptrio.runtime.effects import MAX_BYTES
+from mcptrio.serving import Limits
 from tests.runtime.peers import connected, tool
 from tests.runtime.test_round_trips import accept, first_round, keys, retry, serving, text
 

@@ -9,8 +9,9 @@ from typing import Any
 import trio
 import trio.testing
 
-from mcptrio import Context, Limits, Server
+from mcptrio import Context, Server
 from mcptrio.protocol.messages import Notification, Request, Response
+from mcptrio.serving import Limits
 from mcptrio.stores.memory import MemoryBus
 from tests.runtime.peers import connected, envelope, tool
 

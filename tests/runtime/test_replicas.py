@@ -12,7 +12,9 @@ import trio
 import trio.testing
 from attrs import define
 
-from mcptrio import Context, Principal, Server, Timeouts
+from mcptrio import Context, Server
+from mcptrio.auth import Principal
+from mcptrio.serving import Timeouts
 from mcptrio.stores.memory import MemoryBus, MemoryEventStore, MemorySessionStore
 from mcptrio.transports.http.app import HTTPApp
 from mcptrio.transports.http.exchange import HTTPLimits

@@ -8,9 +8,10 @@ import pytest
 import trio
 import trio.testing
 
-from mcptrio import Context, Limits, Server, Timeouts
+from mcptrio import Context, Server
 from mcptrio.errors import ConnectionClosed
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
+from mcptrio.serving import Limits, Timeouts
 from tests.runtime.peers import connected, envelope, tool
 
 __all__: list[str] = []

@@ -9,8 +9,9 @@ import pytest
 import trio
 import trio.testing
 
-from mcptrio import Context, Limits, Server, Timeouts
+from mcptrio import Context, Server
 from mcptrio.protocol.messages import ErrorResponse, Request
+from mcptrio.serving import Limits, Timeouts
 from tests.runtime.peers import Client, connected, open_client, tool
 
 __all__: list[str] = []

@@ -10,11 +10,12 @@ import trio
 import trio.testing
 
 import mcptrio
-from mcptrio import Context, Limits, Server, ThreadStatus, Timeouts, memory_channel_pair
+from mcptrio import Context, Server
 from mcptrio.abc import SessionRecord
 from mcptrio.errors import ConnectionClosed, Overloaded
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
+from mcptrio.serving import Limits, ThreadStatus, Timeouts, memory_channel_pair
 from tests.runtime.peers import connected, envelope, open_client, tool
 
 __all__: list[str] = []

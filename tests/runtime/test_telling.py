@@ -6,9 +6,10 @@ import pytest
 import trio
 import trio.testing
 
-from mcptrio import Limits, Server, memory_channel_pair
+from mcptrio import Server
 from mcptrio.errors import LocalProtocolError
 from mcptrio.protocol.messages import Notification, Request
+from mcptrio.serving import Limits, memory_channel_pair
 from tests.runtime.peers import connected, handshake, open_client
 
 __all__: list[str] = []

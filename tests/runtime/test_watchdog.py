@@ -12,8 +12,9 @@ import trio
 import trio.testing
 
 import mcptrio
-from mcptrio import Server, Timeouts, tool
+from mcptrio import Server, tool
 from mcptrio.runtime.watchdog import watch_loop
+from mcptrio.serving import Timeouts
 
 __all__: list[str] = []
 

@@ -13,9 +13,10 @@ import trio
 import trio.testing
 
 import mcptrio
-from mcptrio import Context, Limits, MCPError, PluginSetup, Server, ThreadStatus, Timeouts, hookimpl
+from mcptrio import Context, MCPError, PluginSetup, Server, hookimpl
 from mcptrio import tool as mark
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request
+from mcptrio.serving import Limits, ThreadStatus, Timeouts
 from tests.runtime.peers import connected, tool
 from tests.runtime.test_round_trips import accept, keys, retry, text
 

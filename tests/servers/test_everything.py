@@ -14,22 +14,16 @@ import pytest
 import trio
 from attrs import evolve
 
-from mcptrio import (
+from mcptrio import Endpoint, MCPError, connect
+from mcptrio.client import Change, Form, Handlers, Page, Progress
+from mcptrio.errors import URLElicitationRequired
+from mcptrio.types import (
     BlobResourceContents,
-    Change,
     EmbeddedResource,
-    Endpoint,
-    Form,
-    Handlers,
     ImageContent,
-    MCPError,
-    Page,
-    Progress,
     ResourceLink,
     TextContent,
     TextResourceContents,
-    URLElicitationRequired,
-    connect,
 )
 from tests.servers.ways import PATIENCE, TIMEOUTS, User, text, until
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from mcptrio import MCPError, TextContent, connect
+from mcptrio import MCPError, connect
+from mcptrio.types import TextContent
 from tests.servers.ways import TIMEOUTS, text, text_of
 
 __all__: list[str] = []

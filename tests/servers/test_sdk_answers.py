@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from mcptrio import BlobResourceContents, MCPError, TextContent, TextResourceContents, connect
+from mcptrio import MCPError, connect
+from mcptrio.types import BlobResourceContents, TextContent, TextResourceContents
 from tests.servers.ways import HANDSHAKE, TIMEOUTS, Way, text, ways
 
 __all__: list[str] = []

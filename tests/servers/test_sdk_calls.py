@@ -9,7 +9,9 @@ import httpx2
 import pytest
 import trio
 
-from mcptrio import Change, Progress, RequestFailed, RequestTimeout, connect
+from mcptrio import RequestTimeout, connect
+from mcptrio.client import Change, Progress
+from mcptrio.errors import RequestFailed
 from tests.servers.ways import PATIENCE, TIMEOUTS, User, Way, text, text_of, until, ways
 
 __all__: list[str] = []

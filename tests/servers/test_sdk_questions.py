@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from mcptrio import MCPError, TextContent, TextResourceContents, connect
+from mcptrio import MCPError, connect
+from mcptrio.types import TextContent, TextResourceContents
 from tests.servers.ways import HANDSHAKE, TIMEOUTS, User, Way, text, ways
 
 __all__: list[str] = []

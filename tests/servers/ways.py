@@ -13,9 +13,11 @@ from typing import Any
 import trio
 from attrs import Factory, define, frozen
 
-from mcptrio import CallToolResult, Client, ClientTimeouts, CreateMessageResult, Form, Handlers, Page, Root, TextContent
+from mcptrio import Client
+from mcptrio.client import ClientTimeouts, Form, Handlers, Page
 from mcptrio.protocol.model.logging import LoggingMessageParams
 from mcptrio.protocol.model.sampling import CreateMessageParams
+from mcptrio.types import CallToolResult, CreateMessageResult, Root, TextContent
 
 __all__ = ["HANDSHAKE", "MODERN", "PATIENCE", "TIMEOUTS", "User", "Way", "text", "text_of", "until", "ways"]
 

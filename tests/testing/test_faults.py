@@ -8,7 +8,8 @@ import pytest
 import trio
 import trio.testing
 
-from mcptrio import ClientTimeouts, ConnectionClosed, Context, RequestTimeout, Server, connect, memory_channel_pair
+from mcptrio import ConnectionClosed, Context, RequestTimeout, Server, connect
+from mcptrio.client import ClientTimeouts
 from mcptrio.protocol.jsonrpc import encode
 from mcptrio.protocol.messages import (
     Batch,
@@ -20,6 +21,7 @@ from mcptrio.protocol.messages import (
     Request,
     Response,
 )
+from mcptrio.serving import memory_channel_pair
 from mcptrio.testing import Fault, FaultyChannel, cut, delay, drop, duplicate, garble, sometimes
 from mcptrio.transports.memory import MemoryChannel
 

@@ -10,7 +10,8 @@ from types import ModuleType
 import mcptrio_everything
 import pytest
 
-from mcptrio import ConfigError, Limits, Server, tool
+from mcptrio import ConfigError, Server, tool
+from mcptrio.serving import Limits
 from mcptrio.testing import ServerParts
 from mcptrio.testing.parcels import open_parcel, packed
 

@@ -19,7 +19,8 @@ pytest_plugins = ["pytester"]
 
 PLUGIN = """
 import trio
-from mcptrio import Context, Timeouts, hookimpl, tool
+from mcptrio import Context, hookimpl, tool
+from mcptrio.serving import Timeouts
 
 @tool
 async def now(zone: str = "UTC") -> str:
@@ -162,7 +163,8 @@ def test_what_a_server_is_made_of_is_said_by_name_or_by_fixture(project: pytest.
     project.makepyfile(other="from mcptrio import tool\n@tool\nasync def more() -> str:\n    return 'more'\n")
     tests = """
 import other
-from mcptrio import Handlers, Timeouts
+from mcptrio.client import Handlers
+from mcptrio.serving import Timeouts
 
 mcp_plugins = [my_plugin, "fs", other]
 mcp_config = {"my_plugin": {"colour": "red"}}

@@ -11,21 +11,11 @@ from typing import Literal
 import pytest
 import trio
 
-from mcptrio import (
-    Client,
-    ClientTimeouts,
-    Context,
-    CreateMessageResult,
-    Elicit,
-    InputFailed,
-    InvalidParams,
-    MCPError,
-    Sample,
-    Server,
-    TextContent,
-    connect,
-)
+from mcptrio import Client, Context, Elicit, InvalidParams, MCPError, Sample, Server, connect
+from mcptrio.client import ClientTimeouts
+from mcptrio.errors import InputFailed
 from mcptrio.testing import Asked, Script
+from mcptrio.types import CreateMessageResult, TextContent
 
 __all__: list[str] = []
 

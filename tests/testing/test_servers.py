@@ -8,7 +8,9 @@ import time
 import pytest
 import trio
 
-from mcptrio import ConfigError, ConnectionClosed, Context, Limits, PluginError, PluginSetup, ToolError, hookimpl, tool
+from mcptrio import ConfigError, ConnectionClosed, Context, PluginSetup, ToolError, hookimpl, tool
+from mcptrio.errors import PluginError
+from mcptrio.serving import Limits
 from mcptrio.testing import Case, Script, Served, ServerParts, delay, drop, open_served, run_jumping
 
 __all__: list[str] = []

@@ -8,10 +8,11 @@ import pytest
 import trio
 import trio.testing
 
-from mcptrio import ConfigError, ConnectionClosed, Server, adapt_channel, connect
+from mcptrio import ConfigError, ConnectionClosed, Server, connect
 from mcptrio.abc import MessageChannel
 from mcptrio.protocol.jsonrpc import Limits
 from mcptrio.protocol.messages import Batch, Malformed, Notification, Request, Response
+from mcptrio.serving import adapt_channel
 from mcptrio.transports.adapted import Form
 
 __all__: list[str] = []

@@ -10,10 +10,11 @@ import pytest
 import trio
 import trio.testing
 
-from mcptrio import ConnectionClosed, StreamChannel
+from mcptrio import ConnectionClosed
 from mcptrio.abc import MessageChannel, PromptChannel
 from mcptrio.protocol.jsonrpc import Limits
 from mcptrio.protocol.messages import ErrorResponse, Malformed, Notification, Request, Response
+from mcptrio.serving import StreamChannel
 from mcptrio.transports.lines import to_lines
 
 __all__: list[str] = []

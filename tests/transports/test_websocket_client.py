@@ -16,20 +16,13 @@ import trio
 import trio.testing
 from attrs import define, field
 
-from mcptrio import (
-    AuthorizationError,
-    ConfigError,
-    Endpoint,
-    RequestFailed,
-    Server,
-    connect,
-    serve_http,
-    tool,
-)
+from mcptrio import ConfigError, Endpoint, Server, connect, tool
 from mcptrio.connecting import openers
+from mcptrio.errors import AuthorizationError, RequestFailed
 from mcptrio.mcp_json import read_entry
 from mcptrio.protocol.messages import Request, Response
 from mcptrio.protocol.revisions.registry import REVISIONS
+from mcptrio.serving import serve_http
 from mcptrio.transports.http.dialing import Dialing
 from mcptrio.transports.websocket import open_websocket_channel
 from tests.commands.processes import run

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio import ConnectionClosed, RequestFailed
+from mcptrio import ConnectionClosed
+from mcptrio.errors import RequestFailed
 from mcptrio.transports import websocket, websocket_line
 from mcptrio.transports.websocket import WebSocketChannel, open_websocket_channel
 from tests.transports.http.raw_websocket import Accepted, Socket, accepting

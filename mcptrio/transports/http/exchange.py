@@ -57,9 +57,9 @@ class HTTPLimits:
         streams: exchanges open at the same time on the endpoint, and as many on the routes of plugins; more are
             answered with 503. One client (a principal; without authentication an address, or a /64 network for IPv6)
             may have as many open as are free, so at most half of them.
-        connections: open at the same time on the server of :func:`mcptrio.serve_http`, as far as the descriptors of the
-            process allow, and half of them from one address. One more closes the connection that has waited longest for
-            a request; if all have one, it is answered with 503.
+        connections: open at the same time on the server of :func:`mcptrio.serving.serve_http`, as far as the
+            descriptors of the process allow, and half of them from one address. One more closes the connection that has
+            waited longest for a request; if all have one, it is answered with 503.
         address_rate: requests a second from one address, on average, of whoever sends them; more are answered with 429
             before anything else is done. Of IPv6, all of a /64 is one address. 0 for no such limit.
         address_burst: as many may come at once.

@@ -28,12 +28,14 @@ from mcptrio_authserver.sqlite_store import open_sqlite_store
 from mcptrio_authserver.users import User, check_password, hash_password, read_users, write_users
 
 import mcptrio
-from mcptrio import CallToolResult, Context, Endpoint, HTTPOptions, Secret, Server, TextContent, tool
+from mcptrio import Context, Endpoint, Secret, Server, tool
 from mcptrio.auth import IssuerKeys, JWTTokens, OAuth, OwnRedirects, ResourceServer
 from mcptrio.errors import ConfigError, StoreFailed
 from mcptrio.serve.http import serve_http
+from mcptrio.serving import HTTPOptions
 from mcptrio.transports.http.fetching import Fetcher
 from mcptrio.transports.http.reach import Reach
+from mcptrio.types import CallToolResult, TextContent
 from tests.processes import held_port
 
 from .conftest import PASSWORD, SCOPES, TLS, Clock

@@ -16,16 +16,8 @@ import trio
 from attrs import frozen
 from msgspec import Meta
 
-from mcptrio import (
-    Annotations,
-    BlobResourceContents,
-    EmbeddedResource,
-    ImageContent,
-    ResourceLink,
-    TextContent,
-    ToolError,
-    tool,
-)
+from mcptrio import ToolError, tool
+from mcptrio.types import Annotations, BlobResourceContents, EmbeddedResource, ImageContent, ResourceLink, TextContent
 from mcptrio_everything.resources import DYNAMIC_BLOB, DYNAMIC_TEXT, embed
 from mcptrio_everything.samples import PNG
 

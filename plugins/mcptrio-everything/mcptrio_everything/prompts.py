@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from mcptrio import (
-    Context,
-    EmbeddedResource,
-    ImageContent,
-    PromptMessage,
-    TextContent,
-    TextResourceContents,
-    completion,
-    prompt,
-)
+from mcptrio import Context, completion, prompt
+from mcptrio.types import EmbeddedResource, ImageContent, PromptMessage, TextContent, TextResourceContents
 from mcptrio_everything.resources import embed
 from mcptrio_everything.samples import PNG
 

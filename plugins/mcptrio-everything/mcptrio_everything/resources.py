@@ -6,8 +6,9 @@ import base64
 import json
 from typing import Literal
 
-from mcptrio import BlobResourceContents, EmbeddedResource, TextResourceContents, completion, resource
+from mcptrio import completion, resource
 from mcptrio.errors import ResourceNotFound
+from mcptrio.types import BlobResourceContents, EmbeddedResource, TextResourceContents
 from mcptrio_everything.samples import PNG
 
 __all__ = [

@@ -5,7 +5,8 @@ The first of them takes no argument: the conformance suite calls the first tool 
 
 from __future__ import annotations
 
-from mcptrio import AudioContent, EmbeddedResource, ImageContent, TextContent, TextResourceContents, ToolError, tool
+from mcptrio import ToolError, tool
+from mcptrio.types import AudioContent, EmbeddedResource, ImageContent, TextContent, TextResourceContents
 from mcptrio_everything.samples import PNG, WAV
 
 __all__ = [

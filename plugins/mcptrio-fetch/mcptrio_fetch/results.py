@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from mcptrio import AudioContent, BlobResourceContents, CallToolResult, EmbeddedResource, ImageContent, TextContent
+from mcptrio.types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    TextContent,
+)
 
 if TYPE_CHECKING:
     from .page import Page

@@ -15,17 +15,8 @@ from urllib.parse import quote
 import trio
 from msgspec import Meta
 
-from mcptrio import (
-    BlobResourceContents,
-    CallToolResult,
-    Context,
-    TextResourceContents,
-    ToolError,
-    lifespan,
-    prompt,
-    resource,
-    tool,
-)
+from mcptrio import Context, ToolError, lifespan, prompt, resource, tool
+from mcptrio.types import BlobResourceContents, CallToolResult, TextResourceContents
 
 from .asked import Asked
 from .config import Config

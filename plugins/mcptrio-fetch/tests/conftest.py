@@ -12,7 +12,8 @@ import trio
 from attrs import define, field, frozen
 from mcptrio_fetch import Config, Fetch, Resolver, SystemResolver
 
-from mcptrio import CallToolResult, Client, Server, TextContent, connect
+from mcptrio import Client, Server, connect
+from mcptrio.types import CallToolResult, TextContent
 
 
 @frozen

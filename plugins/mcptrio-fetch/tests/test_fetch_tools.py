@@ -10,7 +10,7 @@ import jsonschema_rs
 import pytest
 from mcptrio_fetch.results import FETCHED
 
-from mcptrio import AudioContent, BlobResourceContents, EmbeddedResource, ImageContent, TextResourceContents
+from mcptrio.types import AudioContent, BlobResourceContents, EmbeddedResource, ImageContent, TextResourceContents
 
 PAGE = """<!doctype html><html><head><title> A  page </title></head><body>
 <nav><a href="/menu">Menu</a></nav>

@@ -15,7 +15,8 @@ from typing import Annotated, TypedDict
 from msgspec import Meta
 from trio.from_thread import check_cancelled
 
-from mcptrio import CallToolResult, Context, ToolError, tool
+from mcptrio import Context, ToolError, tool
+from mcptrio.types import CallToolResult
 
 from .access import Access
 from .editing import MAX_EDITS, Edit, Edited, apply_edits, fenced

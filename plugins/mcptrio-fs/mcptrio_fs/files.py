@@ -22,17 +22,8 @@ from urllib.parse import quote, unquote_to_bytes
 from msgspec import Meta
 from trio.from_thread import check_cancelled
 
-from mcptrio import (
-    AudioContent,
-    BlobResourceContents,
-    CallToolResult,
-    Context,
-    EmbeddedResource,
-    ImageContent,
-    ToolError,
-    notification,
-    tool,
-)
+from mcptrio import Context, ToolError, notification, tool
+from mcptrio.types import AudioContent, BlobResourceContents, CallToolResult, EmbeddedResource, ImageContent
 
 from .access import SLICE, Access, uri_of
 from .errors import printable

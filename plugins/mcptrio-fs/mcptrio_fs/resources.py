@@ -17,18 +17,8 @@ from functools import partial
 import trio
 from trio.from_thread import check_cancelled
 
-from mcptrio import (
-    BlobResourceContents,
-    Context,
-    PluginSetup,
-    Registrar,
-    ResourceNotFound,
-    TextResourceContents,
-    ToolError,
-    completion,
-    hookimpl,
-    resource,
-)
+from mcptrio import Context, PluginSetup, Registrar, ResourceNotFound, ToolError, completion, hookimpl, resource
+from mcptrio.types import BlobResourceContents, TextResourceContents
 
 from .access import Access, path_of, uri_of
 from .completing import complete_path

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mcptrio import CallToolResult, TextContent
+from mcptrio.types import CallToolResult, TextContent
 
 from .reading import Text
 

@@ -16,8 +16,9 @@ from mcptrio_fs.changes import Changes
 from mcptrio_fs.files import Files
 from mcptrio_fs.resources import FileResources
 
-from mcptrio import CallToolResult, Client, MCPError, ReadResourceResult, Server, connect
+from mcptrio import Client, MCPError, Server, connect
 from mcptrio.protocol.revisions.registry import LATEST
+from mcptrio.types import CallToolResult, ReadResourceResult
 
 KIB = 1024
 LEAST = 128 * KIB

@@ -16,17 +16,10 @@ import pytest
 import trio
 from mcptrio_fs.access import uri_of
 
-from mcptrio import (
-    BlobResourceContents,
-    Change,
-    Client,
-    Handlers,
-    MCPError,
-    Server,
-    TextContent,
-    TextResourceContents,
-)
+from mcptrio import Client, MCPError, Server
+from mcptrio.client import Change, Handlers
 from mcptrio.testing import Case, Script, ServerParts, open_served
+from mcptrio.types import BlobResourceContents, TextContent, TextResourceContents
 
 READING = {
     "read_file": "Read File (Deprecated)",

@@ -20,7 +20,8 @@ from mcptrio_fs.resources import FileResources
 from mcptrio_fs.results import MEDIA, TEXT
 from mcptrio_fs.search import Search
 
-from mcptrio import CallToolResult, ResourceNotFound, Server, ToolError, connect
+from mcptrio import ResourceNotFound, Server, ToolError, connect
+from mcptrio.types import CallToolResult
 
 
 class Call:

@@ -15,16 +15,8 @@ from urllib.parse import quote
 import trio
 from attrs import frozen
 
-from mcptrio import (
-    Blob,
-    BlobResourceContents,
-    Context,
-    ResourceNotFound,
-    TextResourceContents,
-    ToolError,
-    completion,
-    resource,
-)
+from mcptrio import Blob, Context, ResourceNotFound, ToolError, completion, resource
+from mcptrio.types import BlobResourceContents, TextResourceContents
 
 from .access import Access, Work
 from .arguments import check_revision

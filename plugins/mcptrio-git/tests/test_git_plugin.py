@@ -13,7 +13,8 @@ import mcptrio_git
 import pytest
 from mcptrio_git.text import page_of, redacted
 
-from mcptrio import BlobResourceContents, MCPError, Server, TextResourceContents
+from mcptrio import MCPError, Server
+from mcptrio.types import BlobResourceContents, TextResourceContents
 
 Repo: Any = Any
 Caller: Any = Any

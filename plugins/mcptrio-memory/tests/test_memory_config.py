@@ -10,7 +10,8 @@ import mcptrio_memory
 import pytest
 from mcptrio_memory import Config
 
-from mcptrio import PluginError, Server, connect
+from mcptrio import Server, connect
+from mcptrio.errors import PluginError
 from mcptrio.plugins.settings import PluginTables
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcptrio import PluginError
+from mcptrio.errors import PluginError
 
 REFERENCE = """\
 {"type":"entity","name":"Bob","entityType":"person","observations":["likes tea"]}

@@ -12,7 +12,10 @@ import trio
 import trio.testing
 from mcptrio_memory import Config
 
-from mcptrio import Change, Client, MCPError, Principal, Server, connect, memory_channel_pair
+from mcptrio import Client, MCPError, Server, connect
+from mcptrio.auth import Principal
+from mcptrio.client import Change
+from mcptrio.serving import memory_channel_pair
 
 from .conftest import Installed
 

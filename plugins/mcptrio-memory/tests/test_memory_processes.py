@@ -16,14 +16,16 @@ from mcptrio_memory.config import Config
 from mcptrio_memory.database import open_database
 from mcptrio_memory.statements import MemoryUnavailable
 
-from mcptrio import PluginError, connect
+from mcptrio import connect
+from mcptrio.errors import PluginError
 
 SERVER = """
 import sys
 from pathlib import Path
 
 import trio
-from mcptrio import Server, hookimpl, serve_stdio
+from mcptrio import Server, hookimpl
+from mcptrio.serving import serve_stdio
 from mcptrio_memory import Config, setup
 
 class Installed:

@@ -17,8 +17,9 @@ from typing import Any
 import orjson
 from attrs import field, frozen
 
-from mcptrio import Blob, CallToolResult, TextContent
+from mcptrio import Blob
 from mcptrio.errors import InvalidParams, ToolError
+from mcptrio.types import CallToolResult, TextContent
 
 from .operations import Operation
 from .problems import shorten

@@ -15,8 +15,9 @@ from urllib.parse import quote, urlencode
 import trio
 from attrs import evolve, frozen
 
-from mcptrio import CallToolResult, Context
+from mcptrio import Context
 from mcptrio.errors import ToolError
+from mcptrio.types import CallToolResult
 
 from .answers import Answer, result_of
 from .config import Api

@@ -12,7 +12,8 @@ from typing import Any
 import trio
 from attrs import define, field
 
-from mcptrio import CallToolResult, Context, PluginSetup, Registrar, hookimpl, lifespan, resource
+from mcptrio import Context, PluginSetup, Registrar, hookimpl, lifespan, resource
+from mcptrio.types import CallToolResult
 
 from .calling import Caller
 from .config import Api, Config

@@ -16,17 +16,8 @@ import trio
 from attrs import field, frozen
 from msgspec import Meta
 
-from mcptrio import (
-    Context,
-    Registrar,
-    ResourceNotFound,
-    TextResourceContents,
-    ToolError,
-    completion,
-    lifespan,
-    resource,
-    tool,
-)
+from mcptrio import Context, Registrar, ResourceNotFound, ToolError, completion, lifespan, resource, tool
+from mcptrio.types import TextResourceContents
 
 from .config import Config
 from .policy import Command, Policy

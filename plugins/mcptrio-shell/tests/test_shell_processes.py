@@ -18,7 +18,10 @@ from mcptrio_shell.process import Process
 from mcptrio_shell.processes import open_processes
 from trio.testing import MockClock
 
-from mcptrio import ANYONE, Change, Client, MCPError, Principal, Server, ToolError, connect, memory_channel_pair
+from mcptrio import ANYONE, Client, MCPError, Server, ToolError, connect
+from mcptrio.auth import Principal
+from mcptrio.client import Change
+from mcptrio.serving import memory_channel_pair
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 

@@ -20,19 +20,17 @@ from trio.from_thread import check_cancelled
 
 from mcptrio import (
     Blob,
-    BlobResourceContents,
     InvalidParams,
     PluginSetup,
-    ReadResourceResult,
     Registrar,
     ResourceNotFound,
-    TextResourceContents,
     completion,
     hookimpl,
     lifespan,
     method,
     resource,
 )
+from mcptrio.types import BlobResourceContents, ReadResourceResult, TextResourceContents
 
 from .catalogue import Catalogue, File
 from .config import Config

@@ -19,17 +19,9 @@ import trio.testing
 from mcptrio_skills import Config, Skills
 from mcptrio_skills.serving import EXTENSION
 
-from mcptrio import (
-    BlobResourceContents,
-    Change,
-    Client,
-    InvalidParams,
-    MCPError,
-    ResourceNotFound,
-    Server,
-    TextResourceContents,
-    connect,
-)
+from mcptrio import Client, InvalidParams, MCPError, ResourceNotFound, Server, connect
+from mcptrio.client import Change
+from mcptrio.types import BlobResourceContents, TextResourceContents
 
 from .conftest import write_skill
 

@@ -12,8 +12,9 @@ from typing import Annotated
 from attrs import frozen
 from msgspec import Meta
 
-from mcptrio import CallToolResult, Context, EmbeddedResource, TextContent, TextResourceContents, ToolError, tool
+from mcptrio import Context, ToolError, tool
 from mcptrio.capabilities.schemas import encode_value, schema_of
+from mcptrio.types import CallToolResult, EmbeddedResource, TextContent, TextResourceContents
 
 from .csv_files import Exported
 from .jobs import ExportRows

@@ -16,8 +16,9 @@ import orjson
 from attrs import frozen
 from msgspec import Meta
 
-from mcptrio import CallToolResult, Context, TextContent, tool
+from mcptrio import Context, tool
 from mcptrio.capabilities.schemas import encode_value, schema_of
+from mcptrio.types import CallToolResult, TextContent
 
 from .databases import Database
 from .jobs import DescribeTable, ExplainQuery, ListTables, ReadRows

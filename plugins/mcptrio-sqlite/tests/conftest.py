@@ -13,7 +13,8 @@ import pytest
 import trio
 from mcptrio_sqlite import Config, objects
 
-from mcptrio import CallToolResult, Client, Server, TextContent, connect
+from mcptrio import Client, Server, connect
+from mcptrio.types import CallToolResult, TextContent
 
 SHOP = """
 CREATE TABLE customers(id INTEGER PRIMARY KEY, name TEXT NOT NULL, password TEXT DEFAULT 'x', UNIQUE(name));

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from mcptrio import PluginError
+from mcptrio.errors import PluginError
 from mcptrio.testing import Case, ServerParts, open_served
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mcptrio import EmbeddedResource, TextContent, TextResourceContents
+from mcptrio.types import EmbeddedResource, TextContent, TextResourceContents
 
 HINTS = {
     "read_query": (True, False, True, False),

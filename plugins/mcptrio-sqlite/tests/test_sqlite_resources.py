@@ -12,8 +12,11 @@ import pytest
 import trio
 from mcptrio_sqlite import Config, objects
 
-from mcptrio import MCPError, Principal, Server, TextResourceContents, connect, memory_channel_pair
+from mcptrio import MCPError, Server, connect
+from mcptrio.auth import Principal
+from mcptrio.serving import memory_channel_pair
 from mcptrio.testing import Case, ServerParts, open_served
+from mcptrio.types import TextResourceContents
 
 
 async def test_schemas_are_resources(sqlite_client: Any) -> None:

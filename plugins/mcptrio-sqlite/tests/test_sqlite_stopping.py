@@ -15,7 +15,7 @@ import pytest
 import trio
 import trio.testing
 
-from mcptrio import Progress
+from mcptrio.client import Progress
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 ENDLESS_ROWS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"

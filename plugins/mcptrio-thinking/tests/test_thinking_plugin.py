@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from mcptrio import PluginError
+from mcptrio.errors import PluginError
 from mcptrio.testing import Case, ServerParts, open_served
 
 

@@ -12,8 +12,11 @@ import pytest
 import trio
 from mcptrio_thinking import Config, Thinking
 
-from mcptrio import Client, MCPError, Principal, Server, TextContent, connect, memory_channel_pair
+from mcptrio import Client, MCPError, Server, connect
+from mcptrio.auth import Principal
+from mcptrio.serving import memory_channel_pair
 from mcptrio.testing import Case, ServerParts, open_served
+from mcptrio.types import TextContent
 
 HANDSHAKE = "2025-11-25"
 STATELESS = "2026-07-28"

@@ -13,7 +13,8 @@ import trio
 from mcptrio_time import Clock, Config
 from mcptrio_time.zones import Zones
 
-from mcptrio import PluginError, Server, connect
+from mcptrio import Server, connect
+from mcptrio.errors import PluginError
 
 START = """
 import json, logging, os, sys, time

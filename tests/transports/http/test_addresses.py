@@ -17,9 +17,11 @@ import pytest
 import trio
 import trio.testing
 
-from mcptrio import HTTPOptions, Principal, Server, serve_http
+from mcptrio import Server
+from mcptrio.auth import Principal
 from mcptrio.networks import network_of
 from mcptrio.serve.http import HTTPSockets
+from mcptrio.serving import HTTPOptions, serve_http
 from mcptrio.transports.http.addresses import Proxies, address_of
 from mcptrio.transports.http.exchange import HTTPLimits
 from mcptrio.transports.http.owner_rates import OwnerRates

@@ -16,8 +16,10 @@ import trio
 from attrs import field, frozen
 
 import mcptrio
-from mcptrio import Context, HTTPOptions, PluginSetup, Principal, Server, serve_http, tool
-from mcptrio.errors import AuthorizationError, Overloaded
+from mcptrio import Context, PluginSetup, Server, tool
+from mcptrio.auth import Principal
+from mcptrio.errors import AuthorizationError, InsufficientScope, Overloaded, RateLimited, RequestFailed
+from mcptrio.serving import HTTPOptions, memory_channel_pair, serve_http
 from tests.guards import FunctionGuard
 
 __all__: list[str] = []
@@ -33,7 +35,7 @@ def judge(headers: Mapping[str, str]) -> Principal | None:
     if scheme != "Bearer":
         raise AuthorizationError("expected a token", challenge="Bearer", headers={"X-Hint": "none"})
     if token == "hasty":
-        raise mcptrio.RateLimited("too often", retry_after=7)
+        raise RateLimited("too often", retry_after=7)
     if token == "unlucky":
         raise Overloaded("nobody knows now", retry_after=3)
     if token == "odd":
@@ -154,7 +156,7 @@ async def test_lists_hold_what_the_token_is_good_for(version: str) -> None:
 async def test_on_a_channel_a_call_that_lacks_scopes_is_an_error_that_names_them() -> None:
     server = Server(plugins=[Notes()])
     async with server.open(), trio.open_nursery() as nursery:
-        ours, theirs = mcptrio.memory_channel_pair()
+        ours, theirs = memory_channel_pair()
         nursery.start_soon(partial(server.serve, theirs, principal=Principal(subject="ada")))
         async with mcptrio.connect(ours) as client:
             with pytest.raises(mcptrio.MCPError, match="expected a token with the scopes files:read write") as refused:
@@ -162,7 +164,7 @@ async def test_on_a_channel_a_call_that_lacks_scopes_is_an_error_that_names_them
             with pytest.raises(mcptrio.MCPError, match="no such prompt"):
                 await client.complete("prompt", "ask", "argument", "x")
         nursery.cancel_scope.cancel()
-    assert mcptrio.InsufficientScope("", scopes=frozenset()).code == refused.value.code
+    assert InsufficientScope("", scopes=frozenset()).code == refused.value.code
     assert refused.value.data == {"scopes": ["files:read", "write"]}
 
 
@@ -182,7 +184,7 @@ async def test_a_call_that_lacks_scopes_is_challenged_with_the_union(version: st
     async with serving() as here, here.client(version, "ada_read") as client:
         with pytest.raises(mcptrio.MCPError, match="more scopes are needed") as refused:
             await client.call_tool("write")
-        assert isinstance(refused.value.__cause__, mcptrio.RequestFailed)
+        assert isinstance(refused.value.__cause__, RequestFailed)
         assert refused.value.__cause__.status == 403
         # The connection is as good as before.
         assert (await client.call_tool("open_to_all")).content[0].text == "ada"  # type: ignore[union-attr]

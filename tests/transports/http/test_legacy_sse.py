@@ -13,9 +13,11 @@ import trio
 from attrs import define, field
 from hypercorn.middleware.dispatcher import TrioDispatcherMiddleware
 
-from mcptrio import Context, HTTPOptions, Limits, Principal, Server, Timeouts, tool
+from mcptrio import Context, Server, tool
+from mcptrio.auth import Principal
 from mcptrio.errors import AuthorizationError
 from mcptrio.serve.http_options import make_http_app
+from mcptrio.serving import HTTPOptions, Limits, Timeouts
 from mcptrio.transports.http.exchange import HTTPLimits
 from mcptrio.transports.http.hypercorn import ConnectionLimits, serve
 from tests.guards import FunctionGuard

@@ -12,13 +12,14 @@ import pytest
 import trio
 from attrs import define, field
 
-from mcptrio import Context, Header, HTTPOptions, Server, serve_http, tool
+from mcptrio import Context, Header, Server, tool
 from mcptrio.abc import Link
 from mcptrio.errors import RequestFailed, SessionLost
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.protocol.revisions.revision import Lifecycle, Revision
+from mcptrio.serving import HTTPOptions, serve_http
 from mcptrio.stores.memory import MemorySessionStore
 from mcptrio.transports.http.link import HTTPLink, open_http_link
 

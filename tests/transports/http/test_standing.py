@@ -11,8 +11,8 @@ import httpx2
 import trio
 from attrs import define
 
-from mcptrio import Limits
 from mcptrio import Server as Engine
+from mcptrio.serving import Limits
 from mcptrio.stores.memory import MemoryEventStore, MemorySessionStore
 from mcptrio.transports.http.app import HTTPApp
 from mcptrio.transports.http.exchange import HTTPLimits

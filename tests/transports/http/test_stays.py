@@ -16,11 +16,13 @@ import pytest
 import trio
 from attrs import define
 
-from mcptrio import HTTPOptions, Principal, Server, serve_http
+from mcptrio import Server
 from mcptrio.abc import Guard, RequestHead
+from mcptrio.auth import Principal
 from mcptrio.auth_config import guard_of
 from mcptrio.config_file import load_config
 from mcptrio.errors import AuthorizationError
+from mcptrio.serving import HTTPOptions, serve_http
 from mcptrio.transports.http.stays import Stays
 from tests.auth.server_parts import ISSUER, RESOURCE, Clock, Issuer
 from tests.guards import FunctionGuard

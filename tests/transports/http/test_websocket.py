@@ -12,11 +12,14 @@ import pytest
 import trio
 from attrs import define, field
 
-from mcptrio import AuthorizationError, HTTPOptions, Principal, Server, tool
+from mcptrio import Server, tool
+from mcptrio.auth import Principal
+from mcptrio.errors import AuthorizationError
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcptrio.runtime.limits import Limits
 from mcptrio.runtime.timeouts import Timeouts
 from mcptrio.serve.http_options import make_http_app
+from mcptrio.serving import HTTPOptions
 from mcptrio.transports.http import hypercorn
 from mcptrio.transports.http.exchange import HTTPLimits
 from mcptrio.transports.http1 import server as http1

@@ -12,8 +12,9 @@ import trio
 import trio.testing
 from attrs import define, field
 
-from mcptrio import Principal, Server
+from mcptrio import Server
 from mcptrio.abc import MessageChannel
+from mcptrio.auth import Principal
 from mcptrio.errors import Overloaded
 from mcptrio.protocol.messages import Response
 from mcptrio.stores.memory import MemoryEventStore, MemorySessionStore

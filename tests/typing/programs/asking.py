@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal, assert_type
 
-from mcptrio import Context, CreateMessageResult, Elicit, Elicited, ElicitURL, ListRoots, Root, Sample, tool
+from mcptrio import Context, Elicit, ElicitURL, ListRoots, Sample, tool
+from mcptrio.types import CreateMessageResult, Elicited, Root
 
 __all__ = ["ask_for_choices", "ask_for_values", "ask_together", "charge_once", "count_orders", "go_on_without"]
 

@@ -1,0 +1,39 @@
+"""Public names that are imported when they are first used, so that a program loads no more than it needs.
+
+Called by the packages and modules that have public names. They list them a second time under ``TYPE_CHECKING``, for
+type checkers; a test compares the two.
+
+Source: PEP 562.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+__all__ = ["lazy_names"]
+
+
+def lazy_names(module: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of a module.
+
+    Args:
+        module: its name.
+        homes: by public name the module that has it.
+    """
+
+    def get(name: str) -> Any:
+        home = homes.get(name)
+        if home is None:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name, obj=None)
+        value = getattr(import_module(home), name)
+        setattr(sys.modules[module], name, value)
+        return value
+
+    def names() -> list[str]:
+        own = ["__version__"] if hasattr(sys.modules[module], "__version__") else []
+        return [*homes, *own]
+
+    return get, names

@@ -1,0 +1,74 @@
+"""Serving in a program: options and bounds, channels, mounted servers.
+
+Each name is imported when it is first used.
+"""
+
+from typing import TYPE_CHECKING
+
+from mcptrio.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from mcptrio.abc.status import ParkedStatus as ParkedStatus
+    from mcptrio.abc.status import PluginStatus as PluginStatus
+    from mcptrio.abc.status import QuestionStatus as QuestionStatus
+    from mcptrio.abc.status import RequestStatus as RequestStatus
+    from mcptrio.abc.status import ServerStatus as ServerStatus
+    from mcptrio.abc.status import SessionStatus as SessionStatus
+    from mcptrio.abc.status import ThreadStatus as ThreadStatus
+    from mcptrio.capabilities.authorization import Component as Component
+    from mcptrio.mounting.mount import MountStatus as MountStatus
+    from mcptrio.mounting.options import MountOptions as MountOptions
+    from mcptrio.plugins.manager import PluginManager as PluginManager
+    from mcptrio.plugins.plugin import Plugin as Plugin
+    from mcptrio.plugins.policy import ToolPolicy as ToolPolicy
+    from mcptrio.runtime.limits import Limits as Limits
+    from mcptrio.runtime.timeouts import Timeouts as Timeouts
+    from mcptrio.serve.http import serve_http as serve_http
+    from mcptrio.serve.http_options import HTTPOptions as HTTPOptions
+    from mcptrio.serve.mounted import asgi_app as asgi_app
+    from mcptrio.serve.opened import serve_transport as serve_transport
+    from mcptrio.serve.stdio import serve_stdio as serve_stdio
+    from mcptrio.serve.stream import StreamOptions as StreamOptions
+    from mcptrio.serve.stream import serve_stream as serve_stream
+    from mcptrio.transports.adapted import adapt_channel as adapt_channel
+    from mcptrio.transports.memory import memory_channel_pair as memory_channel_pair
+    from mcptrio.transports.stream import StreamChannel as StreamChannel
+
+_HOMES = {
+    # What is served
+    "Component": "mcptrio.capabilities.authorization",
+    "Plugin": "mcptrio.plugins.plugin",
+    "PluginManager": "mcptrio.plugins.manager",
+    "ToolPolicy": "mcptrio.plugins.policy",
+    # Bounds
+    "Limits": "mcptrio.runtime.limits",
+    "Timeouts": "mcptrio.runtime.timeouts",
+    # Where it is served
+    "HTTPOptions": "mcptrio.serve.http_options",
+    "StreamOptions": "mcptrio.serve.stream",
+    "asgi_app": "mcptrio.serve.mounted",
+    "serve_http": "mcptrio.serve.http",
+    "serve_stdio": "mcptrio.serve.stdio",
+    "serve_stream": "mcptrio.serve.stream",
+    "serve_transport": "mcptrio.serve.opened",
+    # Channels
+    "StreamChannel": "mcptrio.transports.stream",
+    "adapt_channel": "mcptrio.transports.adapted",
+    "memory_channel_pair": "mcptrio.transports.memory",
+    # What runs
+    "ParkedStatus": "mcptrio.abc.status",
+    "PluginStatus": "mcptrio.abc.status",
+    "QuestionStatus": "mcptrio.abc.status",
+    "RequestStatus": "mcptrio.abc.status",
+    "ServerStatus": "mcptrio.abc.status",
+    "SessionStatus": "mcptrio.abc.status",
+    "ThreadStatus": "mcptrio.abc.status",
+    # Mounted servers
+    "MountOptions": "mcptrio.mounting.options",
+    "MountStatus": "mcptrio.mounting.mount",
+}
+"""Every public name, and the module that has it."""
+
+__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above say it to type checkers
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,0 +1,79 @@
+"""The types of the protocol: what handlers return, what clients get.
+
+Each name is imported when it is first used.
+"""
+
+from typing import TYPE_CHECKING
+
+from mcptrio.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from mcptrio.capabilities.questions import Elicited as Elicited
+    from mcptrio.protocol.model import Annotations as Annotations
+    from mcptrio.protocol.model import AudioContent as AudioContent
+    from mcptrio.protocol.model import BlobResourceContents as BlobResourceContents
+    from mcptrio.protocol.model import CallToolResult as CallToolResult
+    from mcptrio.protocol.model import Completion as Completion
+    from mcptrio.protocol.model import CreateMessageParams as CreateMessageParams
+    from mcptrio.protocol.model import CreateMessageResult as CreateMessageResult
+    from mcptrio.protocol.model import ElicitResult as ElicitResult
+    from mcptrio.protocol.model import EmbeddedResource as EmbeddedResource
+    from mcptrio.protocol.model import GetPromptResult as GetPromptResult
+    from mcptrio.protocol.model import Icon as Icon
+    from mcptrio.protocol.model import ImageContent as ImageContent
+    from mcptrio.protocol.model import Implementation as Implementation
+    from mcptrio.protocol.model import LoggingMessageParams as LoggingMessageParams
+    from mcptrio.protocol.model import ModelHint as ModelHint
+    from mcptrio.protocol.model import ModelPreferences as ModelPreferences
+    from mcptrio.protocol.model import Prompt as Prompt
+    from mcptrio.protocol.model import PromptMessage as PromptMessage
+    from mcptrio.protocol.model import ReadResourceResult as ReadResourceResult
+    from mcptrio.protocol.model import Resource as Resource
+    from mcptrio.protocol.model import ResourceLink as ResourceLink
+    from mcptrio.protocol.model import ResourceTemplate as ResourceTemplate
+    from mcptrio.protocol.model import Root as Root
+    from mcptrio.protocol.model import SamplingMessage as SamplingMessage
+    from mcptrio.protocol.model import ServerCapabilities as ServerCapabilities
+    from mcptrio.protocol.model import TextContent as TextContent
+    from mcptrio.protocol.model import TextResourceContents as TextResourceContents
+    from mcptrio.protocol.model import Tool as Tool
+    from mcptrio.protocol.model import ToolChoice as ToolChoice
+
+_HOMES = {
+    # Types of the protocol
+    "Annotations": "mcptrio.protocol.model",
+    "AudioContent": "mcptrio.protocol.model",
+    "BlobResourceContents": "mcptrio.protocol.model",
+    "CallToolResult": "mcptrio.protocol.model",
+    "Completion": "mcptrio.protocol.model",
+    "CreateMessageParams": "mcptrio.protocol.model",
+    "CreateMessageResult": "mcptrio.protocol.model",
+    "ElicitResult": "mcptrio.protocol.model",
+    "Elicited": "mcptrio.capabilities.questions",
+    "EmbeddedResource": "mcptrio.protocol.model",
+    "GetPromptResult": "mcptrio.protocol.model",
+    "Icon": "mcptrio.protocol.model",
+    "ImageContent": "mcptrio.protocol.model",
+    "Implementation": "mcptrio.protocol.model",
+    "LoggingMessageParams": "mcptrio.protocol.model",
+    "ModelHint": "mcptrio.protocol.model",
+    "ModelPreferences": "mcptrio.protocol.model",
+    "Prompt": "mcptrio.protocol.model",
+    "PromptMessage": "mcptrio.protocol.model",
+    "ReadResourceResult": "mcptrio.protocol.model",
+    "Resource": "mcptrio.protocol.model",
+    "ResourceLink": "mcptrio.protocol.model",
+    "ResourceTemplate": "mcptrio.protocol.model",
+    "Root": "mcptrio.protocol.model",
+    "SamplingMessage": "mcptrio.protocol.model",
+    "ServerCapabilities": "mcptrio.protocol.model",
+    "TextContent": "mcptrio.protocol.model",
+    "TextResourceContents": "mcptrio.protocol.model",
+    "Tool": "mcptrio.protocol.model",
+    "ToolChoice": "mcptrio.protocol.model",
+}
+"""Every public name, and the module that has it."""
+
+__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above say it to type checkers
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)
