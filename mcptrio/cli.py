@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from importlib import import_module
@@ -131,6 +132,17 @@ class _Group(Group):
         # Without the commands themselves, each of which would be imported for its help.
         found = [CompletionItem(name, help=COMMANDS[name][1]) for name in names if name in COMMANDS]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            word = shlex.quote(args[0])
+            if word.endswith(".py"):
+                raise click.UsageError(f"no command {word}: run a plugin with `mcptrio run {word}`", ctx) from None
+            raise
 
     def invoke(self, ctx: click.Context) -> object:
         try:

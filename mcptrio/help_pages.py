@@ -20,15 +20,15 @@ import click
 __all__ = ["Command", "Group", "Page", "Rows"]
 
 Rows: TypeAlias = Sequence[tuple[str, str]]
-"""Terms and what is said of each."""
+"""Terms, each with its text."""
 
 _LEAST_WIDTH, _GREATEST_WIDTH = 20, 100
 _NARROW = 60
-"""Below this width the text stands under its term, not beside it."""
+"""Columns below which a text begins on the line after its term."""
 _TERM_WIDTH = 30
-"""The longest term that has its text beside it."""
+"""Columns of the longest term that shares a line with its text."""
 _MANY = 6
-"""Options that stand in one section; if there are more, each stands in its own."""
+"""The most options for which one section is enough."""
 _OPTIONS, _GENERAL = "Options", "General"
 _TERM = re.compile(r"(-[^\s,]+(?:, -[^\s,]+)*)(.*)")
 _ADDED = re.compile(r"\[(?:default:|env var:|required)[^\]]*\]")
@@ -70,7 +70,7 @@ class Page:
                 self._parts.append("\n".join(lines))
 
     def add_sections(self, sections: Mapping[str, Rows]) -> None:
-        """Add sections, whose second columns stand below one another."""
+        """Add sections, whose second columns are aligned."""
         terms = [len(term) for rows in sections.values() for term, _ in rows]
         column = max((each for each in terms if each <= _TERM_WIDTH), default=0) + 4
         column = 6 if self.width < _NARROW else column

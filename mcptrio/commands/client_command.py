@@ -59,7 +59,13 @@ class ClientCommand(Command):
             args = args[:at]
         elif any(arg == "--plugin" or arg.startswith("--plugin=") for arg in args):
             ctx.meta[_COMMAND] = ()
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.possibilities:
+                raise
+            more = f"`{ctx.command_path} --help` lists the variables that set what has no option"
+            raise click.UsageError(f"{error.message} {more}.", ctx) from None
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         params = super().get_params(ctx)

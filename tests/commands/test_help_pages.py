@@ -108,6 +108,8 @@ def test_help_of_a_tool_is_coloured_at_a_terminal(tmp_path: Path) -> None:
         (("serve", "--prot", "0"), "'--port'"),
         (("list", "x", "--revison", "3"), "'--revision'"),
         (("plugins", "doctor", "--jsn"), "'--json'"),
+        (("garden.py",), "no command garden.py: run a plugin with `mcptrio run garden.py`"),
+        (("list", "x", "--insecure"), "`mcptrio list --help` lists the variables that set what has no option."),
     ],
 )
 def test_nearest_name_is_suggested(args: tuple[str, ...], said: str, tmp_path: Path) -> None:
