@@ -249,6 +249,9 @@ class Owner:
             while following is not None:
                 await Within(self._context.copy(), self._call(following, connection.client))
                 following = connection.next(following)
+                if following is not None:
+                    # Requests that came together may each be served without a pause, and other clients wait.
+                    await trio.lowlevel.checkpoint()
             if len(self._idle) >= _IDLE:
                 return
             waiter: Waiter[tuple[Exchange | WebSocketExchange, Connection]] = Waiter()

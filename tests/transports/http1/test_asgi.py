@@ -271,6 +271,27 @@ async def test_pipelined_requests_are_answered_in_order() -> None:
     assert [int(part.split(b"HTTP", 1)[0]) for part in said.split(b"\r\n\r\n/")[1:]] == list(range(100))
 
 
+async def test_pipelined_requests_let_other_tasks_run_between_them() -> None:
+    waiting, go, served = trio.Event(), trio.Event(), []
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if not served:
+            waiting.set()
+            await go.wait()
+        served.append(scope["path"])
+        await answering({"status": 200}, {"body": b"ok"})(scope, receive, send)
+
+    async with serving(app) as port, await trio.open_tcp_stream("127.0.0.1", port) as stream:
+        await stream.send_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n" * 10)
+        await waiting.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        go.set()
+        while len(served) < 10:
+            before = len(served)
+            await trio.lowlevel.checkpoint()
+            assert len(served) - before <= 2
+
+
 async def test_half_closed_client_still_gets_its_answer() -> None:
     async with serving(answering({"status": 200}, {"body": b"ok"})) as port:
         async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
