@@ -84,3 +84,12 @@ def test_soak_looks_at_memory_and_descriptors() -> None:
     assert "Traceback" not in done.stderr
     assert re.search(r"^HTTP .* (pass|FAIL)$", done.stdout, re.MULTILINE)
     assert re.search(r"^stdio .* (pass|FAIL)$", done.stdout, re.MULTILINE)
+
+
+def test_latency_under_attack_is_compared_with_that_at_rest() -> None:
+    command = [sys.executable, "-m", "benchmarks.attacked", "offers", "--calls", "20"]
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"^offers( +[0-9.]+ ms +[0-9.]+ ms +[0-9.]+){2} +[0-9]+$", done.stdout, re.MULTILINE)

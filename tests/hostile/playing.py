@@ -49,15 +49,18 @@ class Played:
         return f"answers {statuses}, interim {self.answers.interim}, {self.end} {self.problem}".rstrip()
 
 
-async def connect(port: int, *, window: int = 0) -> trio.SocketStream:
+async def connect(port: int, *, window: int = 0, source: str = "") -> trio.SocketStream:
     """
     Args:
         window: bytes of the receive buffer, where the client is not going to read.
+        source: the address of the client, where it matters.
     """
     sock = trio.socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         if window:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
+        if source:
+            await sock.bind((source, 0))
         await sock.connect(("127.0.0.1", port))
     except BaseException:
         sock.close()

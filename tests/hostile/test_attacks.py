@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
 import trio
 
-from mcptrio.transports.http.exchange import HTTPLimits
-from tests.hostile.answers import Answers
+from tests.hostile.attacks import ATTACKS, SHAPES, Attack
+from tests.hostile.calls import META, PLUGIN, answers_of, call, latencies, post, started
 from tests.hostile.conversations import KEY, UPGRADE, VERSION
 from tests.hostile.frames import TEXT, frame
 from tests.hostile.playing import connect, rude
 from tests.hostile.serving import HostileServer
 from tests.processes import HELLO, serving
-from tests.runtime.peers import envelope
 
 __all__: list[str] = []
 
@@ -31,31 +30,9 @@ RATIO = 5.0
 FLOOR = 0.75
 """Seconds that a call may take in any case: server, attacker and client share two slow cores with other tests."""
 CALLS = 50
-PLUGIN = """
-from typing import Any
-
-import trio
-from mcptrio import tool
-
-
-class Slow:
-    @tool
-    async def hold(self, items: Any) -> str:
-        await trio.sleep(60)
-        return "held"
-
-    @tool
-    async def echo(self, text: Any) -> str:
-        return text if isinstance(text, str) else "well"
-"""
-SHAPES = {
-    "nested": (b"[" * 50 + b"]" * 50 + b",") * 980 + b"0",
-    "objects": b'{"a":{}},' * 24_500 + b"0",
-    "too many values": b"1," * 2_000_000 + b"0",
-    "text": b'"' + b"[{," * 1_300_000 + b'"',
-}
+MEGABYTES = {**dict.fromkeys(SHAPES, 64), "stall": 48}
+"""By attack, how much the server's memory may grow."""
 PROTOCOL = b"sec-websocket-protocol: mcp"
-META = b'"_meta":%b' % json.dumps(envelope()).encode()
 
 
 @pytest.fixture(scope="module")
@@ -64,53 +41,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostileServer]:
         yield server
 
 
-@contextmanager
-def started(folder: Path, **environment: str) -> Iterator[HostileServer]:
-    (folder / "slow.py").write_text(PLUGIN)
-    address = ("--port", "0", "--log-level", "warning")
-    with serving("--http", *address, "--plugin", str(folder / "slow.py"), cwd=folder, env=environment) as process:
-        yield HostileServer(process, {"http": process.port}, folder, frozenset())
-
-
-def post(body: bytes, *headers: bytes) -> bytes:
-    lines = [
-        b"POST /mcp HTTP/1.1",
-        b"host: 127.0.0.1",
-        b"content-type: application/json",
-        b"accept: application/json, text/event-stream",
-        *headers,
-        b"content-length: %d" % len(body),
-    ]
-    return b"\r\n".join(lines) + b"\r\n\r\n" + body
-
-
-def call(tool: bytes, arguments: bytes) -> bytes:
-    params = b'{"name":"%b","arguments":%b,%b}' % (tool, arguments, META)
-    body = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%b}' % params
-    return post(body, b"mcp-protocol-version: 2026-07-28", b"mcp-method: tools/call", b"mcp-name: " + tool)
-
-
-async def answer_of(stream: trio.SocketStream, request: bytes) -> int:
-    """The status of the answer."""
-    answers = Answers()
-    await stream.send_all(request)
-    while not answers.complete:
-        data = await stream.receive_some()
-        assert data, "closed"
-        answers.feed(bytes(data))
-    return answers.complete[0].status
-
-
 async def latency(server: HostileServer) -> float:
     """The 99th percentile of a healthy client's calls, in seconds."""
-    seconds = []
-    async with await connect(server.ports["http"]) as stream:
-        for _ in range(CALLS):
-            begin = trio.current_time()
-            assert await answer_of(stream, call(b"echo", b'{"text":"well"}')) == 200
-            seconds.append(trio.current_time() - begin)
-            await trio.sleep(0.002)
-    return sorted(seconds)[CALLS * 99 // 100]
+    return (await latencies(server.ports["http"], CALLS))[CALLS * 99 // 100]
 
 
 @asynccontextmanager
@@ -136,31 +69,19 @@ async def attacked(server: HostileServer, megabytes: int) -> AsyncIterator[Calla
 
 
 @asynccontextmanager
-async def repeated(attack: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Inside, the attack is made again and again, and has been made once."""
+async def under(attack: Attack, server: HostileServer) -> AsyncIterator[None]:
+    """Inside, the attack goes on, and has been made once."""
     made = trio.Event()
-
-    async def repeat() -> None:
-        while True:
-            await attack()
-            made.set()
-
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(repeat)
+        nursery.start_soon(attack, server.ports["http"], made.set)
         await made.wait()
         yield
         nursery.cancel_scope.cancel()
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-async def test_large_json_in_a_row(shape: str, server: HostileServer) -> None:
-    request = call(b"echo", b'{"text":[%b]}' % SHAPES[shape])
-
-    async def attack() -> None:
-        # 400: too many values. 429: the client has used its share of the time for parsing.
-        assert await answer_of(stream, request) in (200, 400, 429)
-
-    async with attacked(server, 64) as check, await connect(server.ports["http"]) as stream, repeated(attack):
+@pytest.mark.parametrize("attack", MEGABYTES)
+async def test_attack(attack: str, server: HostileServer) -> None:
+    async with attacked(server, MEGABYTES[attack]) as check, under(ATTACKS[attack], server):
         await check()
 
 
@@ -171,7 +92,7 @@ async def test_calls_that_hold_large_arguments(tmp_path: Path) -> None:
 
     async def attack() -> None:
         async with rude(await connect(server.ports["http"])) as stream:
-            if await answer_of(stream, request) == 503:
+            if await answers_of(stream, request) == [503]:
                 refused.release()
 
     with started(tmp_path, MCPTRIO_HTTP_PARSE_SHARE="0") as server:
@@ -184,26 +105,12 @@ async def test_calls_that_hold_large_arguments(tmp_path: Path) -> None:
             nursery.cancel_scope.cancel()
 
 
-async def test_sessions_that_are_never_used(server: HostileServer) -> None:
-    body = json.dumps(HELLO).encode()
-
-    async def attack() -> None:
-        async with await connect(server.ports["http"]) as stream:
-            for _ in range(50):
-                assert await answer_of(stream, post(body)) in (200, 429)
-
-    async with attacked(server, 96) as check, repeated(attack):
+async def test_10_000_sessions_that_are_never_used(server: HostileServer) -> None:
+    """Of one address, which is refused more; another one still gets a session."""
+    async with attacked(server, 96) as check, under(ATTACKS["sessions"], server):
         await check()
-
-
-async def test_bodies_that_stall(server: HostileServer) -> None:
-    """One client holds half of the exchanges, and others are served."""
-    head = call(b"echo", b'{"text":"x"}')[:-1]
-    async with attacked(server, 48) as check, AsyncExitStack() as stack:
-        for _ in range(HTTPLimits().streams // 2 - 10):
-            stream = await stack.enter_async_context(rude(await connect(server.ports["http"])))
-            await stream.send_all(head)
-        await check()
+        async with await connect(server.ports["http"], source="127.0.0.2") as stream:
+            assert await answers_of(stream, post(json.dumps(HELLO).encode())) == [200]
 
 
 async def test_websocket_that_never_reads_its_answers(server: HostileServer) -> None:

@@ -16,6 +16,7 @@ import pytest
 import trio
 
 from tests.hostile.answers import Answers, NotHTTP
+from tests.hostile.attacks import OFFERS, STRADDLING
 from tests.hostile.cases import get, post
 from tests.hostile.child import CROWD
 from tests.hostile.conversations import KEY, UPGRADE, VERSION
@@ -70,16 +71,15 @@ async def pipelined_requests(server: HostileServer) -> None:
 
 async def straddling_heads(server: HostileServer) -> None:
     """Each write holds the end of one head and the beginning of the next. The last heads cost what the first did."""
-    head = get(b"/early", b"x-long: " + b"y" * 8000 + b" RTSP/")
-    middle, seconds = len(head) // 2, []
+    middle, seconds = len(STRADDLING) // 2, []
     with trio.fail_after(60):
         async with await connect(server.ports["roomy"]) as stream:
-            await stream.send_all(head[:middle])
+            await stream.send_all(STRADDLING[:middle])
             for _ in range(2):
                 before = server.cpu_seconds()
                 for _ in range(300):
                     answers = Answers()
-                    await stream.send_all(head[middle:] + head[:middle])
+                    await stream.send_all(STRADDLING[middle:] + STRADDLING[:middle])
                     while not answers.complete:
                         answers.feed(bytes(await stream.receive_some()))
                 seconds.append(server.cpu_seconds() - before)
@@ -92,7 +92,7 @@ async def offers(server: HostileServer) -> None:
     answers = Answers()
     with trio.fail_after(60):
         async with await connect(server.ports["roomy"]) as stream:
-            await stream.send_all(get(b"/early", b"connection: upgrade", b"upgrade: h") * 600)
+            await stream.send_all(OFFERS)
             while len(answers.complete) < 600:
                 answers.feed(bytes(await stream.receive_some()))
 
