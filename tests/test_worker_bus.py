@@ -163,7 +163,7 @@ async def test_news_that_are_too_large_stay_here() -> None:
 
 def test_what_a_worker_is_given_survives_the_way_there() -> None:
     given: dict[str, Any] = {"number": 3, "sockets": (5, 6), "board": 7, "place": 1, "folder": None}
-    beginning = Beginning(**given, key=bytes(range(32)), farewell=1.0, shutdown=float("inf"))
+    beginning = Beginning(**given, key=bytes(range(32)), last_request_timeout=1.0, shutdown=float("inf"))
 
     assert Beginning.decode(beginning.encode()) == beginning
     assert "key" not in repr(beginning)

@@ -61,13 +61,13 @@ class Asking:
     """
     Args:
         opens_pages: whether a handler of ours opens pages that a server wants visited.
-        patience: seconds for the user to be done with one.
+        input_timeout: seconds for the user to be done with one.
     """
 
-    def __init__(self, supervisor: ClientSupervisor, *, opens_pages: bool, patience: float) -> None:
+    def __init__(self, supervisor: ClientSupervisor, *, opens_pages: bool, input_timeout: float) -> None:
         self._supervisor = supervisor
         self._opens_pages = opens_pages
-        self._patience = patience
+        self._input_timeout = input_timeout
 
     async def send(
         self,
@@ -163,7 +163,7 @@ class Asking:
         session = await self._supervisor.current()
         if session.revision.inputs is Inputs.ROUND_TRIPS:
             raise required
-        return await send_after_pages(session, required, send, self._patience)
+        return await send_after_pages(session, required, send, self._input_timeout)
 
 
 async def _answer(session: ClientSession, question: InputRequest) -> Any:

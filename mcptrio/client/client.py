@@ -101,9 +101,11 @@ class Client:
             known=known,
             prefers_handshake=prefers_handshake,
         )
-        self._asking = Asking(self._supervisor, opens_pages=handlers.open_page is not None, patience=timeouts.input)
+        self._asking = Asking(
+            self._supervisor, opens_pages=handlers.open_page is not None, input_timeout=timeouts.input
+        )
         self._tools = ToolRequests(self._supervisor, self._cache, lambda: self.tools().pages(), name=name)
-        self._subscriber = Subscriber(self._supervisor, name=name, patience=timeouts.idle)
+        self._subscriber = Subscriber(self._supervisor, name=name, ack_timeout=timeouts.idle)
 
     # Who is there
 
@@ -184,8 +186,8 @@ class Client:
         """
         params = CallToolParams(name=name, arguments=dict(arguments or {}))
         send = partial(self._asking.ask, "tools/call", params, timeout=timeout, progress=progress, meta=meta)
-        patience = self._timeouts.idle if timeout is None else timeout
-        return await self._tools.call(name, lambda mirrored: send(mirrored=mirrored), patience)
+        seconds = self._timeouts.idle if timeout is None else timeout
+        return await self._tools.call(name, lambda mirrored: send(mirrored=mirrored), seconds)
 
     @asynccontextmanager
     async def start_tool(
@@ -376,9 +378,9 @@ class Client:
         send = partial(self._asking.send, method, dict(params or {}), timeout=timeout, progress=progress)
         if method != "tools/call":
             return await send()
-        patience = self._timeouts.idle if timeout is None else timeout
+        seconds = self._timeouts.idle if timeout is None else timeout
         return await self._tools.send(
-            str((params or {}).get("name")), lambda mirrored: send(mirrored=mirrored), patience
+            str((params or {}).get("name")), lambda mirrored: send(mirrored=mirrored), seconds
         )
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:

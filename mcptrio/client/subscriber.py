@@ -42,13 +42,13 @@ long resets the pause."""
 class Subscriber:
     """
     Args:
-        patience: seconds a server has to acknowledge a stream.
+        ack_timeout: seconds a server has to acknowledge a stream.
     """
 
-    def __init__(self, supervisor: ClientSupervisor, *, name: str, patience: float) -> None:
+    def __init__(self, supervisor: ClientSupervisor, *, name: str, ack_timeout: float) -> None:
         self._supervisor = supervisor
         self._name = name
-        self._patience = patience
+        self._ack_timeout = ack_timeout
         self._subscriptions: list[Changes] = []
         self._uris: tuple[int, SessionURIs] | None = None
         """Resources subscribed to on the session, and the epoch of that session."""
@@ -184,7 +184,7 @@ class Subscriber:
 
         async def watch(scope: trio.CancelScope) -> None:
             nonlocal failure
-            with trio.move_on_after(self._patience):
+            with trio.move_on_after(self._ack_timeout):
                 await acknowledged.wait()
                 try:
                     begun()

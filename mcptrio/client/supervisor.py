@@ -135,8 +135,8 @@ class ClientSupervisor:
         if self._is_usable(self._session):
             return self._session
         connect = self._timeouts.connect
-        patience = connect if within is None else min(within, connect)
-        with trio.move_on_after(patience):
+        seconds = connect if within is None else min(within, connect)
+        with trio.move_on_after(seconds):
             while self._ended is None:
                 turn = self._turn
                 await turn.over.wait()
@@ -145,7 +145,7 @@ class ClientSupervisor:
                 if turn.failure is not None:
                     status = getattr(turn.failure, "status", None)
                     raise RequestFailed(str(turn.failure), status=status, delivered=False) from turn.failure
-        raise ConnectionClosed(self._ended or f"not connected again within {patience:g} s")
+        raise ConnectionClosed(self._ended or f"not connected again within {seconds:g} s")
 
     async def until_over(self, epoch: int) -> None:
         """Wait until the session of this epoch is not in use any more."""

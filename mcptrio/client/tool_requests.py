@@ -67,9 +67,9 @@ class ToolRequests:
         """
         began = trio.current_time()
         result: CallToolResult = await self.send(name, send, timeout)
-        patience = min(MAX_LISTING, began + timeout - trio.current_time())
+        remaining = min(MAX_LISTING, began + timeout - trio.current_time())
         if result.structured_content is not ABSENT and self._known.get(name) is None:
-            await self._list(patience)
+            await self._list(remaining)
         try:
             self._known.check(name, result)
         except RemoteProtocolError:
@@ -77,7 +77,7 @@ class ToolRequests:
                 raise
             # The tool may have another schema by now.
             self.forget()
-            await self._list(patience)
+            await self._list(remaining)
             self._known.check(name, result)
         return result
 
@@ -108,17 +108,17 @@ class ToolRequests:
         self._known.forget()
         self._is_listed = False
 
-    async def _list(self, patience: float) -> None:
+    async def _list(self, timeout: float) -> None:
         """List the tools, unless that was done since they changed. Tools that cannot be listed cannot be checked."""
         if self._is_listed or trio.current_time() < self._not_before:
             return
-        with trio.move_on_after(max(patience, 0.0)) as scope:
+        with trio.move_on_after(max(timeout, 0.0)) as scope:
             async with self._learning:
                 if not self._is_listed:
                     await self._list_once()
         if scope.cancelled_caught:
             self._not_before = trio.current_time() + RETRY_LISTING
-            _log.warning("%s: the tools were not listed within %g s; results are not checked", self._name, patience)
+            _log.warning("%s: the tools were not listed within %g s; results are not checked", self._name, timeout)
 
     async def _list_once(self) -> None:
         forgotten, began = self._known.forgotten, trio.current_time()

@@ -57,7 +57,7 @@ def supervise(asked: Asked, count: int) -> None:
             shutdown=shutdown + read.http.get("shutdown_delay", 0.0),
             as_json=asked.as_json,
             folder=store is None,
-            silence=read.http.get("worker_timeout", 60.0),
+            worker_timeout=read.http.get("worker_timeout", 60.0),
         )
     )
     hangups = Hangups()

@@ -35,19 +35,19 @@ _FRAMES: Final = 200
 
 
 @asynccontextmanager
-async def watch_loop(patience: float, owner_of: Callable[[str], str | None]) -> AsyncIterator[None]:
-    """While inside, say so when the loop was held up for longer than ``patience``.
+async def watch_loop(timeout: float, owner_of: Callable[[str], str | None]) -> AsyncIterator[None]:
+    """While inside, say so when the loop was held up for longer than ``timeout``.
 
     Not where the clock is one of tests: a clock that jumps when nothing happens would find that something always does.
 
     Args:
-        patience: seconds; ``math.inf``: nobody looks.
+        timeout: seconds; ``math.inf`` switches the check off.
         owner_of: from the path of a source file to whose it is, in words; ``None`` where it is nobody's.
     """
-    if patience == inf or type(trio.lowlevel.current_clock()).__module__ != _REAL_CLOCK:
+    if timeout == inf or type(trio.lowlevel.current_clock()).__module__ != _REAL_CLOCK:
         yield
         return
-    watch = _Watch(trio.lowlevel.current_trio_token(), patience, owner_of)
+    watch = _Watch(trio.lowlevel.current_trio_token(), timeout, owner_of)
     thread = threading.Thread(target=watch.run, name="mcptrio watchdog", daemon=True)
     thread.start()
     try:
@@ -58,10 +58,10 @@ async def watch_loop(patience: float, owner_of: Callable[[str], str | None]) -> 
 
 
 class _Watch:
-    def __init__(self, token: trio.lowlevel.TrioToken, patience: float, owner_of: Callable[[str], str | None]) -> None:
+    def __init__(self, token: trio.lowlevel.TrioToken, timeout: float, owner_of: Callable[[str], str | None]) -> None:
         self._ended = threading.Event()
         self._token = token
-        self._patience = patience
+        self._timeout = timeout
         self._owner_of = owner_of
         self._loop = threading.get_ident()
         self._alive = threading.Event()
@@ -79,7 +79,7 @@ class _Watch:
                     return
                 asked = monotonic()
                 self._token.run_sync_soon(self._alive.set, idempotent=True)
-                if not self._alive.wait(self._patience) and not self._ended.is_set():
+                if not self._alive.wait(self._timeout) and not self._ended.is_set():
                     self._told(asked)
         except trio.RunFinishedError:
             pass  # there is no loop any more

@@ -40,7 +40,7 @@ _LONGEST: Final = 3600.0
 """Seconds of a shutdown timeout that has no end, when the parent is gone."""
 
 
-_PLAIN: Final = ("number", "sockets", "board", "place", "folder", "farewell", "shutdown")
+_PLAIN: Final = ("number", "sockets", "board", "place", "folder", "last_request_timeout", "shutdown")
 
 
 @frozen(kw_only=True)
@@ -59,7 +59,7 @@ class Beginning:
     """Seals what travels through clients, where no key is configured."""
     folder: str | None
     """For files that the workers share; the parent removes it."""
-    farewell: float
+    last_request_timeout: float
     """Seconds for those that are connected to send one request more, when it has to leave."""
     shutdown: float
     """Seconds for what is in flight."""
@@ -140,7 +140,7 @@ class Worker:
             self._link.order(Kind.ALIVE)
 
     async def _leave(self, ends: Ends) -> None:
-        with trio.move_on_after(self.beginning.farewell):
+        with trio.move_on_after(self.beginning.last_request_timeout):
             await ends.shutdown.wait()
         ends.shutdown.set()
 

@@ -73,11 +73,11 @@ class Plan:
         shutdown: seconds that requests in flight get when a worker ends.
         as_json: whether the log of the workers is one JSON object a line.
         folder: whether they share a folder for files, which is private and removed at the end.
-        ready: seconds from a worker's start until it has to serve.
-        farewell: seconds in which connections to a worker that is replaced can send one more request. Who is silent
-            for that long and then sends finds its connection closed, as at the end of any keep-alive.
-        silence: seconds after which a worker is replaced whose event loop does not turn, since a plugin blocks it. 0
-            never replaces it.
+        ready_timeout: seconds from a worker's start until it has to serve.
+        last_request_timeout: seconds in which connections to a replaced worker can send one more request. A client that
+            sends later finds its connection closed, as at the end of any keep-alive.
+        worker_timeout: seconds after which a worker is replaced because a plugin blocks its event loop; 0 never
+            replaces it.
     """
 
     command: Sequence[str]
@@ -86,9 +86,9 @@ class Plan:
     shutdown: float
     as_json: bool = False
     folder: bool = False
-    ready: float = 60.0
-    farewell: float = 1.0
-    silence: float = 60.0
+    ready_timeout: float = 60.0
+    last_request_timeout: float = 1.0
+    worker_timeout: float = 60.0
 
 
 @define(eq=False, kw_only=True)
@@ -302,7 +302,7 @@ class Pool:
     async def _retire(self, worker: _Worker) -> None:
         """Let a worker finish, within bounds."""
         worker.link.order(Kind.LEAVE)
-        with trio.move_on_after(self._plan.farewell + self._plan.shutdown + _GOODBYE) as patience:
+        with trio.move_on_after(self._plan.last_request_timeout + self._plan.shutdown + _GOODBYE) as patience:
             await worker.ended.wait()
         if patience.cancelled_caught:
             _log.warning("worker %d does not end", worker.number)
@@ -350,7 +350,7 @@ class Pool:
             place=worker.place,
             key=self._key,
             folder=self._folder,
-            farewell=self._plan.farewell,
+            last_request_timeout=self._plan.last_request_timeout,
             shutdown=self._plan.shutdown,
         )
         worker.link.order(Kind.BEGIN, beginning.encode())
@@ -366,7 +366,7 @@ class Pool:
                 nursery.start_soon(worker.link.send)
                 nursery.start_soon(self._hear, worker)
                 nursery.start_soon(self._expect, worker)
-                if self._plan.silence:
+                if self._plan.worker_timeout:
                     nursery.start_soon(self._watch, worker)
                 try:
                     with worker.scope:
@@ -430,7 +430,7 @@ class Pool:
             self._status.started(body.decode("utf-8", "replace").split("\n"))
 
     async def _expect(self, worker: _Worker) -> None:
-        with trio.move_on_after(self._plan.ready):
+        with trio.move_on_after(self._plan.ready_timeout):
             await worker.settled.wait()
             return
         worker.late = True
@@ -440,11 +440,11 @@ class Pool:
         """End a worker that serves and whose event loop does not turn: the clients connected to it wait for nothing."""
         await worker.settled.wait()
         worker.heard = trio.current_time()
-        silence = self._plan.silence + BEAT
+        silence = self._plan.worker_timeout + BEAT
         while trio.current_time() - worker.heard < silence:
             await trio.sleep_until(worker.heard + silence)
             # The parent may have been stopped itself; what the worker has said meanwhile is read first.
             await trio.sleep(BEAT)
-        _log.error("worker %d: its event loop has been blocked for %g s", worker.number, self._plan.silence)
+        _log.error("worker %d: its event loop has been blocked for %g s", worker.number, self._plan.worker_timeout)
         worker.is_stuck = True
         worker.scope.cancel()

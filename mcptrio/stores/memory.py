@@ -119,7 +119,7 @@ class MemoryEventStore:
         stream_events: events kept for one stream.
         session_bytes: bytes kept for one session.
         total_bytes: bytes kept for all; the session that was quiet longest pays.
-        age: seconds without a new event after which the events of a stream are dropped.
+        event_timeout: seconds without a new event after which the events of a stream are dropped.
     """
 
     def __init__(
@@ -128,12 +128,12 @@ class MemoryEventStore:
         stream_events: int = 1000,
         session_bytes: int = 16 * 1024 * 1024,
         total_bytes: int = 256 * 1024 * 1024,
-        age: float = 3600.0,
+        event_timeout: float = 3600.0,
     ) -> None:
         self._stream_events = stream_events
         self._session_bytes = session_bytes
         self._total_bytes = total_bytes
-        self._age = age
+        self._age = event_timeout
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
         self._size = 0
         self._began = 0

@@ -41,7 +41,7 @@ class SQLiteBounds:
         stream_events: events kept for one stream.
         session_bytes: bytes of events kept for one session.
         total_bytes: bytes of events kept for all; the session that was quiet longest pays.
-        age: seconds without a new event after which the events of a stream are dropped.
+        event_timeout: seconds without a new event after which the events of a stream are dropped.
         file_bytes: what the file may grow to; then nothing more can be stored, as on a full disk.
         busy_timeout: seconds to wait for another process that writes.
     """
@@ -52,7 +52,7 @@ class SQLiteBounds:
     stream_events: int = 1000
     session_bytes: int = 16 * 1024 * 1024
     total_bytes: int = 256 * 1024 * 1024
-    age: float = 3600.0
+    event_timeout: float = 3600.0
     file_bytes: int = 1024 * 1024 * 1024
     busy_timeout: float = 5.0
 
@@ -147,7 +147,7 @@ class _Opening:
             stream_events=bounds.stream_events,
             session_bytes=bounds.session_bytes,
             total_bytes=bounds.total_bytes,
-            age=bounds.age,
+            event_timeout=bounds.event_timeout,
         )
         return SQLiteStores(sessions=sessions, events=events)
 
@@ -175,8 +175,8 @@ class _Opening:
         now, bounds = self._clock.now(), self.bounds
         for table, column, lives in (
             ("sessions", "used", bounds.idle_timeout),
-            ("streams", "touched", bounds.age),
-            ("kept", "touched", bounds.age),
+            ("streams", "touched", bounds.event_timeout),
+            ("kept", "touched", bounds.event_timeout),
         ):
             oldest = now - lives + min(_GRACE, lives)
             connection.execute(

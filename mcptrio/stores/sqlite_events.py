@@ -76,7 +76,7 @@ class SQLiteEventStore:
         stream_events: events kept for one stream.
         session_bytes: bytes kept for one session.
         total_bytes: bytes kept for all; the session that was quiet longest pays.
-        age: seconds without a new event after which the events of a stream are dropped.
+        event_timeout: seconds without a new event after which the events of a stream are dropped.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class SQLiteEventStore:
         stream_events: int,
         session_bytes: int,
         total_bytes: int,
-        age: float,
+        event_timeout: float,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -96,7 +96,7 @@ class SQLiteEventStore:
         self._stream_events = stream_events
         self._session_bytes = session_bytes
         self._total_bytes = total_bytes
-        self._age = age
+        self._age = event_timeout
         self._owed: dict[tuple[str, str], None] = {}
         """Streams to settle as soon as it can be done."""
         self._looking = trio.CapacityLimiter(1)

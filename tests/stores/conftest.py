@@ -43,7 +43,7 @@ async def memory(bounds: SQLiteBounds) -> AsyncIterator[Kept]:
             stream_events=bounds.stream_events,
             session_bytes=bounds.session_bytes,
             total_bytes=bounds.total_bytes,
-            age=bounds.age,
+            event_timeout=bounds.event_timeout,
         ),
     )
 

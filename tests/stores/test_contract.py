@@ -199,7 +199,7 @@ async def test_total_bound_is_paid_by_the_session_that_was_quiet_longest(opener:
 async def test_old_events_are_dropped_but_a_quiet_cursor_stays_good(
     opener: Opener, mock_clock: trio.testing.MockClock
 ) -> None:
-    async with opener(SQLiteBounds(age=10)) as kept:
+    async with opener(SQLiteBounds(event_timeout=10)) as kept:
         store = kept.events
         first = await store.append("s", "x", b"1")
         await store.append("s", "done", b"1", last=True)

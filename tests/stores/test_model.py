@@ -23,7 +23,7 @@ from .conftest import Kept, memory
 
 __all__: list[str] = []
 
-BOUNDS = SQLiteBounds(stream_events=4, session_bytes=1500, total_bytes=2500, age=1e12)
+BOUNDS = SQLiteBounds(stream_events=4, session_bytes=1500, total_bytes=2500, event_timeout=1e12)
 COST = 160
 SESSIONS, STREAMS = "st", "xyz"
 

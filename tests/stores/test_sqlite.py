@@ -447,7 +447,7 @@ async def test_what_the_body_raises_comes_out_as_it_is(file: Path) -> None:
 @pytest.mark.parametrize("step", [-1e9, 1e9], ids=["back", "forward"])
 async def test_clock_that_was_set_ends_no_session_and_keeps_none_for_ever(file: Path, step: float) -> None:
     wall, steady = [2e9], [1000.0]
-    bounds = SQLiteBounds(idle_timeout=600, age=600)
+    bounds = SQLiteBounds(idle_timeout=600, event_timeout=600)
 
     def clock() -> WallClock:
         return WallClock(wall=lambda: wall[0], steady=lambda: steady[0])

@@ -46,7 +46,7 @@ class LegacyChannel:
         self._written = trio.current_time()
         """When something was last written."""
         self._arriving, self._arrived = trio.open_memory_channel[Incoming](0)
-        self._patience: float = exchange.limits.body_timeout
+        self._first_message_timeout: float = exchange.limits.body_timeout
         """Seconds for which the next message is waited for."""
         self._broken: str | None = None
 
@@ -66,9 +66,9 @@ class LegacyChannel:
                 await self._exchange.stream()
                 await self._exchange.write(sse.encode(self._endpoint.encode("ascii"), event="endpoint"))
         try:
-            with trio.move_on_after(self._patience):
+            with trio.move_on_after(self._first_message_timeout):
                 incoming = await self._arrived.receive()
-                self._patience = inf
+                self._first_message_timeout = inf
                 return [incoming]
         except trio.ClosedResourceError as error:
             raise ConnectionClosed(self._broken or "the stream is closed") from error

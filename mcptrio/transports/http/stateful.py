@@ -164,18 +164,18 @@ async def _accept(exchange: Exchange, stream: Stream) -> None:
 async def _answer(session: Session, exchange: Exchange, incoming: Message | Batch, stream: Stream) -> None:
     """Plain JSON or a stream, whichever the first messages make it."""
     limits = exchange.limits
-    patience = limits.stream_delay if stream.primes and exchange.takes_events else limits.keepalive_interval
+    quiet = limits.stream_delay if stream.primes and exchange.takes_events else limits.keepalive_interval
     items: list[Item] | None = None
 
     async def wait() -> None:
         nonlocal items
-        session.silence.begin(stream, patience)
+        session.silence.begin(stream, quiet)
         try:
             items = await stream.outbox.take(unless_poked=True)
         except (trio.EndOfChannel, ConnectionClosed):
             pass
         finally:
-            session.silence.end(stream, patience)
+            session.silence.end(stream, quiet)
 
     await exchange.while_connected(wait, stream.outbox.poke)
     if exchange.gone:

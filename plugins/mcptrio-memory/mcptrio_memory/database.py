@@ -44,12 +44,12 @@ _BUSY_MS: Final = 100
 class Database:
     """Made by :func:`open_database`."""
 
-    def __init__(self, writer: sqlite3.Connection, readers: list[sqlite3.Connection], patience: float) -> None:
+    def __init__(self, writer: sqlite3.Connection, readers: list[sqlite3.Connection], busy_timeout: float) -> None:
         self._writer = writer
         self._writing = trio.Lock()
         self._readers = readers
         self._reading = trio.CapacityLimiter(len(readers))
-        self._patience = patience
+        self._busy_timeout = busy_timeout
 
     async def write(self, work: Work[T]) -> T:
         """Do it in a transaction, and return when that is committed.
@@ -58,7 +58,7 @@ class Database:
             MemoryUnavailable: it was not done.
         """
         async with self._writing:
-            until = trio.current_time() + self._patience
+            until = trio.current_time() + self._busy_timeout
             pause = 0.001
             while True:
                 try:
@@ -92,18 +92,18 @@ class Database:
 
 
 @asynccontextmanager
-async def open_database(path: Path, *, max_bytes: int, patience: float) -> AsyncIterator[Database]:
+async def open_database(path: Path, *, max_bytes: int, busy_timeout: float) -> AsyncIterator[Database]:
     """The database, open.
 
     Args:
         max_bytes: what the file may grow to.
-        patience: seconds that a change waits for other processes.
+        busy_timeout: seconds that a change waits for other processes.
 
     Raises:
         MemoryUnavailable: it cannot be opened.
     """
     alone = trio.CapacityLimiter(1)
-    database = await trio.to_thread.run_sync(_open, path, max_bytes, patience, limiter=alone)
+    database = await trio.to_thread.run_sync(_open, path, max_bytes, busy_timeout, limiter=alone)
     try:
         yield database
     finally:
@@ -113,11 +113,11 @@ async def open_database(path: Path, *, max_bytes: int, patience: float) -> Async
             logger.error("%s: could not be closed within %g s", path, _GOODBYE)
 
 
-def _open(path: Path, max_bytes: int, patience: float) -> Database:
+def _open(path: Path, max_bytes: int, busy_timeout: float) -> Database:
     connections: list[sqlite3.Connection] = []
     opened = False
     try:
-        connections.append(open_file(path, max_bytes=max_bytes, patience=patience))
+        connections.append(open_file(path, max_bytes=max_bytes, busy_timeout=busy_timeout))
         connections[0].execute(f"PRAGMA busy_timeout={_BUSY_MS}")
         for _ in range(READERS):
             connections.append(open_reader(path))  # noqa: PERF401 - those made are closed
@@ -126,7 +126,7 @@ def _open(path: Path, max_bytes: int, patience: float) -> Database:
         if not opened:
             for connection in connections:
                 connection.close()
-    return Database(connections[0], connections[1:], patience)
+    return Database(connections[0], connections[1:], busy_timeout)
 
 
 def _close(database: Database) -> None:

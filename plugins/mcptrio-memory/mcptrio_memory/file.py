@@ -76,24 +76,24 @@ _TABLES: Final = (
 )
 
 
-def open_file(path: Path, *, max_bytes: int, patience: float) -> sqlite3.Connection:
+def open_file(path: Path, *, max_bytes: int, busy_timeout: float) -> sqlite3.Connection:
     """A connection that writes; the file is made, in a folder of its own if need be, for nobody but its owner.
 
     Args:
         max_bytes: what the file may grow to.
-        patience: seconds to wait for another process.
+        busy_timeout: seconds to wait for another process.
 
     Raises:
         MemoryUnavailable: it cannot be opened, is none of ours, or was made by a newer version.
     """
     try:
         _make(path)
-        connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, check_same_thread=False)
     except (OSError, sqlite3.Error) as error:
         raise unavailable(error) from error
     opened = False
     try:
-        _set_up(connection, max_bytes, patience)
+        _set_up(connection, max_bytes, busy_timeout)
         opened = True
     except sqlite3.Error as error:
         raise unavailable(error) from error
@@ -165,12 +165,12 @@ def _make(path: Path) -> None:
             logger.warning("%s: others may open it (mode %o)", path, stat.S_IMODE(found.st_mode))
 
 
-def _set_up(connection: sqlite3.Connection, max_bytes: int, patience: float) -> None:
+def _set_up(connection: sqlite3.Connection, max_bytes: int, busy_timeout: float) -> None:
     connection.execute("PRAGMA trusted_schema=OFF")
     connection.execute("BEGIN")
     _check(connection)
     connection.execute("ROLLBACK")
-    mode = _in_turn(connection, "PRAGMA journal_mode=WAL", patience)
+    mode = _in_turn(connection, "PRAGMA journal_mode=WAL", busy_timeout)
     if mode != "wal":
         raise MemoryUnavailable(f"expected a file system that can share memory (wal), got journal mode {mode!r}")
     connection.execute("PRAGMA synchronous=NORMAL")

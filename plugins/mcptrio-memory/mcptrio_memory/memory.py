@@ -80,7 +80,9 @@ class Memory:
         config = self.config
         path = config.path()
         try:
-            async with open_database(path, max_bytes=config.max_file_bytes, patience=config.busy_timeout) as database:
+            async with open_database(
+                path, max_bytes=config.max_file_bytes, busy_timeout=config.busy_timeout
+            ) as database:
                 self._database = database
                 await import_once(database, config, self.bounds)
                 yield

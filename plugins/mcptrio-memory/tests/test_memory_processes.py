@@ -122,7 +122,7 @@ SLOW = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <
 
 
 async def test_a_cancelled_query_is_interrupted(file: Path) -> None:
-    async with open_database(file, max_bytes=2**24, patience=1) as database:
+    async with open_database(file, max_bytes=2**24, busy_timeout=1) as database:
         before = time.monotonic()
         with trio.move_on_after(0.1) as scope:
             await database.read(lambda statements: statements.one(SLOW))
@@ -147,16 +147,16 @@ async def test_many_small_statements_are_stopped_too(file: Path) -> None:
         while True:
             statements.one("SELECT 1")
 
-    async with open_database(file, max_bytes=2**24, patience=1) as database:
+    async with open_database(file, max_bytes=2**24, busy_timeout=1) as database:
         with trio.fail_after(30), trio.move_on_after(0.05) as scope:
             await database.read(count)
     assert scope.cancelled_caught
 
 
-async def test_a_change_waits_for_another_process_until_its_patience_ends(file: Path) -> None:
+async def test_a_change_waits_for_another_process_until_its_timeout(file: Path) -> None:
     async with (
-        open_database(file, max_bytes=2**24, patience=0.3) as hurried,
-        open_database(file, max_bytes=2**24, patience=30) as database,
+        open_database(file, max_bytes=2**24, busy_timeout=0.3) as hurried,
+        open_database(file, max_bytes=2**24, busy_timeout=30) as database,
     ):
         other = sqlite3.connect(file, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
