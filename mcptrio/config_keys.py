@@ -18,7 +18,7 @@ from attrs import fields, frozen
 from mcptrio.config import LEAST_DEPTH, LEAST_MESSAGE_BYTES, LOG_LEVELS, SQLITE_STORE, Key, is_store, variable_of
 from mcptrio.errors import ConfigError
 from mcptrio.protocol.model.logging import LEVELS
-from mcptrio.runtime.limits import Limits
+from mcptrio.runtime.limits import ServerLimits
 from mcptrio.runtime.timeouts import Timeouts
 
 __all__ = ["CLIENT", "TABLES", "Kind", "read_environment", "said"]
@@ -174,7 +174,7 @@ _OF_PROGRAMS = ("listen_streams", "logs_per_second", "outbox", "state_bytes")
 """Bounds that only a program sets."""
 _LIMITS: dict[str, Kind] = {
     each.name: _NATURAL if each.name == "parked" else _COUNT if isinstance(each.default, int) else _POSITIVE
-    for each in fields(Limits)
+    for each in fields(ServerLimits)
     if each.name not in _OF_PROGRAMS
 }
 

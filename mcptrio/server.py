@@ -50,7 +50,7 @@ from mcptrio.protocol.model.lifecycle import (
 )
 from mcptrio.protocol.revisions.registry import LATEST
 from mcptrio.runtime.dispatch import Handler
-from mcptrio.runtime.limits import Limits
+from mcptrio.runtime.limits import ServerLimits
 from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.runtime.request_state import KeyRing
 from mcptrio.runtime.settings import Settings
@@ -98,7 +98,7 @@ class Server(Registrar):
         config: Mapping[str, Mapping[str, Any]] | PluginTables | None = None,
         tool_policy: ToolPolicy | None = None,
         timeouts: Timeouts | None = None,
-        limits: Limits | None = None,
+        limits: ServerLimits | None = None,
         experimental: Mapping[str, Mapping[str, Any]] | None = None,
         page_size: int = 100,
         list_ttl_ms: int = 0,
@@ -124,7 +124,7 @@ class Server(Registrar):
         self.page_size = page_size
         self.list_ttl_ms = list_ttl_ms
         self.settings = Settings(
-            limits=limits or Limits(),
+            limits=limits or ServerLimits(),
             timeouts=timeouts or Timeouts(),
             ping_interval=ping_interval,
             log_level=log_level,

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from mcptrio.plugins.manager import PluginManager as PluginManager
     from mcptrio.plugins.plugin import Plugin as Plugin
     from mcptrio.plugins.policy import ToolPolicy as ToolPolicy
-    from mcptrio.runtime.limits import Limits as Limits
+    from mcptrio.protocol.jsonrpc import MessageLimits as MessageLimits
+    from mcptrio.runtime.limits import ServerLimits as ServerLimits
     from mcptrio.runtime.timeouts import Timeouts as Timeouts
     from mcptrio.serve.http import serve_http as serve_http
     from mcptrio.serve.http_options import HTTPOptions as HTTPOptions
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from mcptrio.serve.stream import StreamOptions as StreamOptions
     from mcptrio.serve.stream import serve_stream as serve_stream
     from mcptrio.transports.adapted import adapt_channel as adapt_channel
+    from mcptrio.transports.http.exchange import HTTPLimits as HTTPLimits
     from mcptrio.transports.memory import memory_channel_pair as memory_channel_pair
     from mcptrio.transports.stream import StreamChannel as StreamChannel
 
@@ -41,7 +43,9 @@ _HOMES = {
     "PluginManager": "mcptrio.plugins.manager",
     "ToolPolicy": "mcptrio.plugins.policy",
     # Bounds
-    "Limits": "mcptrio.runtime.limits",
+    "HTTPLimits": "mcptrio.transports.http.exchange",
+    "MessageLimits": "mcptrio.protocol.jsonrpc",
+    "ServerLimits": "mcptrio.runtime.limits",
     "Timeouts": "mcptrio.runtime.timeouts",
     # Where it is served
     "HTTPOptions": "mcptrio.serve.http_options",

@@ -9,8 +9,7 @@ import trio
 import trio.testing
 
 from mcptrio import Server
-from mcptrio.serving import HTTPOptions, serve_http
-from mcptrio.transports.http.exchange import HTTPLimits
+from mcptrio.serving import HTTPLimits, HTTPOptions, serve_http
 
 __all__: list[str] = []
 

@@ -19,7 +19,7 @@ from attrs import define, field
 
 from mcptrio import Server, connect
 from mcptrio.abc import Engine
-from mcptrio.serving import Limits, StreamOptions, Timeouts, serve_stream, serve_transport
+from mcptrio.serving import ServerLimits, StreamOptions, Timeouts, serve_stream, serve_transport
 from tests.interaction.client import Peer
 from tests.interaction.wires import PipeWire
 
@@ -235,7 +235,7 @@ async def test_very_many_too_many_are_closed_without_a_word(address: str, monkey
 
 
 async def test_one_session_too_many_is_told_so(address: str) -> None:
-    async with running(address, limits=Limits(sessions=1)) as it:
+    async with running(address, limits=ServerLimits(sessions=1)) as it:
         await it.peer()
         async with await it.dial() as second:
             await second.send_all(line(PING))

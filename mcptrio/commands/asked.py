@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mcptrio.commands.plugin_server import Wanted
     from mcptrio.server import Server
 
-__all__ = ["Asked", "given", "message_bounds", "names"]
+__all__ = ["Asked", "given", "names"]
 
 _log = logging.getLogger("mcptrio.cli")
 
@@ -46,15 +46,6 @@ class Asked:
     def ready(self) -> Ready:
         """Says where we serve, once we do."""
         return Ready(_announce_in_json if self.as_json else _announce)
-
-
-def message_bounds(read: Config, size: str) -> dict[str, int]:
-    """The bounds of one message, by the names of the arguments that take them.
-
-    Args:
-        size: the name of the bound in bytes.
-    """
-    return {size if name == "bytes" else name: bound for name, bound in read.message.items()}
 
 
 def names(cls: type) -> set[str]:

@@ -20,7 +20,6 @@ import click
 import trio
 from attrs import fields_dict
 
-from mcptrio.commands.asked import message_bounds
 from mcptrio.commands.config_options import CONFIG
 from mcptrio.commands.log_output import log_to_stderr
 from mcptrio.commands.plugin_server import Chosen
@@ -28,7 +27,7 @@ from mcptrio.commands.serving import RELOADED, ServeCommand
 from mcptrio.commands.serving import command as serve
 from mcptrio.config import Config
 from mcptrio.errors import ConfigError
-from mcptrio.protocol.jsonrpc import Limits
+from mcptrio.protocol.jsonrpc import MessageLimits
 from mcptrio.reloading.relay import Relay
 from mcptrio.reloading.sources import Sources, Watch
 from mcptrio.reloading.worker import Launch
@@ -60,7 +59,7 @@ def _dev(**params: Any) -> None:
 
 
 def _over_stdio(read: Config, watch: Watch, launch: Launch) -> None:
-    limits = Limits(**message_bounds(read, "message_bytes"))
+    limits = MessageLimits(**read.message)
     shutdown = read.timeouts.get("shutdown", Timeouts().shutdown)
 
     async def relay(stop: trio.Event) -> None:

@@ -17,7 +17,7 @@ from mcptrio.commands.serving_http import over_http as serve_over_http
 from mcptrio.config import Config
 from mcptrio.mounting.mount import Mount
 from mcptrio.mounting.options import MountOptions
-from mcptrio.runtime.limits import Limits
+from mcptrio.runtime.limits import ServerLimits
 from mcptrio.runtime.timeouts import Timeouts
 from mcptrio.server import Server
 from mcptrio.targets import Command
@@ -56,7 +56,7 @@ def _make(read: Config, command: Sequence[str]) -> Server:
         instructions=read.instructions,
         plugins=[Mount(target, name=_NAME, options=MountOptions(prefix="", start_timeout=_WAIT))],
         timeouts=Timeouts(**read.timeouts),
-        limits=Limits(**dict[str, Any](read.limits)),
+        limits=ServerLimits(**dict[str, Any](read.limits)),
         ping_interval=read.ping_interval or 0.0,
     )
     server.announce_lists()

@@ -240,7 +240,7 @@ def make_server(
         ConfigError, PluginError: the configuration is wrong, or a plugin is and that counts.
     """
     from mcptrio.plugins.manager import PluginManager
-    from mcptrio.runtime.limits import Limits
+    from mcptrio.runtime.limits import ServerLimits
     from mcptrio.runtime.timeouts import Timeouts
     from mcptrio.server import Server
 
@@ -272,7 +272,7 @@ def make_server(
         config=tables,
         tool_policy=_policy(wanted, lock),
         timeouts=Timeouts(**read.timeouts),
-        limits=Limits(**dict[str, Any](read.limits)),
+        limits=ServerLimits(**dict[str, Any](read.limits)),
         page_size=read.page_size or 100,
         list_all=read.list_all or False,
         ping_interval=read.ping_interval or 0.0,

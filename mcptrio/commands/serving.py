@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcptrio.commands.asked import Asked, message_bounds, names
+from mcptrio.commands.asked import Asked, names
 from mcptrio.commands.log_output import log_to_stderr
 from mcptrio.commands.plugin_server import Chosen, Wanted, make_server, plugin_options, refuse_empty, tables_of
 from mcptrio.commands.serving_auth import identify_by, refuse_streams
@@ -186,11 +186,11 @@ def _adopted() -> Worker | None:
 
 
 def _over_stdio(asked: Asked) -> None:
-    from mcptrio.protocol.jsonrpc import Limits
+    from mcptrio.protocol.jsonrpc import MessageLimits
     from mcptrio.serve.process import run
     from mcptrio.serve.stdio import serve_stdio
 
-    limits = Limits(**message_bounds(asked.read, "message_bytes"))
+    limits = MessageLimits(**asked.read.message)
     believes = asked.options["isolated"]
     identify = None if believes else identify_by(asked.read)
     if sys.stdin is not None and sys.stdin.isatty():
@@ -219,7 +219,7 @@ def _over_http(asked: Asked, worker: Worker | None) -> None:
 
 def _over_streams(asked: Asked) -> None:
     from mcptrio.commands.renewing import renewal
-    from mcptrio.protocol.jsonrpc import Limits
+    from mcptrio.protocol.jsonrpc import MessageLimits
     from mcptrio.serve.process import run
     from mcptrio.serve.stream import StreamOptions, serve_stream
 
@@ -229,7 +229,7 @@ def _over_streams(asked: Asked) -> None:
     if not where:
         raise click.UsageError("expected an address: --listen, or stream.listen of the configuration")
     filed = {name: value for name, value in read.items() if name in names(StreamOptions)}
-    stream = StreamOptions(limits=Limits(**message_bounds(asked.read, "message_bytes")), **filed)
+    stream = StreamOptions(limits=MessageLimits(**asked.read.message), **filed)
     server = asked.make()
     run(
         lambda stop: serve_stream(server, where, options=stream, shutdown=stop, task_status=asked.ready()),

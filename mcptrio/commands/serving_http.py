@@ -10,12 +10,13 @@ from pathlib import Path
 
 from attrs import evolve
 
-from mcptrio.commands.asked import Asked, given, message_bounds, names
+from mcptrio.commands.asked import Asked, given, names
 from mcptrio.commands.own_issuers import check_own_issuers
 from mcptrio.commands.renewing import renewal
 from mcptrio.commands.serving_auth import guard_for
 from mcptrio.commands.serving_tls import certificates_of
 from mcptrio.config import SQLITE_STORE, Config
+from mcptrio.protocol.jsonrpc import MessageLimits
 from mcptrio.serve.http import serve_http
 from mcptrio.serve.http_options import HTTPOptions
 from mcptrio.serve.http_process import HTTPProcess
@@ -51,7 +52,7 @@ def over_http(asked: Asked, worker: Worker | None) -> None:
     try:
         http = HTTPOptions(
             **{name: value for name, value in wanted.items() if name in names(HTTPOptions)},
-            limits=HTTPLimits(**message_bounds(read, "body_bytes"), **filed),
+            limits=HTTPLimits(message=MessageLimits(**read.message), **filed),
         )
     except ValueError as error:
         raise read.error(("http", "path"), str(error).removeprefix("path: ")) from error

@@ -36,14 +36,23 @@ from mcptrio.protocol.messages import (
     Response,
 )
 
-__all__ = ["CLIENT_DEFAULT", "DEFAULT", "Limits", "decode", "encode", "encoded_size", "preencoded", "require_json"]
+__all__ = [
+    "CLIENT_DEFAULT",
+    "DEFAULT",
+    "MessageLimits",
+    "decode",
+    "encode",
+    "encoded_size",
+    "preencoded",
+    "require_json",
+]
 
 
 @frozen(kw_only=True)
-class Limits:
+class MessageLimits:
     """How much of a peer's input is looked at."""
 
-    message_bytes: int = 4 * 1024 * 1024
+    bytes: int = 4 * 1024 * 1024
     """Bytes of one message, or of one batch."""
     containers: int = 50_000
     """Arrays and objects in one message. Parsed, one takes up to 200 bytes and holds up the event loop for about 1 µs;
@@ -58,10 +67,10 @@ class Limits:
     """Messages in one batch."""
 
 
-DEFAULT = Limits()
+DEFAULT = MessageLimits()
 
-CLIENT_DEFAULT = Limits(
-    message_bytes=64 * 1024 * 1024, containers=500_000, values=2_500_000, meta_bytes=1024 * 1024, depth=128
+CLIENT_DEFAULT = MessageLimits(
+    bytes=64 * 1024 * 1024, containers=500_000, values=2_500_000, meta_bytes=1024 * 1024, depth=128
 )
 """For what a server sends. Its user has chosen the server and wants the result: a picture or a document of 48 MB is one
 text of base64, parsed at its own size. Input and output schemas nest about two levels for each level of what they
@@ -81,7 +90,9 @@ _BOM = b"\xef\xbb\xbf"
 _MESSAGES = (Response, Notification, Request, ErrorResponse)
 
 
-def decode(data: bytes | bytearray | memoryview, limits: Limits = DEFAULT, *, owner: Hashable = None) -> Incoming:
+def decode(
+    data: bytes | bytearray | memoryview, limits: MessageLimits = DEFAULT, *, owner: Hashable = None
+) -> Incoming:
     """The message in ``data``. Never raises.
 
     Args:
@@ -93,8 +104,8 @@ def decode(data: bytes | bytearray | memoryview, limits: Limits = DEFAULT, *, ow
         the request's id where there is a request and its id can be read.
     """
     size = data.nbytes if type(data) is memoryview else len(data)
-    if size > limits.message_bytes:
-        return _malformed(f"message of {size} bytes: the limit is {limits.message_bytes} bytes")
+    if size > limits.bytes:
+        return _malformed(f"message of {size} bytes: the limit is {limits.bytes} bytes")
     shape = _SMALL if size <= LIGHT and is_shallow(data, limits.depth) else measure(data, limits.values)
     if shape.commas > limits.values:
         return _unparsed(data, f"message of more than {limits.values} values: the limit is {limits.values}")
@@ -277,7 +288,7 @@ def _decode_response(value: dict[str, Any]) -> Response | ErrorResponse | Malfor
     return ErrorResponse(id, code, message, error.get("data"))
 
 
-def _decode_batch(values: list[Any], limits: Limits) -> Batch | Malformed:
+def _decode_batch(values: list[Any], limits: MessageLimits) -> Batch | Malformed:
     if not values:
         return _malformed("empty batch: expected at least one message")
     if len(values) > limits.batch:
@@ -297,7 +308,7 @@ def _malformed(message: str, id: RequestId | None = None, *, answers: RequestId 
     return Malformed(ErrorResponse(id, _INVALID, message), answers)
 
 
-def _too_deep(limits: Limits, value: Any = None) -> Malformed:
+def _too_deep(limits: MessageLimits, value: Any = None) -> Malformed:
     text = f"message nested more than {limits.depth} levels deep: the limit is {limits.depth}"
     if type(value) is not dict:
         return _malformed(text)

@@ -13,13 +13,13 @@ from attrs.validators import and_, ge, gt, instance_of
 
 from mcptrio.protocol.bounds import MAX_QUEUED_BYTES
 
-__all__ = ["Limits"]
+__all__ = ["ServerLimits"]
 
 _COUNT: Final = and_(instance_of(int), ge(1))
 
 
 @frozen(kw_only=True)
-class Limits:
+class ServerLimits:
     """
     Args:
         sessions: handshake sessions with a local working part, on this process.

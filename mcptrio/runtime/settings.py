@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import field, frozen
 from attrs.validators import ge, instance_of
 
-from mcptrio.runtime.limits import Limits
+from mcptrio.runtime.limits import ServerLimits
 from mcptrio.runtime.timeouts import Timeouts
 
 __all__ = ["Settings"]
@@ -21,7 +21,7 @@ class Settings:
         server_info: the wire form of Implementation, stamped on results of per-request revisions.
     """
 
-    limits: Limits = field(factory=Limits)
+    limits: ServerLimits = field(factory=ServerLimits)
     timeouts: Timeouts = field(factory=Timeouts)
     ping_interval: float = field(default=0.0, validator=[instance_of(int | float), ge(0)])
     log_level: str | None = "info"

@@ -151,7 +151,7 @@ async def _listen(
             header_bytes=limits.header_bytes,
             body_timeout=limits.body_timeout,
             write_timeout=limits.write_timeout,
-            message_bytes=limits.body_bytes,
+            message_bytes=limits.message.bytes,
         ),
         bind=bind,
         tls=sockets.tls,

@@ -11,7 +11,7 @@ import trio
 
 from mcptrio.abc import Principal
 from mcptrio.nurseries import open_hidden_nursery, require_trio
-from mcptrio.protocol.jsonrpc import DEFAULT, Limits
+from mcptrio.protocol.jsonrpc import DEFAULT, MessageLimits
 from mcptrio.server import Server
 from mcptrio.transports.stdio import open_stdio
 
@@ -21,7 +21,7 @@ __all__ = ["serve_stdio"]
 async def serve_stdio(
     server: Server | Callable[[], Server],
     *,
-    limits: Limits = DEFAULT,
+    limits: MessageLimits = DEFAULT,
     shutdown: trio.Event | None = None,
     restore: bool = True,
     identify: Callable[[], Awaitable[Principal | None]] | None = None,

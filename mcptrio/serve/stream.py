@@ -25,7 +25,7 @@ from attrs.validators import ge, gt
 
 from mcptrio.abc import Engine
 from mcptrio.errors import ConnectionClosed, Overloaded
-from mcptrio.protocol.jsonrpc import DEFAULT, Limits
+from mcptrio.protocol.jsonrpc import DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Batch, ErrorResponse, Incoming, Request
 from mcptrio.serve.opened import serve_transport
 from mcptrio.server import Server
@@ -56,7 +56,7 @@ class StreamOptions:
         unix_mode: permissions of a Unix socket; who may write to it may connect.
     """
 
-    limits: Limits = DEFAULT
+    limits: MessageLimits = DEFAULT
     connections: int = field(default=1000, validator=ge(1))
     write_timeout: float = field(default=30.0, validator=gt(0))
     first_message_timeout: float = field(default=60.0, validator=gt(0))

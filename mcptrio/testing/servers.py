@@ -20,7 +20,7 @@ from mcptrio.client.handlers import Handlers
 from mcptrio.connecting import connect
 from mcptrio.errors import ConfigError
 from mcptrio.nurseries import open_hidden_nursery
-from mcptrio.runtime.limits import Limits
+from mcptrio.runtime.limits import ServerLimits
 from mcptrio.serve.http import HTTP_GRACE, serve_http
 from mcptrio.server import Server
 from mcptrio.targets import Command, Target
@@ -103,7 +103,7 @@ async def open_served(
     """
     case = case or Case()
     if case.replay:
-        limits: Limits = parts.options.get("limits") or Limits()
+        limits: ServerLimits = parts.options.get("limits") or ServerLimits()
         parts = evolve(parts, options={**parts.options, "limits": evolve(limits, parked=0)})
     if case.transport == "stdio":
         with packed(parts) as file:

@@ -17,7 +17,7 @@ import orjson
 import trio
 
 from mcptrio.errors import ConnectionClosed
-from mcptrio.protocol.jsonrpc import DEFAULT, Limits, decode, encode
+from mcptrio.protocol.jsonrpc import DEFAULT, MessageLimits, decode, encode
 from mcptrio.protocol.messages import Incoming, Message
 
 __all__ = ["AdaptedChannel", "Form", "adapt_channel"]
@@ -33,7 +33,7 @@ def adapt_channel(
     *,
     form: Form = "json",
     name: str = "channel",
-    limits: Limits = DEFAULT,
+    limits: MessageLimits = DEFAULT,
     write_timeout: float = 30.0,
 ) -> AdaptedChannel:
     """A channel of messages, to be served with ``server.serve(...)`` or connected to with ``connect(...)``.
@@ -60,7 +60,7 @@ class AdaptedChannel:
         make: Callable[[bytes], Any],
         *,
         name: str,
-        limits: Limits,
+        limits: MessageLimits,
         write_timeout: float,
     ) -> None:
         self.name = name

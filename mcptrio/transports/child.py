@@ -24,7 +24,7 @@ from attrs.validators import gt, lt
 
 from mcptrio.errors import ConnectionClosed
 from mcptrio.last_words import LAST_WORDS
-from mcptrio.protocol.jsonrpc import CLIENT_DEFAULT, Limits
+from mcptrio.protocol.jsonrpc import CLIENT_DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Incoming, Message
 from mcptrio.transports.child_process import KILLED, ChildProcess, program_name, signal_name, start_process
 from mcptrio.transports.child_stderr import ChildStderr, Stderr
@@ -93,7 +93,7 @@ class ChildChannel:
     """
 
     def __init__(
-        self, process: ChildProcess, stderr: ChildStderr, *, name: str, limits: Limits, timeouts: ChildTimeouts
+        self, process: ChildProcess, stderr: ChildStderr, *, name: str, limits: MessageLimits, timeouts: ChildTimeouts
     ) -> None:
         self.name = name
         self._process = process
@@ -234,7 +234,7 @@ async def open_child(
     inherit_env: bool = False,
     cwd: Path | str | None = None,
     stderr: Stderr = SERVER_LOG,
-    limits: Limits = CLIENT_DEFAULT,
+    limits: MessageLimits = CLIENT_DEFAULT,
     timeouts: ChildTimeouts | None = None,
 ) -> AsyncIterator[ChildChannel]:
     """Start a server, and end it on leaving.

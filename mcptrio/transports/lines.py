@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 
 from mcptrio.errors import Code
 from mcptrio.protocol.json_shape import HEAD_BYTES, TAIL_BYTES, read_head, read_id, read_tail
-from mcptrio.protocol.jsonrpc import DEFAULT, Limits, decode, encode
+from mcptrio.protocol.jsonrpc import DEFAULT, MessageLimits, decode, encode
 from mcptrio.protocol.messages import ErrorResponse, Incoming, Malformed, Message
 
 __all__ = ["LineFramer", "to_lines"]
@@ -36,12 +36,12 @@ class LineFramer:
             belongs to can be failed. With the id of the other kind it would be taken for something it is not.
     """
 
-    def __init__(self, limits: Limits = DEFAULT, *, answers: bool = False) -> None:
+    def __init__(self, limits: MessageLimits = DEFAULT, *, answers: bool = False) -> None:
         self._limits = limits
         self._of_answers = answers
         self._kinds = (b"result", b"error") if answers else (b"method",)
         self._line = bytearray()
-        """The beginning of a line whose end has not arrived; never more than ``limits.message_bytes``."""
+        """The beginning of a line whose end has not arrived; never more than ``limits.bytes``."""
         self._skipping = False
         """Whether we are inside a line that is too long."""
         self._tail: bytes | None = None
@@ -59,7 +59,7 @@ class LineFramer:
             if self._line or self._skipping:
                 self._extend(lines.pop(0), received)
                 received.extend(self.finish())
-            limit = self._limits.message_bytes
+            limit = self._limits.bytes
             for line in lines:
                 if len(line) > limit:
                     self._extend(line, received)
@@ -84,7 +84,7 @@ class LineFramer:
             if self._tail is not None:
                 self._tail = (self._tail + part[-TAIL_BYTES:])[-TAIL_BYTES:]
             return
-        limit = self._limits.message_bytes
+        limit = self._limits.bytes
         if len(self._line) + len(part) <= limit:
             self._line += part
             return
@@ -100,7 +100,7 @@ class LineFramer:
         self._line.clear()
 
     def _report(self, id: bytes | None) -> Malformed:
-        limit = self._limits.message_bytes
+        limit = self._limits.bytes
         text = f"message of more than {limit} bytes: the limit is {limit} bytes; the rest of the line is skipped"
         known = read_id(id)
         reply = ErrorResponse(None if self._of_answers else known, int(Code.INVALID_REQUEST), text)

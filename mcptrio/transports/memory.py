@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import trio
 
 from mcptrio.errors import ConnectionClosed
-from mcptrio.protocol.jsonrpc import CLIENT_DEFAULT, DEFAULT, Limits, decode, encode
+from mcptrio.protocol.jsonrpc import CLIENT_DEFAULT, DEFAULT, MessageLimits, decode, encode
 from mcptrio.protocol.messages import Incoming, Message
 
 __all__ = ["MemoryChannel", "memory_channel_pair"]
@@ -31,7 +31,7 @@ class MemoryChannel:
         sender: trio.MemorySendChannel[list[bytes]],
         receiver: trio.MemoryReceiveChannel[list[bytes]],
         *,
-        limits: Limits = DEFAULT,
+        limits: MessageLimits = DEFAULT,
     ) -> None:
         self._sender = sender
         self._receiver = receiver
@@ -77,7 +77,7 @@ class MemoryChannel:
 
 
 def memory_channel_pair(
-    limits: Limits = DEFAULT, *, client: Limits = CLIENT_DEFAULT
+    limits: MessageLimits = DEFAULT, *, client: MessageLimits = CLIENT_DEFAULT
 ) -> tuple[MemoryChannel, MemoryChannel]:
     """Two ends, for a client and a server: what is sent on one is received on the other.
 

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 import trio
 
 from mcptrio.errors import RequestFailed
-from mcptrio.protocol.jsonrpc import CLIENT_DEFAULT, Limits
+from mcptrio.protocol.jsonrpc import CLIENT_DEFAULT, MessageLimits
 from mcptrio.transports.sockets import keep_alive, split_host
 from mcptrio.transports.stream import StreamChannel
 
@@ -27,7 +27,7 @@ _GOODBYE = 1.0
 
 @asynccontextmanager
 async def open_socket_channel(
-    address: str, *, connect_timeout: float = 30.0, limits: Limits = CLIENT_DEFAULT
+    address: str, *, connect_timeout: float = 30.0, limits: MessageLimits = CLIENT_DEFAULT
 ) -> AsyncIterator[StreamChannel]:
     """A channel to a server on a socket, closed on leaving.
 

@@ -19,7 +19,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 import trio
 
-from mcptrio.protocol.jsonrpc import DEFAULT, Limits
+from mcptrio.protocol.jsonrpc import DEFAULT, MessageLimits
 from mcptrio.transports.descriptors import open_reader, open_writer
 from mcptrio.transports.line_channel import LineChannel
 from mcptrio.transports.lines import LineFramer
@@ -32,7 +32,7 @@ _STDERR = 2
 @asynccontextmanager
 async def open_stdio(
     *,
-    limits: Limits = DEFAULT,
+    limits: MessageLimits = DEFAULT,
     stdin_fd: int = 0,
     stdout_fd: int = 1,
     write_timeout: float = 30.0,

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import trio
 
 from mcptrio.errors import ConnectionClosed
-from mcptrio.protocol.jsonrpc import DEFAULT, Limits
+from mcptrio.protocol.jsonrpc import DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Incoming, Malformed, Message
 from mcptrio.transports.descriptors import Reader, Writer
 from mcptrio.transports.line_channel import LineChannel
@@ -47,7 +47,7 @@ class StreamChannel:
         stream: trio.abc.Stream,
         *,
         name: str = "stream",
-        limits: Limits = DEFAULT,
+        limits: MessageLimits = DEFAULT,
         answers: bool = False,
         write_timeout: float = 30.0,
         first_message_timeout: float | None = None,

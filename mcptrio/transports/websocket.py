@@ -29,7 +29,7 @@ from wsproto.utilities import ProtocolError
 
 from mcptrio.abc import ClientAuth
 from mcptrio.errors import AuthorizationError, ConnectionClosed, RequestFailed
-from mcptrio.protocol.jsonrpc import CLIENT_DEFAULT, Limits, decode, encode
+from mcptrio.protocol.jsonrpc import CLIENT_DEFAULT, MessageLimits, decode, encode
 from mcptrio.protocol.messages import Incoming, Message
 from mcptrio.transports.close_codes import CloseCode, describe, is_orderly
 from mcptrio.transports.http.client_headers import ClientHeaders
@@ -71,7 +71,7 @@ DEFAULT_PINGS: Final = Pings()
 class WebSocketChannel:
     """Made by :func:`open_websocket_channel`. See :class:`mcptrio.abc.MessageChannel`."""
 
-    def __init__(self, line: Line, *, name: str, limits: Limits) -> None:
+    def __init__(self, line: Line, *, name: str, limits: MessageLimits) -> None:
         self.name = name
         self._line = line
         self._limits = limits
@@ -96,7 +96,7 @@ class WebSocketChannel:
         if isinstance(message, bytes):
             raise self._refuse(CloseCode.UNSUPPORTED_DATA, "expected text messages, got a binary one")
         data = message.encode()
-        limit = self._limits.message_bytes
+        limit = self._limits.bytes
         if len(data) > limit:
             raise self._refuse(CloseCode.TOO_BIG, f"message of {len(data)} bytes: the limit is {limit} bytes")
         return [decode(data, self._limits)]
@@ -175,7 +175,7 @@ class WebSocketChannel:
                 subprotocols=[SUBPROTOCOL],
                 extra_headers=headers,
                 # In characters, of which there are never more than bytes.
-                max_message_size=self._limits.message_bytes,
+                max_message_size=self._limits.bytes,
                 receive_buffer_size=_CHUNK,
             )
             self._line.opened = True
@@ -239,7 +239,7 @@ async def open_websocket_channel(
     *,
     headers: Mapping[str, str] = _NO_HEADERS,
     auth: ClientAuth | None = None,
-    limits: Limits = CLIENT_DEFAULT,
+    limits: MessageLimits = CLIENT_DEFAULT,
     dialing: Dialing = DEFAULT_DIALING,
     pings: Pings = DEFAULT_PINGS,
 ) -> AsyncIterator[WebSocketChannel]:

@@ -16,7 +16,7 @@ from mcptrio import Client, ConnectionClosed, Context, MCPError, MCPTrioError, R
 from mcptrio.client import ClientTimeouts, Form, Handlers, Progress
 from mcptrio.errors import Code, LocalProtocolError, RemoteProtocolError
 from mcptrio.protocol.messages import Incoming, Message, Request, Response
-from mcptrio.serving import Limits, memory_channel_pair, serve_stream
+from mcptrio.serving import ServerLimits, memory_channel_pair, serve_stream
 from mcptrio.transports.memory import MemoryChannel
 from mcptrio.types import CallToolResult, TextContent
 from tests.client.scripted import FORM, lives, play, text
@@ -682,7 +682,7 @@ async def test_more_calls_than_both_sides_can_queue_are_all_answered(tmp_path: P
         """Return the value."""
         return value
 
-    server = Server(limits=Limits(requests_per_session=10_000, outbox=20))
+    server = Server(limits=ServerLimits(requests_per_session=10_000, outbox=20))
     server.add_tool(echo)
     answered: list[str] = []
 

@@ -16,15 +16,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcptrio.errors import ConnectionClosed, RequestFailed
-from mcptrio.protocol.jsonrpc import Limits
 from mcptrio.protocol.messages import ErrorResponse, Request, Response
+from mcptrio.serving import MessageLimits
 from mcptrio.transports.http.client_connection import ClientConnection
 from mcptrio.transports.http.responses import AnswerReader, finish, read_refusal
 from tests.fuzz.requests import cuts, pieces
 
 __all__: list[str] = []
 
-LIMITS = Limits(message_bytes=2000)
+LIMITS = MessageLimits(bytes=2000)
 EXAMPLES = settings().max_examples // 2
 """Each opens four sockets and a run of Trio, which takes two milliseconds."""
 

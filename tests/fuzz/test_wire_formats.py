@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcptrio.protocol.jsonrpc import Limits, decode
+from mcptrio.protocol.jsonrpc import MessageLimits, decode
 from mcptrio.protocol.messages import Batch, ErrorResponse, Malformed, Notification, Request, Response
 from mcptrio.protocol.sse import Decoder, Event
 from mcptrio.transports.lines import LineFramer
@@ -21,7 +21,7 @@ from tests.fuzz.requests import cuts, pieces
 
 __all__: list[str] = []
 
-LIMITS = Limits(message_bytes=200, depth=8, batch=4)
+LIMITS = MessageLimits(bytes=200, depth=8, batch=4)
 
 streams = st.lists(
     st.one_of(
@@ -146,10 +146,10 @@ def test_lines_are_read_one_by_one(lines: list[bytes], end: bytes, cuts: list[fl
     received = [each for piece in pieces(stream, cuts) for each in framer.feed(piece)] + framer.finish()
 
     whole = [line + end.removesuffix(b"\n") for line in lines]
-    expected = [line for line in whole if not (line.isspace() or not line) or len(line) > LIMITS.message_bytes]
+    expected = [line for line in whole if not (line.isspace() or not line) or len(line) > LIMITS.bytes]
     assert len(received) == len(expected)
     for got, line in zip(received, expected, strict=True):
-        if len(line) > LIMITS.message_bytes:
+        if len(line) > LIMITS.bytes:
             assert isinstance(got, Malformed)
             assert got.reply.code == -32600
         else:

@@ -18,8 +18,7 @@ from typing import Any
 import trio
 
 from mcptrio import Server
-from mcptrio.serving import HTTPOptions, asgi_app
-from mcptrio.transports.http.exchange import HTTPLimits
+from mcptrio.serving import HTTPLimits, HTTPOptions, asgi_app
 from tests.hostile.application import Application
 from tests.hostile.engines import ENGINES
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcptrio import Context, prompt, resource, tool
-from mcptrio.serving import Limits
+from mcptrio.serving import ServerLimits
 from tests.interaction.applies import HANDSHAKE, MODERN, only, real_time, without
 from tests.interaction.serving import Serve
 
@@ -139,7 +139,7 @@ async def test_who_unsubscribes_is_told_no_more(serve: Serve) -> None:
 
 @only(revisions=HANDSHAKE, because="2026-07-28 has a limit for each stream")
 async def test_more_subscriptions_than_the_limit_are_refused(serve: Serve) -> None:
-    peer = await serve(memo, limits=Limits(subscriptions=2))
+    peer = await serve(memo, limits=ServerLimits(subscriptions=2))
     for name in ("a", "b", "b"):
         await peer.request("resources/subscribe", {"uri": f"memo://{name}"})
 

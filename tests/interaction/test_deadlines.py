@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from mcptrio import Context, prompt, resource, tool
-from mcptrio.serving import Limits, Timeouts
+from mcptrio.serving import ServerLimits, Timeouts
 from tests.interaction.applies import only
 from tests.interaction.serving import Serve
 
@@ -253,8 +253,8 @@ async def test_a_call_that_waits_its_turn_can_be_cancelled(serve: Serve) -> None
 
 @only(transports=["memory"], because=JUMPS)
 async def test_threads_are_bounded(serve: Serve) -> None:
-    assert Limits(threads=3).threads == 3
-    peer = await serve(sleep, limits=Limits(threads=3))
+    assert ServerLimits(threads=3).threads == 3
+    peer = await serve(sleep, limits=ServerLimits(threads=3))
 
     assert serve.server.threads.total_tokens == 3
     assert await peer.text("sleep", {"seconds": 1}) == "slept"

@@ -8,7 +8,7 @@ from attrs import asdict, define, field
 
 from mcptrio import Server, connect, tool
 from mcptrio.errors import Overloaded, RequestFailed
-from mcptrio.serving import Limits, memory_channel_pair
+from mcptrio.serving import ServerLimits, memory_channel_pair
 from mcptrio.types import CallToolResult
 from tests.interaction.applies import HANDSHAKE, only
 from tests.interaction.client import INFO, Call
@@ -41,7 +41,7 @@ async def _refused(call: Call, limit: str) -> None:
 
 async def test_too_many_requests_of_one_session(serve: Serve) -> None:
     hold = Hold()
-    peer = await serve(plugins=[hold], limits=Limits(requests_per_session=2))
+    peer = await serve(plugins=[hold], limits=ServerLimits(requests_per_session=2))
     calls = [await peer.start_call("hold") for _ in range(2)]
     await peer.eventually(lambda: serve.server.status.in_flight == 2)
 
@@ -56,7 +56,7 @@ async def test_too_many_requests_of_one_session(serve: Serve) -> None:
 
 async def test_too_many_requests_of_all_sessions(serve: Serve) -> None:
     hold = Hold()
-    peer = await serve(plugins=[hold], limits=Limits(requests=2))
+    peer = await serve(plugins=[hold], limits=ServerLimits(requests=2))
     other = await serve.connect()
     calls = [await each.start_call("hold") for each in (peer, other)]
     await peer.eventually(lambda: serve.server.status.in_flight == 2)
@@ -87,7 +87,7 @@ async def test_rate_is_told_from_a_server_that_is_busy(serve: Serve) -> None:
 @only(revisions=HANDSHAKE, transports=["http"], because="elsewhere the session is the channel itself")
 async def test_too_many_sessions_over_http(serve: Serve) -> None:
     hold = Hold()
-    await serve.start(plugins=[hold], limits=Limits(sessions=1))
+    await serve.start(plugins=[hold], limits=ServerLimits(sessions=1))
     first = await serve.connect()
     # A session that does nothing would make room for another one.
     call = await first.start_call("hold")
@@ -105,7 +105,7 @@ async def test_too_many_sessions_over_http(serve: Serve) -> None:
 
 @only(transports=["memory"], because="over HTTP the session is refused; over a channel, the channel")
 async def test_too_many_channels(serve: Serve) -> None:
-    peer = await serve(plugins=[Hold()], limits=Limits(sessions=1))
+    peer = await serve(plugins=[Hold()], limits=ServerLimits(sessions=1))
     _, theirs = memory_channel_pair()
 
     with pytest.raises(Overloaded, match="1 are open"):
@@ -116,7 +116,7 @@ async def test_too_many_channels(serve: Serve) -> None:
 
 @only(transports=["memory", "stdio"], because="over HTTP each answer has a stream of its own")
 async def test_a_client_that_floods_without_reading_waits(serve: Serve) -> None:
-    peer = await serve(plugins=[Hold()], limits=Limits(outbox=10, requests_per_session=5000))
+    peer = await serve(plugins=[Hold()], limits=ServerLimits(outbox=10, requests_per_session=5000))
 
     calls = [await peer.start("tools/list") for _ in range(500)]
 
@@ -125,7 +125,7 @@ async def test_a_client_that_floods_without_reading_waits(serve: Serve) -> None:
 
 
 def test_every_bound_has_a_default() -> None:
-    bounds = asdict(Limits())
+    bounds = asdict(ServerLimits())
 
     assert len(bounds) >= 10
     assert all(value > 0 for value in bounds.values())
@@ -153,7 +153,7 @@ async def test_result_that_is_nested_too_deeply_fails_its_call_alone() -> None:
 async def test_requests_at_work_hold_bounded_memory(serve: Serve) -> None:
     """What has ended gives it back."""
     hold = Hold()
-    peer = await serve(plugins=[hold], limits=Limits(held_bytes=100_000))
+    peer = await serve(plugins=[hold], limits=ServerLimits(held_bytes=100_000))
     fat = {"name": "hold", "arguments": {}, "more": "x" * 60_000}
     call = await peer.start("tools/call", fat)
     await peer.eventually(lambda: serve.server.status.in_flight == 1)

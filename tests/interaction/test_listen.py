@@ -7,7 +7,7 @@ from typing import Any
 import trio
 
 from mcptrio import prompt, resource, tool
-from mcptrio.serving import Limits, Timeouts
+from mcptrio.serving import ServerLimits, Timeouts
 from tests.interaction.applies import MODERN, only
 from tests.interaction.client import SUBSCRIPTION_ID, Call, Peer
 from tests.interaction.serving import Serve
@@ -159,7 +159,7 @@ async def test_other_requests_go_on_beside_a_stream(serve: Serve) -> None:
 
 @only(revisions=MODERN, because=ONLY)
 async def test_more_streams_than_the_limit_are_refused(serve: Serve) -> None:
-    peer = await serve(echo, limits=Limits(listen_streams=2))
+    peer = await serve(echo, limits=ServerLimits(listen_streams=2))
     for _ in range(2):
         await _listen(peer, toolsListChanged=True)
 
@@ -176,7 +176,7 @@ async def test_more_streams_than_the_limit_are_refused(serve: Serve) -> None:
 
 @only(revisions=MODERN, because=ONLY)
 async def test_more_uris_than_the_limit_are_refused(serve: Serve) -> None:
-    peer = await serve(memo, limits=Limits(subscriptions=2))
+    peer = await serve(memo, limits=ServerLimits(subscriptions=2))
 
     wanted = {"resourceSubscriptions": ["memo://a", "memo://b", "memo://c"]}
     error = await peer.error(LISTEN, {"notifications": wanted})

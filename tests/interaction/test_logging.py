@@ -9,7 +9,7 @@ import trio
 import trio.lowlevel
 
 from mcptrio import Context, PluginSetup, hookimpl, tool
-from mcptrio.serving import Limits
+from mcptrio.serving import ServerLimits
 from tests.interaction.applies import HANDSHAKE, MODERN, only, real_time
 from tests.interaction.client import LOG_LEVEL, Peer
 from tests.interaction.serving import Serve
@@ -247,7 +247,7 @@ async def test_a_plugin_may_hear_everything_redacted(serve: Serve) -> None:
 
 
 async def test_a_flood_is_cut_and_a_later_message_says_so(serve: Serve) -> None:
-    peer = await serve(flood, limits=Limits(logs_per_second=5))
+    peer = await serve(flood, limits=ServerLimits(logs_per_second=5))
     await peer.set_log_level("debug")
 
     await peer.call("flood", {"count": 100})

@@ -10,7 +10,7 @@ import trio
 
 from mcptrio import Context, tool
 from mcptrio.auth import Principal
-from mcptrio.serving import Limits, Timeouts
+from mcptrio.serving import ServerLimits, Timeouts
 from tests.interaction.applies import HANDSHAKE, MODERN, SINCE_2025_11, only
 from tests.interaction.client import Peer
 from tests.interaction.serving import Serve
@@ -113,7 +113,7 @@ async def test_a_question_is_the_answer_and_the_retry_goes_on(serve: Serve) -> N
 @only(revisions=MODERN, because=ROUNDS)
 async def test_without_room_for_parking_the_handler_is_replayed(serve: Serve) -> None:
     asking = Asking()
-    peer = await serve(plugins=[asking], capabilities=FORMS, limits=Limits(parked=0))
+    peer = await serve(plugins=[asking], capabilities=FORMS, limits=ServerLimits(parked=0))
 
     first = await _asked(peer, "ask")
     second = await (await _go_on(peer, "ask", first["requestState"], first=accept("a"))).result()
@@ -127,7 +127,7 @@ async def test_without_room_for_parking_the_handler_is_replayed(serve: Serve) ->
 async def test_an_effect_happens_once_however_often_the_handler_runs(serve: Serve) -> None:
     for parked in (10, 0):
         asking = Asking()
-        peer = await serve(plugins=[asking], capabilities=FORMS, limits=Limits(parked=parked))
+        peer = await serve(plugins=[asking], capabilities=FORMS, limits=ServerLimits(parked=parked))
 
         first = await _asked(peer, "charge")
         last = await (await _go_on(peer, "charge", first["requestState"], sure=accept("yes"))).result()
@@ -197,7 +197,7 @@ async def test_every_bad_state_is_refused_in_the_same_words(serve: Serve, caplog
 
 @only(revisions=MODERN, because=ROUNDS)
 async def test_a_state_of_another_type_or_length_is_refused(serve: Serve) -> None:
-    peer = await serve(plugins=[Asking()], capabilities=FORMS, limits=Limits(state_bytes=1000))
+    peer = await serve(plugins=[Asking()], capabilities=FORMS, limits=ServerLimits(state_bytes=1000))
 
     states: list[Any] = [3, {}, [], "A" * 1001]
     for bad in states:
@@ -299,7 +299,7 @@ async def test_a_question_without_a_key_is_named_by_its_content(serve: Serve) ->
 @only(revisions=MODERN, because=ROUNDS)
 async def test_the_oldest_makes_room_and_is_replayed(serve: Serve) -> None:
     asking = Asking()
-    peer = await serve(plugins=[asking], capabilities=FORMS, limits=Limits(parked=2))
+    peer = await serve(plugins=[asking], capabilities=FORMS, limits=ServerLimits(parked=2))
 
     rounds = [await _asked(peer, "ask") for _ in range(3)]
     await peer.eventually(lambda: asking.ended == ["cancelled"])

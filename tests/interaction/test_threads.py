@@ -10,7 +10,7 @@ import trio
 
 from mcptrio import Context, prompt, resource, tool
 from mcptrio.capabilities.registrar import server_of
-from mcptrio.serving import Limits, Timeouts
+from mcptrio.serving import ServerLimits, Timeouts
 from tests.interaction.applies import only, real_time
 from tests.interaction.serving import Serve
 
@@ -198,7 +198,7 @@ async def test_no_more_threads_work_than_the_limit_says(serve: Serve) -> None:
             inside -= 1
         return ""
 
-    peer = await serve(crowd, limits=Limits(threads=2))
+    peer = await serve(crowd, limits=ServerLimits(threads=2))
     calls = [await peer.start_call("crowd") for _ in range(8)]
     for call in calls:
         assert not (await call.result()).get("isError")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcptrio.errors import LocalProtocolError
-from mcptrio.protocol.jsonrpc import DEFAULT, Limits, decode, encode, encoded_size, require_json
+from mcptrio.protocol.jsonrpc import DEFAULT, MessageLimits, decode, encode, encoded_size, require_json
 from mcptrio.protocol.messages import Batch, ErrorResponse, Malformed, Message, Notification, Request, Response
 
 ints = st.integers(-(2**63), 2**64 - 1)
@@ -34,7 +34,7 @@ def line(**members: Any) -> bytes:
     return orjson.dumps({"jsonrpc": "2.0", **members})
 
 
-def refusal(data: bytes, limits: Limits = DEFAULT) -> ErrorResponse:
+def refusal(data: bytes, limits: MessageLimits = DEFAULT) -> ErrorResponse:
     incoming = decode(data, limits)
     assert isinstance(incoming, Malformed), incoming
     return incoming.reply
@@ -95,7 +95,7 @@ def test_every_kind_of_buffer_is_read(kind: Any) -> None:
 
     assert decode(kind(line(id=1, method="ping"))) == Request(1, "ping")
     assert "nested" in refusal(kind(deep)).message
-    assert "9 bytes" in refusal(kind(b"[1,2,3,4]"), Limits(message_bytes=8)).message
+    assert "9 bytes" in refusal(kind(b"[1,2,3,4]"), MessageLimits(bytes=8)).message
 
 
 @pytest.mark.parametrize(
@@ -205,8 +205,8 @@ def test_brackets_that_are_not_nested_are_not_depth() -> None:
 def test_size_is_bounded() -> None:
     message = line(method="m", params={"text": "x" * 100})
 
-    assert isinstance(decode(message, Limits(message_bytes=len(message))), Notification)
-    reply = refusal(message, Limits(message_bytes=len(message) - 1))
+    assert isinstance(decode(message, MessageLimits(bytes=len(message))), Notification)
+    reply = refusal(message, MessageLimits(bytes=len(message) - 1))
     assert reply.code == -32600
     assert f"{len(message)} bytes" in reply.message
     assert f"{len(message) - 1} bytes" in reply.message

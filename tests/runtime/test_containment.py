@@ -13,7 +13,7 @@ from mcptrio import Context, PluginSetup, Server
 from mcptrio.protocol.messages import Notification, Request, Response
 from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.tools import CallToolResult
-from mcptrio.serving import Limits, Timeouts
+from mcptrio.serving import ServerLimits, Timeouts
 from tests.runtime.peers import Client, connected, envelope, tool
 
 __all__: list[str] = []
@@ -204,7 +204,7 @@ async def test_a_flood_of_notifications_does_not_become_a_flood_of_tasks(autojum
         heard.append(1)
         await trio.sleep(10)
 
-    server = Server(limits=Limits(requests_per_session=10))
+    server = Server(limits=ServerLimits(requests_per_session=10))
     server.add_method(slow, "acme/slow", notification=True)
     server.add_tool(ok)
     async with connected(server) as client:

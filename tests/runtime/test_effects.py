@@ -14,7 +14,7 @@ from attrs import define
 from mcptrio import Context
 from mcptrio.protocol.messages import Notification
 from mcptrio.runtime.effects import MAX_BYTES
-from mcptrio.serving import Limits
+from mcptrio.serving import ServerLimits
 from tests.runtime.peers import connected, tool
 from tests.runtime.test_round_trips import accept, first_round, keys, retry, serving, text
 
@@ -59,7 +59,7 @@ async def test_a_retry_that_is_delivered_twice_has_one_effect(parked: int, autoj
         await ctx.elicit("sure?", str, key="sure")
         return f"receipt {await ctx.once(till.charge, 'ann')}"
 
-    async with connected(serving(buy, limits=Limits(parked=parked)), revision=None) as client:
+    async with connected(serving(buy, limits=ServerLimits(parked=parked)), revision=None) as client:
         one = await first_round(client)
         for id in (10, 11):
             await client.send(retry(id, "it", one, {"sure": accept("y")}))
@@ -85,7 +85,7 @@ async def test_a_result_larger_than_all_that_is_kept_is_not_made_twice(autojump_
         await ctx.elicit("sure?", str, key="sure")
         return len(await ctx.once(fetch))
 
-    async with connected(serving(buy, limits=Limits(parked=0)), revision=None) as client:
+    async with connected(serving(buy, limits=ServerLimits(parked=0)), revision=None) as client:
         one = await first_round(client)
         for id in (10, 11):
             await client.send(retry(id, "it", one, {"sure": accept("y")}))
@@ -201,7 +201,7 @@ async def test_the_client_is_asked_once_the_effects_of_other_tasks_have_ended(pa
             receipt = await ctx.once(charge)
         return f"{said[0]} {receipt}"
 
-    async with connected(serving(buy, limits=Limits(parked=parked)), revision=None) as client:
+    async with connected(serving(buy, limits=ServerLimits(parked=parked)), revision=None) as client:
         asked = [await first_round(client, id) for id in (1, 2)]
         assert len(charges) == 2
         texts = [
@@ -228,7 +228,7 @@ async def test_no_effect_begins_while_the_client_is_asked(parked: int, autojump_
             await ctx.elicit("sure?", str, key="sure")
         return f"receipt {receipts[0]}"
 
-    async with connected(serving(buy, limits=Limits(parked=parked)), revision=None) as client:
+    async with connected(serving(buy, limits=ServerLimits(parked=parked)), revision=None) as client:
         one = await first_round(client)
         await trio.sleep(10)
         assert till.charges == []
@@ -304,7 +304,7 @@ async def test_a_result_is_the_same_in_a_replay(parked: int, autojump_clock: Any
         got.append(await ctx.once(effect))
         return await ctx.ask("sure?", str, key="sure")
 
-    async with connected(serving(it, limits=Limits(parked=parked)), revision=None) as client:
+    async with connected(serving(it, limits=ServerLimits(parked=parked)), revision=None) as client:
         one = await first_round(client)
         await client.result(retry(2, "it", one, {"sure": accept("y")}))
         assert {str(each) for each in got} == {"{'pair': [1, 2], '3': [True, None]}"}

@@ -11,7 +11,7 @@ import trio.testing
 
 from mcptrio import Context, Server
 from mcptrio.protocol.messages import Notification, Request, Response
-from mcptrio.serving import Limits
+from mcptrio.serving import ServerLimits
 from mcptrio.stores.memory import MemoryBus
 from tests.runtime.peers import connected, envelope, tool
 
@@ -36,7 +36,7 @@ async def test_the_acknowledgement_is_not_lost_in_a_full_outbox(autojump_clock: 
             await ctx.notify("acme/flood", {"number": number})
         return "done"
 
-    server = Server(limits=Limits(outbox=2))
+    server = Server(limits=ServerLimits(outbox=2))
     server.add_tool(flood)
     async with connected(server, revision=None) as client:
         await client.send(tool(1, "flood", modern=True))

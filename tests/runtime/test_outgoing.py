@@ -17,7 +17,7 @@ from mcptrio.protocol.messages import ErrorResponse, Message, Notification, Requ
 from mcptrio.protocol.model.lifecycle import PingParams
 from mcptrio.protocol.revisions.registry import LATEST, LATEST_HANDSHAKE
 from mcptrio.runtime.outgoing import GOODBYE, Outgoing
-from mcptrio.runtime.timeouts import Timeouts
+from mcptrio.serving import Timeouts
 
 __all__: list[str] = []
 

@@ -14,10 +14,9 @@ from attrs import define
 
 from mcptrio import Context, Server
 from mcptrio.auth import Principal
-from mcptrio.serving import Timeouts
+from mcptrio.serving import HTTPLimits, Timeouts
 from mcptrio.stores.memory import MemoryBus, MemoryEventStore, MemorySessionStore
 from mcptrio.transports.http.app import HTTPApp
-from mcptrio.transports.http.exchange import HTTPLimits
 from tests.guards import FunctionGuard
 from tests.runtime.asgi import Reply, exchange, post
 

@@ -11,7 +11,7 @@ import trio.testing
 from mcptrio import Context, Server
 from mcptrio.errors import ConnectionClosed
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
-from mcptrio.serving import Limits, Timeouts
+from mcptrio.serving import ServerLimits, Timeouts
 from tests.runtime.peers import connected, envelope, tool
 
 __all__: list[str] = []
@@ -188,7 +188,7 @@ async def test_too_many_requests_are_refused_and_the_places_come_back(autojump_c
         await trio.sleep(10)
         return "done"
 
-    server = Server(limits=Limits(requests_per_session=3))
+    server = Server(limits=ServerLimits(requests_per_session=3))
     server.add_tool(slow)
     async with connected(server) as client:
         for _ in range(5):

@@ -11,7 +11,7 @@ import trio.testing
 
 from mcptrio import Context, Server
 from mcptrio.protocol.messages import ErrorResponse, Request
-from mcptrio.serving import Limits, Timeouts
+from mcptrio.serving import ServerLimits, Timeouts
 from tests.runtime.peers import Client, connected, open_client, tool
 
 __all__: list[str] = []
@@ -57,7 +57,7 @@ async def first_round(client: Client, id: Any = 1) -> dict[str, Any]:
 
 @pytest.mark.parametrize("parked", [0, 10])
 async def test_answers_lead_to_the_end_parked_or_replayed(parked: int, autojump_clock: Any) -> None:
-    server = serving(twice, limits=Limits(parked=parked))
+    server = serving(twice, limits=ServerLimits(parked=parked))
     async with connected(server, revision=None) as client:
         one = await first_round(client)
         assert keys(one) == ["first"]
@@ -71,7 +71,7 @@ async def test_answers_lead_to_the_end_parked_or_replayed(parked: int, autojump_
 @pytest.mark.parametrize("parked", [0, 10])
 async def test_only_what_was_asked_is_answered(parked: int, autojump_clock: Any) -> None:
     """Answers ahead of their question, and second thoughts about one that is settled, are ignored, and not carried."""
-    server = serving(twice, limits=Limits(parked=parked))
+    server = serving(twice, limits=ServerLimits(parked=parked))
     async with connected(server, revision=None) as client:
         one = await first_round(client)
         ahead = {"first": accept("a"), "second": accept("early"), **{f"x{n}": accept("x" * 100) for n in range(2000)}}
@@ -155,7 +155,7 @@ async def test_the_oldest_is_evicted_and_its_retry_replays(autojump_clock: Any) 
         starts.append(1)
         return await ctx.ask("what?", str, key="what")
 
-    server = serving(asks, limits=Limits(parked=2))
+    server = serving(asks, limits=ServerLimits(parked=2))
     async with connected(server, revision=None) as client:
         rounds = [await first_round(client, id) for id in range(3)]
         await trio.testing.wait_all_tasks_blocked()
@@ -242,7 +242,7 @@ async def test_effects_run_once_over_all_rounds(autojump_clock: Any) -> None:
         two = await ctx.once(charge, "book")
         return f"{one} {two}"
 
-    async with connected(serving(buys, limits=Limits(parked=0)), revision=None) as client:
+    async with connected(serving(buys, limits=ServerLimits(parked=0)), revision=None) as client:
         one = await first_round(client)
         assert text(await client.result(retry(2, "it", one, {"sure": accept("y")}))).count("book") == 2
         # Two calls of the same effect are two effects.
@@ -250,7 +250,7 @@ async def test_effects_run_once_over_all_rounds(autojump_clock: Any) -> None:
 
 
 async def test_state_that_grows_too_large_is_refused(autojump_clock: Any) -> None:
-    async with connected(serving(twice, limits=Limits(state_bytes=2000)), revision=None) as client:
+    async with connected(serving(twice, limits=ServerLimits(state_bytes=2000)), revision=None) as client:
         one = await first_round(client)
         error = await client.error(retry(2, "it", one, {"first": accept("x" * 5000)}))
         assert error.code == -32603
@@ -306,7 +306,7 @@ async def test_nothing_is_parked_whose_state_is_too_large(autojump_clock: Any) -
         finally:
             ended.append(1)
 
-    server = serving(large, limits=Limits(state_bytes=2000, parked=2))
+    server = serving(large, limits=ServerLimits(state_bytes=2000, parked=2))
     server.add_tool(twice)
     async with connected(server, revision=None) as client:
         waiting = await client.result(tool(1, "twice", modern=True))
@@ -361,7 +361,7 @@ async def test_a_client_that_asks_much_evicts_its_own_handlers(autojump_clock: A
         starts.append(ctx.caller)
         return await ctx.ask("what?", str, key="what")
 
-    server = serving(asks, limits=Limits(parked=5))
+    server = serving(asks, limits=ServerLimits(parked=5))
     async with connected(server, revision=None) as greedy, open_client(server) as modest:
         asked = await first_round(modest)
         for id in range(20):

@@ -10,8 +10,8 @@ import attrs
 import pytest
 
 from mcptrio import Server, prompt, resource, tool
-from mcptrio.runtime.limits import Limits
 from mcptrio.runtime.settings import Settings
+from mcptrio.serving import ServerLimits
 
 __all__: list[str] = []
 
@@ -28,21 +28,21 @@ def test_they_do_not_change() -> None:
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         Settings().ping_interval = 5  # type: ignore[misc]
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
-        Limits().requests = 5  # type: ignore[misc]
+        ServerLimits().requests = 5  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("value", [-1, nan, "5", None, 1.5])
-@pytest.mark.parametrize("name", [each.name for each in attrs.fields(Limits) if each.name != "logs_per_second"])
+@pytest.mark.parametrize("name", [each.name for each in attrs.fields(ServerLimits) if each.name != "logs_per_second"])
 def test_a_limit_is_a_whole_number(name: str, value: Any) -> None:
     with pytest.raises((TypeError, ValueError), match=name):
-        Limits(**{name: value})
+        ServerLimits(**{name: value})
 
 
-@pytest.mark.parametrize("name", [each.name for each in attrs.fields(Limits) if each.name != "parked"])
+@pytest.mark.parametrize("name", [each.name for each in attrs.fields(ServerLimits) if each.name != "parked"])
 def test_only_parking_can_be_switched_off(name: str) -> None:
     with pytest.raises(ValueError, match=name):
-        Limits(**{name: 0})
-    assert Limits(parked=0).parked == 0
+        ServerLimits(**{name: 0})
+    assert ServerLimits(parked=0).parked == 0
 
 
 @pytest.mark.parametrize("value", [-1, nan, "5", None])

@@ -15,7 +15,7 @@ from mcptrio.abc import SessionRecord
 from mcptrio.errors import ConnectionClosed, Overloaded
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
-from mcptrio.serving import Limits, ThreadStatus, Timeouts, memory_channel_pair
+from mcptrio.serving import ServerLimits, ThreadStatus, Timeouts, memory_channel_pair
 from tests.runtime.peers import connected, envelope, open_client, tool
 
 __all__: list[str] = []
@@ -38,7 +38,7 @@ async def slow() -> str:
 
 
 async def test_requests_of_the_whole_server_are_bounded(autojump_clock: Any) -> None:
-    server = Server(limits=Limits(requests=2))
+    server = Server(limits=ServerLimits(requests=2))
     server.add_tool(endless)
     async with connected(server) as one, open_client(server) as other:
         await one.send(tool(1, "endless"))
@@ -65,7 +65,7 @@ async def test_the_end_takes_as_long_as_was_given(autojump_clock: Any, seconds: 
 
 
 async def test_sessions_are_bounded(autojump_clock: Any) -> None:
-    server = Server(limits=Limits(sessions=1))
+    server = Server(limits=ServerLimits(sessions=1))
     async with connected(server):
         _, theirs = memory_channel_pair()
         with pytest.raises(Overloaded, match="1 are open"):
@@ -116,7 +116,7 @@ async def test_a_peer_that_never_reads_does_not_hold_up_the_end(autojump_clock: 
         while True:
             await ctx.notify("acme/flood")
 
-    server = Server(limits=Limits(outbox=2), timeouts=Timeouts(shutdown=5))
+    server = Server(limits=ServerLimits(outbox=2), timeouts=Timeouts(shutdown=5))
     server.add_tool(flood)
     async with server.open():
         ours, theirs = memory_channel_pair()
@@ -139,7 +139,7 @@ async def test_threads_that_outlive_their_requests_are_counted() -> None:
         go_on.wait(60)
         return "late"
 
-    server = Server(limits=Limits(threads=3))
+    server = Server(limits=ServerLimits(threads=3))
     server.add_tool(stubborn)
     async with server.open(), mcptrio.connect(server) as client:
         with trio.move_on_after(30) as patience:
@@ -164,7 +164,7 @@ async def test_who_floods_waits_for_the_answers_to_be_read(autojump_clock: Any) 
         served.append(1)
         return "x"
 
-    server = Server(limits=Limits(outbox=5))
+    server = Server(limits=ServerLimits(outbox=5))
     server.add_tool(count)
     async with connected(server, revision=None) as client:
         with trio.move_on_after(10):

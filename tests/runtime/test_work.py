@@ -16,7 +16,7 @@ import mcptrio
 from mcptrio import Context, MCPError, PluginSetup, Server, hookimpl
 from mcptrio import tool as mark
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request
-from mcptrio.serving import Limits, ThreadStatus, Timeouts
+from mcptrio.serving import ServerLimits, ThreadStatus, Timeouts
 from tests.runtime.peers import connected, tool
 from tests.runtime.test_round_trips import accept, keys, retry, text
 
@@ -173,7 +173,7 @@ async def test_threads_that_were_left_behind_hold_up_no_other_plugin(revision: s
     threads = Threads()
     plugins = [Named("slow", threads.hold), Named("quick", lambda: "quick")]
     config = {"slow": {"timeout": 0.02}}
-    server = Server(plugins=plugins, config=config, limits=Limits(threads=2))
+    server = Server(plugins=plugins, config=config, limits=ServerLimits(threads=2))
     async with server.open(), mcptrio.connect(server, revision=revision) as client:
         with threads.held():
             for _ in range(2):
@@ -195,7 +195,7 @@ async def test_sync_functions_that_have_all_places_can_start_threads(revision: s
         return trio.from_thread.run(partial(trio.to_thread.run_sync, lambda: "inner", limiter=ctx.server.threads))
 
     config = {"nesting": {"timeout": 30}}
-    server = Server(plugins=[Named("nesting", outer)], config=config, limits=Limits(threads=2))
+    server = Server(plugins=[Named("nesting", outer)], config=config, limits=ServerLimits(threads=2))
     said: list[Any] = []
     async with server.open(), mcptrio.connect(server, revision=revision) as client:
 

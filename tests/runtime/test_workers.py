@@ -10,7 +10,7 @@ import trio.testing
 
 from mcptrio import Context, Server, tool
 from mcptrio.protocol.messages import ErrorResponse, Message, Notification, Response
-from mcptrio.runtime.timeouts import Timeouts
+from mcptrio.serving import Timeouts
 from tests.runtime.peers import connected
 from tests.runtime.peers import tool as call
 

@@ -11,7 +11,7 @@ import mcptrio_everything
 import pytest
 
 from mcptrio import ConfigError, Server, tool
-from mcptrio.serving import Limits
+from mcptrio.serving import ServerLimits
 from mcptrio.testing import ServerParts
 from mcptrio.testing.parcels import open_parcel, packed
 
@@ -38,7 +38,7 @@ def test_plugins_are_modules_objects_names_and_files(tmp_path: Path) -> None:
     server = ServerParts(
         plugins=[mcptrio_everything, Counter(1), "fs", file],
         config={"fs": {"folders": [str(tmp_path)]}},
-        options={"name": "mine", "limits": Limits(sessions=7)},
+        options={"name": "mine", "limits": ServerLimits(sessions=7)},
     ).make()
 
     loaded = {name for name, state in plugins(server).items() if state == "loaded"}

@@ -10,7 +10,7 @@ import trio
 
 from mcptrio import ConfigError, ConnectionClosed, Context, PluginSetup, ToolError, hookimpl, tool
 from mcptrio.errors import PluginError
-from mcptrio.serving import Limits
+from mcptrio.serving import ServerLimits
 from mcptrio.testing import Case, Script, Served, ServerParts, delay, drop, open_served, run_jumping
 
 __all__: list[str] = []
@@ -92,13 +92,13 @@ async def test_a_server_runs_and_is_connected_to(transport: str, monkeypatch: py
 async def test_a_handler_is_replayed_where_nothing_is_parked(transport: str, replay: bool, runs: int) -> None:
     script = Script().elicit({"value": 7})
     case = Case(transport=transport, replay=replay)  # type: ignore[arg-type]
-    parts = ServerParts(plugins=[Plugin("hello")], options={"limits": Limits(requests=7)})
+    parts = ServerParts(plugins=[Plugin("hello")], options={"limits": ServerLimits(requests=7)})
     async with open_served(parts, case) as served, served.connect(handlers=script.handlers()) as client:
         result = await client.call_tool("ask")
 
     assert result.content[0].text == f"7 after {runs} runs"  # type: ignore[union-attr]
     if served.server is not None:
-        assert served.server.settings.limits == Limits(requests=7, parked=0 if replay else Limits().parked)
+        assert served.server.settings.limits == ServerLimits(requests=7, parked=0 if replay else ServerLimits().parked)
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

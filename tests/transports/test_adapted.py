@@ -10,9 +10,8 @@ import trio.testing
 
 from mcptrio import ConfigError, ConnectionClosed, Server, connect
 from mcptrio.abc import MessageChannel
-from mcptrio.protocol.jsonrpc import Limits
 from mcptrio.protocol.messages import Batch, Malformed, Notification, Request, Response
-from mcptrio.serving import adapt_channel
+from mcptrio.serving import MessageLimits, adapt_channel
 from mcptrio.transports.adapted import Form
 
 __all__: list[str] = []
@@ -118,7 +117,7 @@ async def test_what_is_no_message_is_told(received: object) -> None:
     ours, theirs = pair(1)
     await theirs.send(received)
 
-    (told,) = await adapt_channel(ours, limits=Limits(message_bytes=100, depth=4)).receive()
+    (told,) = await adapt_channel(ours, limits=MessageLimits(bytes=100, depth=4)).receive()
     assert isinstance(told, Malformed)
 
 

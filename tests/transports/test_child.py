@@ -13,8 +13,8 @@ import trio.testing
 
 from mcptrio.abc import MessageChannel
 from mcptrio.errors import ConnectionClosed
-from mcptrio.protocol.jsonrpc import Limits
 from mcptrio.protocol.messages import Incoming, Malformed, Notification, Request, Response
+from mcptrio.serving import MessageLimits
 from mcptrio.transports import child
 from mcptrio.transports.child import SAFE, ChildTimeouts, open_child
 from tests.transports.children import PATIENCE, heard, patient, server
@@ -89,7 +89,7 @@ async def test_an_answer_over_the_limit_says_which_call_it_was_for(tmp_path: Pat
     """
     received: list[Incoming] = []
     with trio.fail_after(PATIENCE):
-        async with open_child(server(tmp_path, code), limits=Limits(message_bytes=100_000)) as channel:
+        async with open_child(server(tmp_path, code), limits=MessageLimits(bytes=100_000)) as channel:
             while len(received) < 2:
                 received += await channel.receive()
 

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcptrio.protocol.jsonrpc import DEFAULT, Limits
+from mcptrio.protocol.jsonrpc import DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Batch, Incoming, Malformed, Notification, Request, RequestId
 from mcptrio.transports.lines import LineFramer, to_lines
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 
 
-def framed(*chunks: bytes, limits: Limits = DEFAULT) -> list[Incoming]:
+def framed(*chunks: bytes, limits: MessageLimits = DEFAULT) -> list[Incoming]:
     framer = LineFramer(limits)
     return [each for chunk in chunks for each in framer.feed(chunk)] + framer.finish()
 
@@ -61,7 +61,7 @@ def test_garbage_does_not_spoil_the_next_line() -> None:
 
 @pytest.mark.parametrize("step", [1, 7, 64, 10_000])
 def test_a_line_over_the_limit_is_reported_once_and_skipped(step: int) -> None:
-    limits = Limits(message_bytes=60)
+    limits = MessageLimits(bytes=60)
     long = b'"' + b"x" * 500 + b'"'
     stream = PING + b"\n" + long + b"\n" + PING + b"\n" + long + b"\n" + long + b"\n" + PING
     received = framed(*(stream[i : i + step] for i in range(0, len(stream), step)), limits=limits)
@@ -74,7 +74,7 @@ def test_a_line_over_the_limit_is_reported_once_and_skipped(step: int) -> None:
 
 
 def test_a_line_over_the_limit_is_reported_as_soon_as_it_is_one() -> None:
-    framer = LineFramer(Limits(message_bytes=60))
+    framer = LineFramer(MessageLimits(bytes=60))
 
     assert framer.feed(b"x" * 60) == []
     (report,) = framer.feed(b"x")
@@ -85,7 +85,7 @@ def test_a_line_over_the_limit_is_reported_as_soon_as_it_is_one() -> None:
 
 
 def test_an_end_inside_a_line_over_the_limit_says_nothing_more() -> None:
-    assert len(framed(b"x" * 61, b"x" * 61, limits=Limits(message_bytes=60))) == 1
+    assert len(framed(b"x" * 61, b"x" * 61, limits=MessageLimits(bytes=60))) == 1
 
 
 TEXT = b'"%b"' % (600 * b"x")
@@ -139,7 +139,7 @@ def test_a_report_says_which_request_the_line_was_about(
     """A server is told the client's requests, so that they can be answered; a client the answers to its own."""
     stream = line % TEXT + b"\n" + PING
     for answers, id in zip((False, True), ids, strict=True):
-        framer = LineFramer(Limits(message_bytes=500), answers=answers)
+        framer = LineFramer(MessageLimits(bytes=500), answers=answers)
         received = [each for i in range(0, len(stream), step) for each in framer.feed(stream[i : i + step])]
         report, ping = received + framer.finish()
 
@@ -150,7 +150,7 @@ def test_a_report_says_which_request_the_line_was_about(
 
 
 def test_a_report_waits_for_the_end_only_where_the_id_may_stand_there() -> None:
-    limits = Limits(message_bytes=60)
+    limits = MessageLimits(bytes=60)
     framer = LineFramer(limits, answers=True)
 
     assert len(framer.feed(b'{"jsonrpc":"2.0","id":7,"result":{"t":"' + 60 * b"x")) == 1
@@ -175,7 +175,7 @@ def test_chunks_make_no_difference(stream: bytes, cuts: list[int]) -> None:
     def kinds(received: list[Incoming]) -> list[object]:
         return [(each.reply.id, each.reply.code) if isinstance(each, Malformed) else each for each in received]
 
-    limits = Limits(message_bytes=100)
+    limits = MessageLimits(bytes=100)
     assert kinds(framed(*pieces(stream, cuts), limits=limits)) == kinds(framed(stream, limits=limits))
 
 

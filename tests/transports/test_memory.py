@@ -5,8 +5,8 @@ import trio.testing
 
 from mcptrio.abc import MessageChannel
 from mcptrio.errors import ConnectionClosed
-from mcptrio.protocol.jsonrpc import Limits
 from mcptrio.protocol.messages import Batch, ErrorResponse, Malformed, Notification, Request, Response
+from mcptrio.serving import MessageLimits
 from mcptrio.transports.memory import memory_channel_pair
 
 
@@ -34,7 +34,7 @@ async def test_what_arrives_is_what_a_wire_would_carry() -> None:
 
 
 async def test_limits_hold() -> None:
-    client, server = memory_channel_pair(Limits(message_bytes=100))
+    client, server = memory_channel_pair(MessageLimits(bytes=100))
     await client.send([Notification("x" * 100), Notification("a")])
     first, second = await server.receive()
 

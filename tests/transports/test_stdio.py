@@ -15,8 +15,8 @@ from attrs import define
 
 from mcptrio.abc import MessageChannel
 from mcptrio.errors import ConnectionClosed
-from mcptrio.protocol.jsonrpc import Limits
 from mcptrio.protocol.messages import Incoming, Malformed, Notification, Request, Response
+from mcptrio.serving import MessageLimits
 from mcptrio.transports.descriptors import ThreadReader, ThreadWriter, WaitingReader, WaitingWriter
 from mcptrio.transports.line_channel import LineChannel
 from mcptrio.transports.lines import LineFramer, to_lines
@@ -101,7 +101,7 @@ async def test_end_of_input(peer: Peer) -> None:
 
 async def test_an_oversized_line_then_a_good_one(peer: Peer) -> None:
     received: list[Incoming] = []
-    limits = Limits(message_bytes=100_000)
+    limits = MessageLimits(bytes=100_000)
     lines = b"x" * 300_000 + b"\n" + to_lines([Notification("a")])
     with trio.fail_after(PATIENCE):
         async with open_stdio(stdin_fd=peer.stdin_fd, stdout_fd=peer.stdout_fd, limits=limits) as channel:

@@ -12,9 +12,8 @@ import trio.testing
 
 from mcptrio import ConnectionClosed
 from mcptrio.abc import MessageChannel, PromptChannel
-from mcptrio.protocol.jsonrpc import Limits
 from mcptrio.protocol.messages import ErrorResponse, Malformed, Notification, Request, Response
-from mcptrio.serving import StreamChannel
+from mcptrio.serving import MessageLimits, StreamChannel
 from mcptrio.transports.lines import to_lines
 
 __all__: list[str] = []
@@ -134,7 +133,7 @@ class _Whole(trio.abc.Stream):
 @every_stream
 async def test_line_over_the_limit_is_reported_and_the_next_one_served(kind: str) -> None:
     async with streams(kind) as (ours, theirs), trio.open_nursery() as nursery:
-        channel = StreamChannel(ours, limits=Limits(message_bytes=100))
+        channel = StreamChannel(ours, limits=MessageLimits(bytes=100))
         nursery.start_soon(theirs.send_all, b'{"jsonrpc":"2.0","id":7,"method":"a"' + b" " * 200 + b"}\n" + PING)
 
         received = []

@@ -15,8 +15,8 @@ import trio
 import trio.testing
 
 from mcptrio import ConnectionClosed
-from mcptrio.protocol.jsonrpc import Limits
 from mcptrio.protocol.messages import Notification, Request
+from mcptrio.serving import MessageLimits
 from mcptrio.transports import websocket
 from mcptrio.transports.http.dialing import Dialer
 from mcptrio.transports.websocket import CLOSING, Pings, WebSocketChannel, open_websocket_channel
@@ -98,7 +98,7 @@ async def test_what_a_server_does_wrong_is_told(data: bytes, said: str) -> None:
         await socket.raw(data)
         await socket.wait_closed()
 
-    assert said in await ending(wrong, limits=Limits(message_bytes=1000))
+    assert said in await ending(wrong, limits=MessageLimits(bytes=1000))
 
 
 async def test_what_cannot_be_taken_is_answered_with_its_code() -> None:
@@ -108,7 +108,7 @@ async def test_what_cannot_be_taken_is_answered_with_its_code() -> None:
         await socket.send(opcode, data)
         closed.append(await socket.receive())
 
-    limits = Limits(message_bytes=1000)
+    limits = MessageLimits(bytes=1000)
     for opcode, data in ((BINARY, b"{}"), (TEXT, b"x" * 1001), (TEXT, "ä".encode() * 501)):
         await ending(partial(send, opcode=opcode, data=data), limits=limits)
     assert closed == [1003, 1009, 1009]

@@ -21,7 +21,6 @@ from attrs import frozen
 
 from mcptrio.abc import ASGIApp, Bus, Engine, EventStore, Guard, Principal, SessionStore
 from mcptrio.errors import AuthorizationError, ConnectionClosed, Overloaded, RateLimited
-from mcptrio.protocol.jsonrpc import Limits
 from mcptrio.protocol.messages import Incoming, Request
 from mcptrio.shares import Place, Places
 from mcptrio.transports.http.addresses import Proxies
@@ -124,8 +123,7 @@ class HTTPApp:
         bounds = self._limits
         self._rates = OwnerRates(bounds.address_rate, bounds.address_burst, bounds.addresses)
         self._session_rates = OwnerRates(bounds.session_rate, bounds.session_burst, bounds.addresses)
-        json_limits = Limits(message_bytes=bounds.body_bytes, depth=bounds.depth, batch=bounds.batch)
-        self._decoder = Decoder(json_limits, bounds.parse_share, bounds.addresses)
+        self._decoder = Decoder(bounds.message, bounds.parse_share, bounds.addresses)
         self._front = _Page(partial(show_front_page, path))
         self._open = Places(self._limits.streams)
         self._routed = Places(self._limits.streams)
@@ -293,7 +291,7 @@ class HTTPApp:
                 headers,
                 methods=wanted.methods,
                 header_bytes=limits.header_bytes,
-                body_bytes=limits.body_bytes,
+                body_bytes=limits.message.bytes,
             )
         if refusal is not None:
             await exchange.refuse(refusal)

@@ -13,7 +13,7 @@ from typing import Final
 import trio
 
 from mcptrio.errors import RateLimited
-from mcptrio.protocol.jsonrpc import Limits, decode
+from mcptrio.protocol.jsonrpc import MessageLimits, decode
 from mcptrio.protocol.messages import Incoming
 from mcptrio.transports.http.owner_rates import OwnerRates
 
@@ -34,7 +34,7 @@ class Decoder:
         most: clients that are remembered.
     """
 
-    def __init__(self, limits: Limits, share: float, most: int) -> None:
+    def __init__(self, limits: MessageLimits, share: float, most: int) -> None:
         self.limits = limits
         self._seconds = OwnerRates(share, share * _WINDOW, most)
 

@@ -15,7 +15,7 @@ from typing import Final
 from attrs import define
 
 from mcptrio.errors import RemoteProtocolError, RequestFailed
-from mcptrio.protocol.jsonrpc import Limits, decode
+from mcptrio.protocol.jsonrpc import MessageLimits, decode
 from mcptrio.protocol.messages import Incoming
 from mcptrio.protocol.sse import Decoder
 from mcptrio.transports.http.client_connection import HTTPResponse
@@ -61,11 +61,11 @@ class EventStream:
         bookmark: moved along while the stream is read.
     """
 
-    def __init__(self, response: HTTPResponse, bookmark: Bookmark, limits: Limits) -> None:
+    def __init__(self, response: HTTPResponse, bookmark: Bookmark, limits: MessageLimits) -> None:
         self._response = response
         self._bookmark = bookmark
         self._limits = limits
-        self._decoder = Decoder(limits.message_bytes)
+        self._decoder = Decoder(limits.bytes)
         self.end = ""
         """Why it ended, in a few words."""
 

@@ -20,7 +20,7 @@ from attrs.validators import ge, le
 from mcptrio.errors import ConnectionClosed, Overloaded, RateLimited
 from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.protocol import sse
-from mcptrio.protocol.jsonrpc import encode
+from mcptrio.protocol.jsonrpc import MessageLimits, encode
 from mcptrio.protocol.messages import ErrorResponse, Incoming, Message, Notification, Request
 from mcptrio.transports.http.headers import EVENT_STREAM, JSON, Headers, accepts
 from mcptrio.transports.http.rules import Refusal
@@ -48,9 +48,7 @@ _STREAM_HEADERS: Final = (
 class HTTPLimits:
     """
     Args:
-        body_bytes: of one request's body.
-        depth: levels of nesting of a message.
-        batch: messages in one JSON-RPC array.
+        message: bounds of one message, which is one request's body.
         header_bytes: of one request's headers.
         body_timeout: seconds for a body to arrive.
         write_timeout: seconds one write may wait for the client to read.
@@ -81,9 +79,7 @@ class HTTPLimits:
         window: messages a reader may be behind before the sender waits for it.
     """
 
-    body_bytes: int = 4 * 1024 * 1024
-    depth: int = 64
-    batch: int = 100
+    message: MessageLimits = field(factory=MessageLimits)
     header_bytes: int = 32 * 1024
     body_timeout: float = 30.0
     write_timeout: float = 30.0
@@ -192,7 +188,7 @@ class Exchange:
         """
         whole = self._connected.body_now() if self._connected is not None else None
         if whole is not None:
-            return whole if len(whole) <= self.limits.body_bytes else self._too_large(len(whole))
+            return whole if len(whole) <= self.limits.message.bytes else self._too_large(len(whole))
         parts: list[bytes] = []
         size = 0
         with trio.move_on_after(self.limits.body_timeout) as scope:
@@ -202,7 +198,7 @@ class Exchange:
                     raise ConnectionClosed("the client has left")
                 part = event.get("body", b"")
                 size += len(part)
-                if size > self.limits.body_bytes:
+                if size > self.limits.message.bytes:
                     return self._too_large(size)
                 parts.append(part)
                 if not event.get("more_body"):
@@ -342,7 +338,7 @@ class Exchange:
         return {"type": "http.response.start", "status": 200, "headers": [*self.common, *_STREAM_HEADERS]}
 
     def _too_large(self, size: int) -> Refusal:
-        limit = self.limits.body_bytes
+        limit = self.limits.message.bytes
         return Refusal.because(413, f"body of at least {size} bytes: the limit is {limit} bytes")
 
     async def _write(self, event: MutableMapping[str, Any]) -> None:

@@ -24,7 +24,7 @@ from attrs import define
 
 from mcptrio.abc import ClientAuth, Receiver
 from mcptrio.errors import AuthorizationError, Code, ConnectionClosed, RequestFailed, SessionLost
-from mcptrio.protocol.jsonrpc import CLIENT_DEFAULT, Limits, encode
+from mcptrio.protocol.jsonrpc import CLIENT_DEFAULT, MessageLimits, encode
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, RequestId, Response
 from mcptrio.protocol.revisions.revision import Revision
 from mcptrio.transports.http.client_connection import HTTPResponse
@@ -70,7 +70,7 @@ class HTTPLink:
         headers: ClientHeaders,
         receive: Receiver,
         *,
-        limits: Limits,
+        limits: MessageLimits,
         nursery: trio.Nursery,
     ) -> None:
         self.name = name
@@ -326,7 +326,7 @@ async def open_http_link(
     *,
     headers: Mapping[str, str] = _NO_HEADERS,
     auth: ClientAuth | None = None,
-    limits: Limits = CLIENT_DEFAULT,
+    limits: MessageLimits = CLIENT_DEFAULT,
     dialing: Dialing = DEFAULT_DIALING,
 ) -> AsyncIterator[HTTPLink]:
     """A link to a server. Connects when the first message is sent, not before.

@@ -17,7 +17,7 @@ import trio
 
 from mcptrio.abc import Receiver
 from mcptrio.errors import AuthorizationError, ConnectionClosed, ConsentNeeded, RequestFailed
-from mcptrio.protocol.jsonrpc import Limits
+from mcptrio.protocol.jsonrpc import MessageLimits
 from mcptrio.protocol.messages import Batch, Incoming, Notification, Request
 from mcptrio.transports.http.client_connection import HTTPResponse
 from mcptrio.transports.http.event_stream import LONGEST, Bookmark, EventStream
@@ -44,7 +44,7 @@ class Listening:
         lost: called when the server says that the session is gone.
     """
 
-    def __init__(self, get: Get, receive: Receiver, limits: Limits, *, lost: Callable[[], None]) -> None:
+    def __init__(self, get: Get, receive: Receiver, limits: MessageLimits, *, lost: Callable[[], None]) -> None:
         self._get = get
         self._receive = receive
         self._limits = limits

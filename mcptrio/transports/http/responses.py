@@ -21,7 +21,7 @@ from attrs import define, field
 
 from mcptrio.abc import Receiver
 from mcptrio.errors import ConnectionClosed, MCPError, RequestFailed
-from mcptrio.protocol.jsonrpc import DEFAULT, Limits, decode
+from mcptrio.protocol.jsonrpc import DEFAULT, MessageLimits, decode
 from mcptrio.protocol.messages import (
     Batch,
     ErrorResponse,
@@ -65,7 +65,7 @@ class AnswerReader:
     receive: Receiver
     batches: bool
     """Whether the revision has them."""
-    limits: Limits
+    limits: MessageLimits
     bookmark: Bookmark = field(factory=Bookmark)
     _rubbish: str = field(default="", init=False)
     """What was wrong with the last message of a stream, if anything."""
@@ -95,7 +95,7 @@ class AnswerReader:
         raise _unreadable(f"expected {JSON} or {EVENT_STREAM}, got {got}")
 
     async def _read_json(self, response: HTTPResponse) -> Answer:
-        body = await _read_body(response, self.limits.message_bytes)
+        body = await _read_body(response, self.limits.bytes)
         if not body:
             raise _unreadable("the body is empty")
         incoming = decode(body, self.limits)

@@ -30,7 +30,7 @@ from mcptrio.errors import (
     RemoteProtocolError,
     RequestFailed,
 )
-from mcptrio.protocol.jsonrpc import CLIENT_DEFAULT, Limits, decode, encode
+from mcptrio.protocol.jsonrpc import CLIENT_DEFAULT, MessageLimits, decode, encode
 from mcptrio.protocol.messages import ErrorResponse, Incoming, Message, Request
 from mcptrio.protocol.sse import Decoder, Event
 from mcptrio.transports.http.client_connection import HTTPResponse
@@ -165,10 +165,10 @@ class SSEChannel:
 class _Stream:
     """The GET's response: where to POST to, then messages."""
 
-    def __init__(self, response: HTTPResponse, limits: Limits) -> None:
+    def __init__(self, response: HTTPResponse, limits: MessageLimits) -> None:
         self._response = response
         self._limits = limits
-        self._decoder = Decoder(limits.message_bytes)
+        self._decoder = Decoder(limits.bytes)
         self._rest: list[Event] = []
         """What came with the event that was waited for."""
         self.target = ""
@@ -221,7 +221,7 @@ async def open_sse_channel(
     *,
     headers: Mapping[str, str] = _NO_HEADERS,
     auth: ClientAuth | None = None,
-    limits: Limits = CLIENT_DEFAULT,
+    limits: MessageLimits = CLIENT_DEFAULT,
     dialing: Dialing = DEFAULT_DIALING,
 ) -> AsyncIterator[SSEChannel]:
     """A channel to a server of 2024-11-05, connected. Sets no deadline for the server's first event.

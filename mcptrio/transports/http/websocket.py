@@ -119,7 +119,7 @@ class WebSocketChannel:
         except UnicodeEncodeError:
             # A lone surrogate: the ASGI server does not look at what it decodes.
             raise self._refuse(CloseCode.INVALID_DATA, "expected UTF-8") from None
-        limit = self._decoder.limits.message_bytes
+        limit = self._decoder.limits.bytes
         if len(data) > limit:
             raise self._refuse(CloseCode.TOO_BIG, f"message of {len(data)} bytes: the limit is {limit} bytes")
         incoming = self._decoder.decode_now(data, self._owner)

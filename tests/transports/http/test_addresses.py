@@ -21,9 +21,8 @@ from mcptrio import Server
 from mcptrio.auth import Principal
 from mcptrio.networks import network_of
 from mcptrio.serve.http import HTTPSockets
-from mcptrio.serving import HTTPOptions, serve_http
+from mcptrio.serving import HTTPLimits, HTTPOptions, serve_http
 from mcptrio.transports.http.addresses import Proxies, address_of
-from mcptrio.transports.http.exchange import HTTPLimits
 from mcptrio.transports.http.owner_rates import OwnerRates
 from tests.guards import FunctionGuard
 

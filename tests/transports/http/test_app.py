@@ -10,8 +10,8 @@ import pytest
 import trio
 
 from mcptrio.abc import ASGIApp
+from mcptrio.serving import HTTPLimits, MessageLimits
 from mcptrio.transports.http.app import HTTPApp
-from mcptrio.transports.http.exchange import HTTPLimits
 from mcptrio.transports.http.origins import OriginPolicy
 
 from .conftest import MODERN, EchoEngine, Server, Starter, call, modern_headers
@@ -52,7 +52,7 @@ async def test_dns_rebinding_is_refused(start: Starter) -> None:
 
 
 async def test_statuses_of_bad_requests(start: Starter) -> None:
-    server = await start(limits=HTTPLimits(body_bytes=1000, header_bytes=4000))
+    server = await start(limits=HTTPLimits(message=MessageLimits(bytes=1000), header_bytes=4000))
     host = "host: localhost"
 
     assert (await status(server, post(host, body=b"{")))[0] == 400

@@ -17,8 +17,7 @@ from mcptrio import Context, Server, tool
 from mcptrio.auth import Principal
 from mcptrio.errors import AuthorizationError
 from mcptrio.serve.http_options import make_http_app
-from mcptrio.serving import HTTPOptions, Limits, Timeouts
-from mcptrio.transports.http.exchange import HTTPLimits
+from mcptrio.serving import HTTPLimits, HTTPOptions, MessageLimits, ServerLimits, Timeouts
 from mcptrio.transports.http.hypercorn import ConnectionLimits, serve
 from tests.guards import FunctionGuard
 from tests.interaction.applies import HANDSHAKE
@@ -216,7 +215,7 @@ async def test_leaving_ends_the_session_and_what_is_in_flight() -> None:
 
 async def test_leaving_in_the_middle_of_a_flood_ends_the_session() -> None:
     """Nobody reads then, neither the client nor, since there is no room, the session."""
-    async with site(limits=Limits(outbox=2)) as here:
+    async with site(limits=ServerLimits(outbox=2)) as here:
         async with here.wire() as wire:
             await greet(wire)
             await wire.send(call("hold"))
@@ -282,7 +281,7 @@ async def test_client_that_does_not_read_is_cut() -> None:
 async def test_post_waits_for_a_session_that_is_behind() -> None:
     """For a bounded time; and when the client reads again, all is well."""
     options = HTTPOptions(limits=HTTPLimits(body_timeout=1.0))
-    async with site(options, limits=Limits(outbox=2)) as here, here.wire() as wire:
+    async with site(options, limits=ServerLimits(outbox=2)) as here, here.wire() as wire:
         await greet(wire)
         await wire.send(call("talk"))
         taken = 0
@@ -314,14 +313,14 @@ async def test_streams_leave_room_for_their_posts() -> None:
 
 
 async def test_sessions_of_the_engine_are_bounded() -> None:
-    async with site(limits=Limits(sessions=1)) as here, here.peer() as peer:
+    async with site(limits=ServerLimits(sessions=1)) as here, here.peer() as peer:
         async with here.wire() as refused:
             assert (refused.status, refused.head["retry-after"]) == (503, "10")
         assert await peer.text("whoami") == "nobody"
 
 
 async def test_requests_are_let_through_by_the_rules_of_the_endpoint() -> None:
-    limits = HTTPLimits(body_bytes=1000, header_bytes=2000, body_timeout=0.3)
+    limits = HTTPLimits(message=MessageLimits(bytes=1000), header_bytes=2000, body_timeout=0.3)
     json_type, length, stream = "content-type: application/json", "content-length: 2", "accept: text/event-stream"
     async with site(HTTPOptions(limits=limits)) as here:
         for request, headers, expected in (

@@ -13,8 +13,8 @@ import trio
 import trio.testing
 
 from mcptrio.errors import ConnectionClosed, RequestFailed
-from mcptrio.protocol.jsonrpc import Limits
 from mcptrio.protocol.messages import ErrorResponse, Notification, Response
+from mcptrio.serving import MessageLimits
 from mcptrio.testing import Holdings
 from mcptrio.transports.http.connections import IDLE
 from mcptrio.transports.http.dialing import Dialing
@@ -86,7 +86,7 @@ WRONG_ANSWERS: list[tuple[Handler, str]] = [
 
 @pytest.mark.parametrize(("handler", "text"), WRONG_ANSWERS)
 async def test_answer_that_is_none(handler: Handler, text: str) -> None:
-    error = await failure(handler, limits=Limits(message_bytes=2000))
+    error = await failure(handler, limits=MessageLimits(bytes=2000))
 
     with pytest.raises(RequestFailed, match=text):
         raise error

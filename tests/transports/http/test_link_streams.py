@@ -12,8 +12,8 @@ import trio.testing
 
 from mcptrio import connect
 from mcptrio.errors import RequestFailed, SessionLost
-from mcptrio.protocol.jsonrpc import Limits
 from mcptrio.protocol.messages import Notification, Request, Response
+from mcptrio.serving import MessageLimits
 from mcptrio.transports.http.event_stream import Bookmark
 
 from .web import (
@@ -165,7 +165,7 @@ async def test_event_beyond_the_limit() -> None:
         await wire.chunk(b"data: " + b"x" * 3000)
         await wire.wait_closed()
 
-    async with linked(handle, limits=Limits(message_bytes=2000)) as (link, web, _):
+    async with linked(handle, limits=MessageLimits(bytes=2000)) as (link, web, _):
         with pytest.raises(RequestFailed, match="event of more than 2000 bytes"):
             await link.exchange(call(), HANDSHAKE)
         assert len(web.seen) == 1

@@ -9,9 +9,9 @@ import httpx2
 import trio
 
 from mcptrio.protocol.messages import Notification
+from mcptrio.serving import HTTPLimits
 from mcptrio.stores.memory import MemoryBus, MemoryEventStore, MemorySessionStore
 from mcptrio.stores.sqlite import open_sqlite_stores
-from mcptrio.transports.http.exchange import HTTPLimits
 from mcptrio.transports.http.hypercorn import ConnectionLimits
 
 from .conftest import Client, EchoSession, Server, Starter, call

@@ -13,9 +13,9 @@ from attrs import define, field
 
 from mcptrio.abc import MessageChannel
 from mcptrio.errors import ConnectionClosed, RequestFailed
-from mcptrio.protocol.jsonrpc import Limits
 from mcptrio.protocol.messages import ErrorResponse, Incoming, Malformed, Notification, Request, Response
 from mcptrio.protocol.sse import encode
+from mcptrio.serving import MessageLimits
 from mcptrio.transports.http.sse_channel import SSEChannel, open_sse_channel
 
 from .web import Handler, Seen, Web, Wire, eventually, serving
@@ -194,7 +194,7 @@ async def test_stream_that_breaks() -> None:
 
 async def test_event_beyond_the_limit() -> None:
     old = Old()
-    async with opened(old.handle, limits=Limits(message_bytes=1000)) as (channel, _):
+    async with opened(old.handle, limits=MessageLimits(bytes=1000)) as (channel, _):
         await old.tell({"jsonrpc": "2.0", "method": "x" * 2000})
 
         with pytest.raises(ConnectionClosed, match="event of more than 1000 bytes"):

@@ -12,10 +12,9 @@ import trio
 from attrs import define
 
 from mcptrio import Server as Engine
-from mcptrio.serving import Limits
+from mcptrio.serving import HTTPLimits, ServerLimits
 from mcptrio.stores.memory import MemoryEventStore, MemorySessionStore
 from mcptrio.transports.http.app import HTTPApp
-from mcptrio.transports.http.exchange import HTTPLimits
 from mcptrio.transports.http1.limits import ConnectionLimits
 from mcptrio.transports.http1.server import serve
 
@@ -41,7 +40,7 @@ async def served(
     connection: ConnectionLimits | None = None,
     around: Callable[[HTTPApp], Any] | None = None,
 ) -> AsyncIterator[Served]:
-    engine = Engine(limits=Limits(subscriptions=500))
+    engine = Engine(limits=ServerLimits(subscriptions=500))
     engine.add_resource(memo, "memo://{name}")
     async with AsyncExitStack() as stack:
         nursery = await stack.enter_async_context(trio.open_nursery())

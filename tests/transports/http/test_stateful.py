@@ -11,8 +11,8 @@ import trio
 from mcptrio.abc import Principal
 from mcptrio.errors import AuthorizationError
 from mcptrio.protocol.messages import Notification
+from mcptrio.serving import HTTPLimits
 from mcptrio.stores.memory import MemorySessionStore
-from mcptrio.transports.http.exchange import HTTPLimits
 from tests.guards import FunctionGuard
 
 from .conftest import Starter, call

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 import trio
 
-from mcptrio.transports.http.exchange import HTTPLimits
+from mcptrio.serving import HTTPLimits
 from mcptrio.transports.http.hypercorn import ConnectionLimits
 
 from .conftest import ACCEPT, MODERN, Starter, call, modern_headers

@@ -16,12 +16,9 @@ from mcptrio import Server, tool
 from mcptrio.auth import Principal
 from mcptrio.errors import AuthorizationError
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, PROTOCOL_VERSION
-from mcptrio.runtime.limits import Limits
-from mcptrio.runtime.timeouts import Timeouts
 from mcptrio.serve.http_options import make_http_app
-from mcptrio.serving import HTTPOptions
+from mcptrio.serving import HTTPLimits, HTTPOptions, MessageLimits, ServerLimits, Timeouts
 from mcptrio.transports.http import hypercorn
-from mcptrio.transports.http.exchange import HTTPLimits
 from mcptrio.transports.http1 import server as http1
 from tests.guards import FunctionGuard
 from tests.transports.http.raw_websocket import (
@@ -245,7 +242,7 @@ async def test_a_batch_is_one_message_both_ways(start: Start) -> None:
 
 
 async def test_what_is_no_message_is_answered_and_the_connection_lives_on(start: Start) -> None:
-    served = await start(http=HTTPLimits(depth=5))
+    served = await start(http=HTTPLimits(message=MessageLimits(depth=5)))
 
     async with served.connected() as socket:
         await socket.initialize("2025-11-25")
@@ -386,7 +383,7 @@ async def test_a_plain_request_is_told_to_upgrade(start: Start) -> None:
 
 async def test_too_many_are_refused_with_503(start: Start) -> None:
     exchanges = await start(http=HTTPLimits(streams=1))
-    sessions = await start(limits=Limits(sessions=1))
+    sessions = await start(limits=ServerLimits(sessions=1))
 
     for served in (exchanges, sessions):
         async with served.connected() as socket:
@@ -415,7 +412,7 @@ async def test_a_binary_message_is_1003(start: Start) -> None:
 
 
 async def test_a_message_that_is_too_large_is_1009(start: Start) -> None:
-    served = await start(Tools(), http=HTTPLimits(body_bytes=1000))
+    served = await start(Tools(), http=HTTPLimits(message=MessageLimits(bytes=1000)))
     fits = json.dumps(calling("echo", text=""))
 
     async with served.connected() as socket:
@@ -561,7 +558,7 @@ async def test_while_a_session_is_full_nothing_is_read(start: Start) -> None:
         Tools(),
         http=HTTPLimits(write_timeout=60.0),
         connection=http1.ConnectionLimits(write_timeout=60.0),
-        limits=Limits(outbox=4),
+        limits=ServerLimits(outbox=4),
     )
     requests = 400
     sent = 0

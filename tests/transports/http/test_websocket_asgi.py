@@ -17,9 +17,9 @@ from mcptrio.abc import MessageChannel
 from mcptrio.auth import Principal
 from mcptrio.errors import Overloaded
 from mcptrio.protocol.messages import Response
+from mcptrio.serving import HTTPLimits
 from mcptrio.stores.memory import MemoryEventStore, MemorySessionStore
 from mcptrio.transports.http.app import HTTPApp
-from mcptrio.transports.http.exchange import HTTPLimits
 from tests.transports.http.conftest import EchoEngine
 
 __all__: list[str] = []
