@@ -309,7 +309,7 @@ def _is_unstructured(annotation: Any, content: tuple[type, ...]) -> bool:
     if origin in (typing.Union, types.UnionType):
         members = [member for member in arguments if member is not type(None)]
         return all(_is_unstructured(member, content) for member in members) or _mentions(annotation, content)
-    if origin in (list, tuple) and set(arguments) <= {Any, ...}:
+    if origin in (list, tuple) and set(arguments) <= {Any, object, ...}:
         return True  # may hold content, which only the value can tell
     return annotation in _TEXTUAL or _mentions(annotation, content)
 

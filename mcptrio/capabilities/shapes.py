@@ -101,6 +101,8 @@ class Shapes:
             return _DATE_TIME
         if annotation is Decimal:
             return _DECIMAL
+        if annotation is object:  # dict[str, object] is what strict type checkers ask for in the place of Any
+            return Any
         origin, arguments = get_origin(annotation), get_args(annotation)
         if origin is Literal:
             return Annotated[annotation, msgspec.Meta(extra_json_schema={CHOICES: list(arguments)})]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import frozen
 
+from mcptrio.commands.plugin_server import report_opened
 from mcptrio.config import Config
 from mcptrio.serve.process import Ready
 
@@ -43,9 +44,23 @@ class Asked:
     as_json: bool
     """Whether the log is one of JSON lines."""
 
-    def ready(self) -> Ready:
-        """Says where we serve, once we do."""
-        return Ready(_announce_in_json if self.as_json else _announce)
+    def ready(self, server: Server | None, announce: Callable[[list[str]], None] | None = None) -> Ready:
+        """Announces where the server serves, once its plugins are open.
+
+        If the lifespan of every plugin failed, it raises a ``ConfigError`` instead, which ends the process.
+
+        Args:
+            server: ``None`` in the parent of workers, which check their own.
+            announce: what to call; by default the addresses are written for the operator.
+        """
+        say = announce or (_announce_in_json if self.as_json else _announce)
+
+        def started(urls: list[str]) -> None:
+            if server is not None:
+                report_opened(server)
+            say(urls)
+
+        return Ready(started)
 
 
 def names(cls: type) -> set[str]:

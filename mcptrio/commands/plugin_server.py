@@ -47,6 +47,7 @@ __all__ = [
     "plugin_options",
     "prints_on_stderr",
     "refuse_empty",
+    "report_opened",
     "tables_of",
     "unasked",
 ]
@@ -305,6 +306,18 @@ def refuse_empty(server: Server) -> None:
         raise ConfigError(
             f"nothing to serve: {names} failed" if len(failed) == 1 else f"nothing to serve: all of {names} failed"
         )
+
+
+def report_opened(server: Server) -> None:
+    """Log which plugins an open server goes on without.
+
+    Raises:
+        ConfigError: no plugin is left, as for :func:`refuse_empty`.
+    """
+    refuse_empty(server)
+    failed = [plugin.name for plugin in server.plugins.plugins.values() if plugin.fault is not None]
+    if failed:
+        _log.warning("serving without %s: see the errors above", ", ".join(failed))
 
 
 def isolation(read: Config, options: Mapping[str, Any], *, strict: bool = False) -> Instead | None:

@@ -18,7 +18,15 @@ import click
 
 from mcptrio.commands.asked import Asked, names
 from mcptrio.commands.log_output import log_to_stderr
-from mcptrio.commands.plugin_server import Chosen, Wanted, make_server, plugin_options, refuse_empty, tables_of
+from mcptrio.commands.plugin_server import (
+    Chosen,
+    Wanted,
+    make_server,
+    plugin_options,
+    refuse_empty,
+    report_opened,
+    tables_of,
+)
 from mcptrio.commands.serving_auth import identify_by, refuse_streams
 from mcptrio.commands.serving_values import addresses
 from mcptrio.config import LOG_LEVELS, Config
@@ -187,7 +195,7 @@ def _adopted() -> Worker | None:
 
 def _over_stdio(asked: Asked) -> None:
     from mcptrio.protocol.jsonrpc import MessageLimits
-    from mcptrio.serve.process import run
+    from mcptrio.serve.process import Ready, run
     from mcptrio.serve.stdio import serve_stdio
 
     limits = MessageLimits(**asked.read.message)
@@ -197,9 +205,21 @@ def _over_stdio(asked: Asked) -> None:
         from mcptrio.commands.introducing import introduce_stdio
 
         introduce_stdio(asked.read.name)
+    made: list[Server] = []
+
+    def make() -> Server:
+        made.append(asked.make())
+        return made[0]
+
     run(
         lambda stop: serve_stdio(
-            asked.make, limits=limits, shutdown=stop, restore=False, identify=identify, believes=believes
+            make,
+            limits=limits,
+            shutdown=stop,
+            restore=False,
+            identify=identify,
+            believes=believes,
+            task_status=Ready(lambda _: report_opened(made[0])),  # the lifespans have been entered by then
         )
     )
 
@@ -232,7 +252,7 @@ def _over_streams(asked: Asked) -> None:
     stream = StreamOptions(limits=MessageLimits(**asked.read.message), **filed)
     server = asked.make()
     run(
-        lambda stop: serve_stream(server, where, options=stream, shutdown=stop, task_status=asked.ready()),
+        lambda stop: serve_stream(server, where, options=stream, shutdown=stop, task_status=asked.ready(server)),
         renew=renewal(server, asked),
     )
 
@@ -250,6 +270,6 @@ def _over(name: str, asked: Asked) -> None:
         known = ", ".join((*BUILT_IN, *offered))
         raise ConfigError(f"--transport: expected one of {known}, got {name!r}")
     run(
-        lambda stop: serve_transport(server, offered[name], shutdown=stop, task_status=asked.ready()),
+        lambda stop: serve_transport(server, offered[name], shutdown=stop, task_status=asked.ready(server)),
         renew=renewal(server, asked),
     )

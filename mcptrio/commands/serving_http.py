@@ -69,7 +69,7 @@ def over_http(asked: Asked, worker: Worker | None) -> None:
         http2=http.http2,
     )
     address = {name: wanted[name] for name in ("host", "port") if name in wanted}
-    ready = asked.ready() if worker is None else process.ready
+    ready = asked.ready(server, process.ready.started if worker is not None else None)
     process.run(partial(serve_http, server, **address, options=http, task_status=ready))
 
 

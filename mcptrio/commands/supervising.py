@@ -63,7 +63,7 @@ def supervise(asked: Asked, count: int) -> None:
     hangups = Hangups()
 
     async def keep(stop: trio.Event) -> None:
-        await pool.run(stop, hangups, task_status=asked.ready())
+        await pool.run(stop, hangups, task_status=asked.ready(None))
 
     run(keep, hangups=hangups, at_once=pool.kill)
 

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from mcptrio.capabilities.marks import marks_of
-from mcptrio.plugins.hooks import HOOKS
+from mcptrio.plugins.hooks import HOOKS, Hooks
 
 __all__ = ["check_kind", "check_plugin", "find_plugin", "forgotten", "hooks_in"]
 
@@ -49,6 +49,7 @@ def check_plugin(plugin: object) -> None:
         value = _plain(inspect.getattr_static(plugin, name))
         if inspect.iscoroutinefunction(value) or (hook != "lifespan" and inspect.isasyncgenfunction(value)):
             raise TypeError(f"hook {name!r}: expected a plain function, got an async one")
+        _check_parameters(name, hook, value)
         if given := [option for option in _WITHOUT if options[option]]:
             raise TypeError(f"hook {name!r}: expected @hookimpl without {given[0]}")
 
@@ -95,6 +96,18 @@ def hooks_in(plugin: object) -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 def _plain(value: Any) -> Any:
     return getattr(value, "__func__", value)
+
+
+def _check_parameters(name: str, hook: str, function: Any) -> None:
+    """
+    Raises:
+        TypeError: the hook takes something that no server passes, which pluggy would tell in its own terms.
+    """
+    passed = [each for each in inspect.signature(getattr(Hooks, hook)).parameters if each != "self"]
+    for parameter in inspect.signature(function).parameters.values():
+        is_needed = parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+        if is_needed and parameter.name not in ("self", "cls", *passed):
+            raise TypeError(f"hook {name!r}: expected parameters among {', '.join(passed)}, got `{parameter}`")
 
 
 def _serves(plugin: object) -> bool:

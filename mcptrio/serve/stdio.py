@@ -26,6 +26,7 @@ async def serve_stdio(
     restore: bool = True,
     identify: Callable[[], Awaitable[Principal | None]] | None = None,
     believes: bool = False,
+    task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve the process's standard input and output until the input ends. Opens the server.
 
@@ -35,6 +36,7 @@ async def serve_stdio(
         restore: give standard input and output back afterwards; ``False`` in a process that ends then.
         identify: finds out who uses it, before anything is served; what it raises ends the call.
         believes: as that of :meth:`mcptrio.Server.serve`.
+        task_status: started once the server is open, with an empty list.
     """
     require_trio("serve_stdio")
     async with open_stdio(limits=limits, restore=restore) as channel:
@@ -44,6 +46,7 @@ async def serve_stdio(
             if shutdown is not None:
                 nursery.start_soon(_stop_after, shutdown, made, nursery.cancel_scope)
             async with made.open():
+                task_status.started([])
                 await made.serve(channel, principal=principal, believes=believes)
 
 

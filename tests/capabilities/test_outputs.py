@@ -57,8 +57,8 @@ class Model(pydantic.BaseModel):
     "annotation",
     [
         inspect.Signature.empty, None, type(None), str, bytes, Any, object, Block, Image, str | None, Block | None,
-        str | Block, list[Block], list[str | Image], tuple[Image, ...], dict[str, Any] | Image, Iterator[Block],
-        AsyncIterator[str], Annotated[str, "text"], NoReturn,
+        str | Block, list[Block], list[object], list[str | Image], tuple[Image, ...], dict[str, Any] | Image,
+        Iterator[Block], AsyncIterator[str], Annotated[str, "text"], NoReturn,
     ],
 )  # fmt: skip
 def test_text_and_content_are_not_structured(annotation: Any) -> None:
@@ -76,6 +76,7 @@ def test_text_and_content_are_not_structured(annotation: Any) -> None:
         (bool | None, {"anyOf": [{"type": "boolean"}, {"type": "null"}]}),
         (list[str], {"type": "array", "items": {"type": "string"}}),
         (dict[str, Any], {"type": "object"}),
+        (dict[str, object], {"type": "object"}),
         (Literal["a"], {"type": "string", "enum": ["a"]}),
         (Kind, {"type": "string", "enum": ["a"]}),
         (Typed, {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}),

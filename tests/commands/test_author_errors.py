@@ -394,3 +394,52 @@ META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
 }
+
+
+LIFESPAN = """\
+from collections.abc import AsyncGenerator
+
+from mcptrio import lifespan, tool
+
+
+@lifespan
+async def opened() -> AsyncGenerator[None]:
+    raise RuntimeError("no database")
+    yield
+
+
+@tool
+async def water() -> str:
+    return ""
+"""
+
+
+@pytest.mark.parametrize("how", [("--stdio",), ("--http", "--port", "0")], ids=["stdio", "http"])
+def test_lifespan_that_fails_leaves_no_empty_server(tmp_path: Path, how: tuple[str, ...]) -> None:
+    path = tmp_path / "garden.py"
+    path.write_text(LIFESPAN)
+    done = run("serve", *how, "--plugin", "garden.py", cwd=tmp_path)
+    log = done.stderr.decode()
+
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert log.count("RuntimeError: no database") == 1
+    assert f'File "{path}", line 8, in opened\n      raise RuntimeError("no database")' in log
+    assert log.endswith("mcptrio: nothing to serve: garden failed\n")
+    assert "Traceback" not in log
+
+
+def test_server_says_which_plugins_it_goes_on_without(tmp_path: Path) -> None:
+    (tmp_path / "garden.py").write_text(LIFESPAN)
+    (tmp_path / "shed.py").write_text("from mcptrio import tool\n\n\n@tool\nasync def rest() -> str:\n    return ''\n")
+    done = run("serve", "--stdio", "--plugin", "garden.py", "--plugin", "shed.py", cwd=tmp_path)
+
+    assert done.returncode == 0
+    assert b"serving without garden: see the errors above\n" in done.stderr
+
+
+def test_hook_with_another_parameter_is_named_with_those_that_there_are(tmp_path: Path) -> None:
+    (tmp_path / "garden.py").write_text(LIFESPAN.replace("opened()", "opened(app: object)"))
+    done = run("list", "--plugin", "garden.py", cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert done.stderr.decode().endswith("hook 'opened': expected parameters among server, config, got `app: object`\n")
