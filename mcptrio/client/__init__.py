@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from mcptrio.client.calls import Progress as Progress
     from mcptrio.client.form_fields import FormField as FormField
     from mcptrio.client.forms import Form as Form
-    from mcptrio.client.forms import Page as Page
+    from mcptrio.client.forms import OpenURL as OpenURL
     from mcptrio.client.handlers import Handlers as Handlers
     from mcptrio.client.listings import Listing as Listing
     from mcptrio.client.subscriptions import Change as Change
@@ -25,7 +25,7 @@ _HOMES = {
     "Form": "mcptrio.client.forms",
     "FormField": "mcptrio.client.form_fields",
     "Handlers": "mcptrio.client.handlers",
-    "Page": "mcptrio.client.forms",
+    "OpenURL": "mcptrio.client.forms",
     # Calls
     "ClientTimeouts": "mcptrio.client.timeouts",
     "Progress": "mcptrio.client.calls",

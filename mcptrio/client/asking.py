@@ -21,7 +21,7 @@ from mcptrio.client.consent import with_consent
 from mcptrio.client.round_trips import drive
 from mcptrio.client.session import ClientSession
 from mcptrio.client.supervisor import ClientSupervisor
-from mcptrio.client.url_elicitation import send_after_pages
+from mcptrio.client.url_elicitation import send_after_urls
 from mcptrio.errors import ConnectionClosed, Overloaded, RequestFailed, SessionLost, URLElicitationRequired
 from mcptrio.protocol.model.input_required import InputRequest, InputRequiredResult
 from mcptrio.protocol.revisions.revision import Inputs
@@ -60,13 +60,13 @@ _PASSING = frozenset({None, 429, 502, 503, 504})
 class Asking:
     """
     Args:
-        opens_pages: whether a handler of ours opens pages that a server wants visited.
+        opens_urls: whether a handler of ours opens the URLs that a server asks the user to open.
         input_timeout: seconds for the user to be done with one.
     """
 
-    def __init__(self, supervisor: ClientSupervisor, *, opens_pages: bool, input_timeout: float) -> None:
+    def __init__(self, supervisor: ClientSupervisor, *, opens_urls: bool, input_timeout: float) -> None:
         self._supervisor = supervisor
-        self._opens_pages = opens_pages
+        self._opens_urls = opens_urls
         self._input_timeout = input_timeout
 
     async def send(
@@ -132,7 +132,7 @@ class Asking:
 
         async def send(params: Any) -> Any:
             work = partial(self.send, method, params, timeout=timeout, progress=progress, mirrored=mirrored, meta=meta)
-            return await self._with_pages(work)
+            return await self._with_urls(work)
 
         result = await send(params)
         if isinstance(result, InputRequiredResult):
@@ -152,18 +152,18 @@ class Asking:
             return failed.retry_after
         return _RATE_LIMITED if isinstance(failed, RequestFailed) and failed.status == 429 else 0.0
 
-    async def _with_pages(self, send: Callable[[], Awaitable[Any]]) -> Any:
+    async def _with_urls(self, send: Callable[[], Awaitable[Any]]) -> Any:
         """Send it, and again once the user has visited the pages without which it is refused."""
         try:
             return await send()
         except URLElicitationRequired as refusal:
-            if not self._opens_pages:
+            if not self._opens_urls:
                 raise
             required = refusal
         session = await self._supervisor.current()
         if session.revision.inputs is Inputs.ROUND_TRIPS:
             raise required
-        return await send_after_pages(session, required, send, self._input_timeout)
+        return await send_after_urls(session, required, send, self._input_timeout)
 
 
 async def _answer(session: ClientSession, question: InputRequest) -> Any:

@@ -101,9 +101,7 @@ class Client:
             known=known,
             prefers_handshake=prefers_handshake,
         )
-        self._asking = Asking(
-            self._supervisor, opens_pages=handlers.open_page is not None, input_timeout=timeouts.input
-        )
+        self._asking = Asking(self._supervisor, opens_urls=handlers.open_url is not None, input_timeout=timeouts.input)
         self._tools = ToolRequests(self._supervisor, self._cache, lambda: self.tools().pages(), name=name)
         self._subscriber = Subscriber(self._supervisor, name=name, ack_timeout=timeouts.idle)
 

@@ -18,12 +18,12 @@ from attrs import field, frozen
 from mcptrio.capabilities.problems import suggest
 from mcptrio.client.form_fields import Choice, FormField
 from mcptrio.client.form_schemas import ElicitationLimits, check_text, read_fields
-from mcptrio.client.page_url import PageURL
 from mcptrio.client.printable import printable, quote_name
+from mcptrio.client.url_looks import URLLooks
 from mcptrio.protocol.model.elicitation import ElicitFormParams, ElicitResult, ElicitURLParams
 from mcptrio.protocol.model.fields import ABSENT
 
-__all__ = ["Choice", "ElicitationLimits", "Form", "FormField", "Page"]
+__all__ = ["Choice", "ElicitationLimits", "Form", "FormField", "OpenURL"]
 
 _DEFAULT = ElicitationLimits()
 
@@ -108,8 +108,8 @@ class Form:
 
 
 @frozen(kw_only=True)
-class Page:
-    """A page a server wants opened, for what must not pass through the client.
+class OpenURL:
+    """A URL that a server asks the user to open, for what must not pass through the client.
 
     Whoever shows it shows the whole ``url``, ``host`` so that it stands out, and ``warnings``, and opens it only after
     the user has said so, in a browser of which the client sees nothing.
@@ -121,15 +121,15 @@ class Page:
     url: str
     elicitation_id: str | None = None
     """Named again when the server tells that the user is done; only 2025-11-25 has it."""
-    _looks: PageURL = field(
+    _looks: URLLooks = field(
         init=False,
         repr=False,
         eq=False,
-        default=attrs.Factory(lambda self: PageURL.of(self.url), takes_self=True),
+        default=attrs.Factory(lambda self: URLLooks.of(self.url), takes_self=True),
     )
 
     @classmethod
-    def of(cls, params: ElicitURLParams, *, server: str, limits: ElicitationLimits = _DEFAULT) -> Page:
+    def of(cls, params: ElicitURLParams, *, server: str, limits: ElicitationLimits = _DEFAULT) -> OpenURL:
         """Read a question.
 
         Args:

@@ -1,4 +1,4 @@
-"""What a client does for a server: answer forms, open pages, let a model speak, name folders.
+"""What a client does for a server: answer forms, open URLs, let a model speak, name folders.
 
 One set of handlers serves both ways of asking: requests on a session's back channel, and the input requests of a
 result that is not complete.
@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import trio
 from attrs import Attribute, field, frozen
 
-from mcptrio.client.forms import Form, Page
+from mcptrio.client.forms import Form, OpenURL
 from mcptrio.errors import ConfigError, InputFailed, InvalidParams, MCPError, MethodNotFound
 from mcptrio.protocol.model.base import Result
 from mcptrio.protocol.model.content import TextContent, ToolResultContent, ToolUseContent
@@ -63,8 +63,9 @@ class Handlers:
     Args:
         elicit: asks the user to fill in a form. Returns ``form.accept(values)``, ``form.decline()`` or
             ``form.cancel()``; or the values, which are accepted; or ``None``, which cancels.
-        open_page: asks the user whether to open a page, and opens it. Returns ``page.accept()``, ``page.decline()``
-            or ``page.cancel()``; or whether it was opened. Nothing of ours opens or fetches it.
+        open_url: asks the user whether to open a URL, and opens it. Returns ``question.accept()``,
+            ``question.decline()`` or ``question.cancel()``; or whether it was opened. Nothing of ours opens or fetches
+            it.
         sample: has a model continue a conversation. Returns the message, or its text.
         sample_tools: whether ``sample`` can have the model use tools.
         sample_context: whether ``sample`` can include the context of servers.
@@ -78,7 +79,7 @@ class Handlers:
     """
 
     elicit: Callable[[Form], Awaitable[Any]] | None = None
-    open_page: Callable[[Page], Awaitable[Any]] | None = None
+    open_url: Callable[[OpenURL], Awaitable[Any]] | None = None
     sample: Callable[[CreateMessageParams], Awaitable[CreateMessageResult | str]] | None = None
     sample_tools: bool = False
     sample_context: bool = False
@@ -91,9 +92,9 @@ class Handlers:
     def capabilities(self) -> ClientCapabilities:
         """What these handlers let a client declare."""
         elicitation = sampling = None
-        if self.elicit is not None or self.open_page is not None:
+        if self.elicit is not None or self.open_url is not None:
             elicitation = ElicitationCapability(
-                form={} if self.elicit is not None else None, url={} if self.open_page is not None else None
+                form={} if self.elicit is not None else None, url={} if self.open_url is not None else None
             )
         if self.sample is not None:
             sampling = SamplingCapability(
@@ -156,8 +157,8 @@ class Handlers:
             if isinstance(outcome, Failure):
                 _log.error("the handler of notifications failed", exc_info=outcome.error)
 
-    def page_done(self, elicitation_id: str) -> None:
-        """The server says that the user is done with a page (2025-11-25). Calls wait for it by themselves."""
+    def url_done(self, elicitation_id: str) -> None:
+        """The server says that the user is done with a URL (2025-11-25). Calls wait for it by themselves."""
 
     # Private
 
@@ -179,16 +180,16 @@ class Handlers:
         return form.accept(filled)
 
     async def _open(self, params: ElicitURLParams, server: str) -> ElicitResult:
-        if self.open_page is None:
+        if self.open_url is None:
             raise InvalidParams("elicitation by URL is not declared")
         try:
-            page = Page.of(params, server=server)
+            question = OpenURL.of(params, server=server)
         except ValueError as error:
             raise InvalidParams(str(error)) from error
-        opened = await self.open_page(page)
+        opened = await self.open_url(question)
         if isinstance(opened, ElicitResult):
-            return page.accept() if opened.action == "accept" else opened
-        return page.accept() if opened else page.decline()
+            return question.accept() if opened.action == "accept" else opened
+        return question.accept() if opened else question.decline()
 
     async def _sample(self, params: CreateMessageParams, revision: Revision) -> CreateMessageResult:
         if self.sample is None:

@@ -92,7 +92,7 @@ class ClientSession:
         self._calls = Calls(timeouts, self._take_back)
         self._at_work: dict[object, trio.CancelScope] = {}
         self._unsent = 0
-        self._pages: dict[str, trio.Event] = {}
+        self._urls: dict[str, trio.Event] = {}
         """By elicitation id: set when the server says that the user is done with a page."""
         self._last_heard = trio.current_time()
         self._given_up = ""
@@ -260,12 +260,12 @@ class ClientSession:
                 method, params, server=self.asker, timeout=self._timeouts.input, revision=self.revision
             )
 
-    def page_done(self, elicitation_id: str) -> trio.Event:
+    def url_done(self, elicitation_id: str) -> trio.Event:
         """Set when the server says that the user is done with a page (2025-11-25)."""
-        return self._pages.setdefault(elicitation_id, trio.Event())
+        return self._urls.setdefault(elicitation_id, trio.Event())
 
-    def forget_page(self, elicitation_id: str) -> None:
-        self._pages.pop(elicitation_id, None)
+    def forget_url(self, elicitation_id: str) -> None:
+        self._urls.pop(elicitation_id, None)
 
     async def keep_alive(self, interval: float) -> str:
         """Ping where nothing else was heard for ``interval`` seconds; returns what is wrong when there is no answer."""
@@ -362,10 +362,10 @@ class ClientSession:
             if self._log_limit.allows(self.link.name, is_connected=self.server is not None):
                 self._handlers.hear(params)
         elif isinstance(params, ElicitationCompleteParams):
-            done = self._pages.get(params.elicitation_id)
+            done = self._urls.get(params.elicitation_id)
             if done is not None:
                 done.set()
-            self._handlers.page_done(params.elicitation_id)
+            self._handlers.url_done(params.elicitation_id)
         else:
             self._heard(event)
 

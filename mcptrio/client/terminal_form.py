@@ -12,15 +12,15 @@ from collections.abc import Awaitable, Callable
 
 from mcptrio.client.dialog_text import WIDTH
 from mcptrio.client.form_dialog import FormDialog
-from mcptrio.client.forms import Form, Page
-from mcptrio.client.page_dialog import PageDialog, in_brackets
+from mcptrio.client.forms import Form, OpenURL
+from mcptrio.client.url_dialog import URLDialog, in_brackets
 from mcptrio.protocol.model.elicitation import ElicitResult
 
 __all__ = ["ask"]
 
 
 async def ask(
-    question: Form | Page,
+    question: Form | OpenURL,
     *,
     read_line: Callable[[str], Awaitable[str]],
     read_checked: Callable[[str, Callable[[str], str | None]], Awaitable[str]] | None = None,
@@ -43,9 +43,9 @@ async def ask(
         The answer: accepted only when the user has said so after seeing all of it, and checked.
     """
     if isinstance(question, Form):
-        dialog: FormDialog | PageDialog = FormDialog(question, width=width)
+        dialog: FormDialog | URLDialog = FormDialog(question, width=width)
     else:
-        dialog = PageDialog(question, width=width, emphasise=emphasise)
+        dialog = URLDialog(question, width=width, emphasise=emphasise)
     reply = dialog.begin()
     while reply.result is None:
         write(reply.text)

@@ -18,7 +18,7 @@ from mcptrio.client.session import ClientSession
 from mcptrio.errors import InvalidParams, URLElicitationRequired
 from mcptrio.protocol.model.elicitation import ElicitURLParams
 
-__all__ = ["send_after_pages"]
+__all__ = ["send_after_urls"]
 
 _MOST = 8
 """Pages one refusal may ask for."""
@@ -26,7 +26,7 @@ TRIED_AGAIN = 10.0
 """Seconds after which the request is sent again although the server has not said that the user is done: it need not."""
 
 
-async def send_after_pages(
+async def send_after_urls(
     session: ClientSession, required: URLElicitationRequired, send: Callable[[], Awaitable[Any]], timeout: float
 ) -> Any:
     """Have the user open the pages, and send the request again until the server takes it.
@@ -38,7 +38,7 @@ async def send_after_pages(
         URLElicitationRequired: the user declined, took too long, or the server wants other pages still.
     """
     pages = _pages(session, required)
-    done = [session.page_done(page.elicitation_id) for page in pages if page.elicitation_id is not None]
+    done = [session.url_done(page.elicitation_id) for page in pages if page.elicitation_id is not None]
     try:
         for page in pages:
             answer = await session.answer("elicitation/create", page)
@@ -59,7 +59,7 @@ async def send_after_pages(
     finally:
         for page in pages:
             if page.elicitation_id is not None:
-                session.forget_page(page.elicitation_id)
+                session.forget_url(page.elicitation_id)
 
 
 def _pages(session: ClientSession, required: URLElicitationRequired) -> list[ElicitURLParams]:

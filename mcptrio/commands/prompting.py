@@ -15,7 +15,7 @@ from functools import partial
 import trio
 
 from mcptrio.client.dialog_text import wrap, wrap_quoted
-from mcptrio.client.forms import Form, Page
+from mcptrio.client.forms import Form, OpenURL
 from mcptrio.client.handlers import Handlers, Roots
 from mcptrio.client.printable import printable
 from mcptrio.client.terminal_form import ask
@@ -56,7 +56,7 @@ class Person:
                 self._interrupts.interrupt()
                 return form.cancel()
 
-    async def open_page(self, page: Page) -> ElicitResult:
+    async def open_url(self, page: OpenURL) -> ElicitResult:
         """Show where a page leads, and open it in the browser after a yes."""
         async with self._terminal.floor():
             try:
@@ -90,7 +90,7 @@ class Person:
 
     # Private
 
-    async def _ask(self, question: Form | Page) -> ElicitResult:
+    async def _ask(self, question: Form | OpenURL) -> ElicitResult:
         return await ask(
             question,
             read_line=self._read_line,
@@ -165,7 +165,7 @@ def handlers_for(console: Console, person: Person | None, *, roots: Roots | None
     log = partial(show_message, console) if hears else None
     if person is None:
         return Handlers(roots=roots, log=log)
-    return Handlers(elicit=person.fill_in, open_page=person.open_page, sample=person.speak, roots=roots, log=log)
+    return Handlers(elicit=person.fill_in, open_url=person.open_url, sample=person.speak, roots=roots, log=log)
 
 
 def _browse(url: str) -> bool:

@@ -19,7 +19,7 @@ import orjson
 import trio
 from attrs import field, frozen
 
-from mcptrio.client.forms import Form, Page
+from mcptrio.client.forms import Form, OpenURL
 from mcptrio.client.printable import printable
 from mcptrio.errors import InvalidParams, NotApproved
 from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult
@@ -31,12 +31,12 @@ __all__ = ["Approval", "ApprovalRequest", "Approve", "Decision"]
 
 _log = logging.getLogger("mcptrio.host.approval")
 
-Kind: TypeAlias = Literal["tool", "form", "page", "sampling", "reply"]
+Kind: TypeAlias = Literal["tool", "form", "url", "sampling", "reply"]
 
 _VERBS: dict[Kind, str] = {
     "tool": "call the tool {name} of {server}",
     "form": "let {server} ask you",
-    "page": "let {server} send you to a page",
+    "url": "let {server} have you open a URL",
     "sampling": "let {server} have the model continue",
     "reply": "send what the model said to {server}",
 }
@@ -54,7 +54,7 @@ class Decision:
         allowed: whether to go on.
         reason: why not; it reaches the caller of a tool, and no server.
         arguments: JSON to go on with instead of the request's ``arguments``, as the user has edited them: those of a
-            ``tool``, the messages of a ``sampling`` or the message of a ``reply``. A form or a page cannot be edited.
+            ``tool``, the messages of a ``sampling`` or the message of a ``reply``. A form or a URL cannot be edited.
     """
 
     allowed: bool
@@ -69,14 +69,14 @@ class ApprovalRequest:
     Args:
         server: as the host calls it, never as it calls itself.
         where: the program or the URL it is reached by, without what may be secret.
-        kind: ``tool``: a tool is called with ``arguments``. ``form``: the user is shown a form. ``page``: the user is
-            asked to open a page. ``sampling``: the model is given what is in ``arguments``. ``reply``: the server is
+        kind: ``tool``: a tool is called with ``arguments``. ``form``: the user is shown a form. ``url``: the user is
+            asked to open a URL. ``sampling``: the model is given what is in ``arguments``. ``reply``: the server is
             given what the model said.
         name: of the tool, as its server knows it; otherwise empty.
         arguments: exactly what is sent: to the tool, to the user, to the model or to the server. A copy; changing it
             changes nothing, ``Decision.arguments`` does.
         tool: what the server says of the tool: its description, its schema, its annotations. Hints, not to be trusted.
-        question: the form, the page, or what the model is to continue.
+        question: the form, the URL, or what the model is to continue.
     """
 
     server: str
@@ -85,7 +85,7 @@ class ApprovalRequest:
     name: str = ""
     arguments: Mapping[str, Any] = field(factory=dict)
     tool: Tool | None = None
-    question: Form | Page | CreateMessageParams | None = None
+    question: Form | OpenURL | CreateMessageParams | None = None
 
     @property
     def fingerprint(self) -> str:

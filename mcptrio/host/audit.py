@@ -24,7 +24,7 @@ __all__ = ["Audit", "AuditKind", "AuditRecord", "Auditor", "Entry", "Outcome", "
 
 _log = logging.getLogger("mcptrio.host.audit")
 
-AuditKind: TypeAlias = Literal["tool", "resource", "prompt", "completion", "form", "page", "sampling"]
+AuditKind: TypeAlias = Literal["tool", "resource", "prompt", "completion", "form", "url", "sampling"]
 Outcome: TypeAlias = Literal["ok", "error", "failed", "timeout", "not_approved", "declined", "cancelled"]
 
 _UNCHECKED = "[redaction failed]"
@@ -37,7 +37,7 @@ class AuditRecord:
     Args:
         at: when it began, UTC.
         server: as the host calls it.
-        kind: ``tool``, ``resource``, ``prompt`` and ``completion`` are the host's requests; ``form``, ``page`` and
+        kind: ``tool``, ``resource``, ``prompt`` and ``completion`` are the host's requests; ``form``, ``url`` and
             ``sampling`` the server's questions.
         name: the tool, URI or prompt, as the server knows it.
         arguments: redacted; ``None`` where there are none.

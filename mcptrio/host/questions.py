@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 import orjson
 
-from mcptrio.client.forms import Form, Page
+from mcptrio.client.forms import Form, OpenURL
 from mcptrio.client.handlers import Handlers
 from mcptrio.errors import NotApproved, Overloaded
 from mcptrio.host.approval import Approval, ApprovalRequest
@@ -52,7 +52,7 @@ def guarded(
     return attrs.evolve(
         handlers,
         elicit=guard.elicit if handlers.elicit is not None else None,
-        open_page=guard.open_page if handlers.open_page is not None else None,
+        open_url=guard.open_url if handlers.open_url is not None else None,
         sample=guard.sample if handlers.sample is not None else None,
         log=guard.log if handlers.log is not None else None,
     )
@@ -87,13 +87,13 @@ class _Guard:
             request = self._request("form", arguments, form)
             return await self._show(entry, request, form, self._own.elicit, form.decline)
 
-    async def open_page(self, page: Page) -> Any:
-        assert self._own.open_page is not None
-        arguments = {"message": page.message, "url": page.url}
-        page = attrs.evolve(page, server=self._server)
-        with self._auditor.record(self._server, "page", page.host, arguments) as entry:
-            request = self._request("page", arguments, page)
-            return await self._show(entry, request, page, self._own.open_page, page.decline)
+    async def open_url(self, question: OpenURL) -> Any:
+        assert self._own.open_url is not None
+        arguments = {"message": question.message, "url": question.url}
+        question = attrs.evolve(question, server=self._server)
+        with self._auditor.record(self._server, "url", question.host, arguments) as entry:
+            request = self._request("url", arguments, question)
+            return await self._show(entry, request, question, self._own.open_url, question.decline)
 
     async def sample(self, params: CreateMessageParams) -> CreateMessageResult:
         assert self._own.sample is not None
@@ -176,7 +176,7 @@ class _Guard:
             self._waiting -= 1
 
     def _request(
-        self, kind: Any, arguments: Mapping[str, Any], question: Form | Page | CreateMessageParams
+        self, kind: Any, arguments: Mapping[str, Any], question: Form | OpenURL | CreateMessageParams
     ) -> ApprovalRequest:
         copied = orjson.loads(orjson.dumps(arguments))
         return ApprovalRequest(server=self._server, where=self._where, kind=kind, arguments=copied, question=question)

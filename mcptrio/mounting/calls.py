@@ -46,7 +46,7 @@ _log = logging.getLogger("mcptrio.mounting.calls")
 CLIENT = "mcptrio/client"
 """``params._meta`` key: tells the calls of one client from those of others, and nothing else."""
 _SECRET = secrets.token_hex()
-_MOST_PAGES = 1000
+_MOST_URLS = 1000
 """Pages of which it is told that the user is done with them; of more, the oldest is forgotten."""
 
 
@@ -145,7 +145,7 @@ class Calls:
         """Clients of calls without an answer, two at most: with two, every question is in doubt."""
         self._abandoned_on: object = None
         """The connection that these calls were made on."""
-        self._pages: OrderedDict[str, Session] = OrderedDict()
+        self._urls: OrderedDict[str, Session] = OrderedDict()
         """Who was to open a page."""
 
     def __len__(self) -> int:
@@ -178,18 +178,18 @@ class Calls:
         question = RelayedQuestion.of_request(method, params)
         call = self._whose()
         if isinstance(params, ElicitURLParams) and params.elicitation_id is not None:
-            self.page_asked(params.elicitation_id, call.context)
+            self.url_asked(params.elicitation_id, call.context)
         return await call.ask(question)
 
-    def page_asked(self, elicitation_id: str, context: Context) -> None:
+    def url_asked(self, elicitation_id: str, context: Context) -> None:
         """A client is to open a page; that the user is done with it is told later, when the call may be over."""
-        self._pages[elicitation_id] = context.inputs.scope.session
-        if len(self._pages) > _MOST_PAGES:
-            self._pages.popitem(last=False)
+        self._urls[elicitation_id] = context.inputs.scope.session
+        if len(self._urls) > _MOST_URLS:
+            self._urls.popitem(last=False)
 
-    def page_done(self, elicitation_id: str) -> None:
+    def url_done(self, elicitation_id: str) -> None:
         """Tell the client that was to open a page, where its revision has a word for that."""
-        session = self._pages.pop(elicitation_id, None)
+        session = self._urls.pop(elicitation_id, None)
         if session is not None:
             method = "notifications/elicitation/complete"
             params = ElicitationCompleteParams(elicitation_id=elicitation_id)

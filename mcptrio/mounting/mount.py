@@ -163,7 +163,7 @@ class Mount:
             scopes = access.scopes.get(_COMPONENTS[kind])
             offers.take(kind, [own_item(each) for each in listed], completes=completes, scopes=scopes)
 
-        handlers = RelayingHandlers(relay=calls.ask, heard=calls.hear, visited=calls.page_done)
+        handlers = RelayingHandlers(relay=calls.ask, heard=calls.hear, visited=calls.url_done)
         upstream = Upstream(self.name, self._target, self._options, handlers=handlers, take=take)
         relay = Relay(self.name, upstream, calls, tells_caller=self._tells_caller)
         offers = Offers(server, self.name, self._options, relay)

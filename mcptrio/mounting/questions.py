@@ -133,5 +133,5 @@ class RelayingHandlers(Handlers):
     def hear(self, message: LoggingMessageParams) -> None:
         self.heard(message)
 
-    def page_done(self, elicitation_id: str) -> None:
+    def url_done(self, elicitation_id: str) -> None:
         self.visited(elicitation_id)

@@ -163,7 +163,7 @@ class Relay:
             except URLElicitationRequired as required:
                 if context.inputs.scope.request.peer.revision.inputs is Inputs.BACK_CHANNEL:
                     for each in required.elicitations:
-                        self._calls.page_asked(str(each.get("elicitationId")), context)
+                        self._calls.url_asked(str(each.get("elicitationId")), context)
                     raise
                 return {"urls": required.elicitations}
             if isinstance(result, InputRequiredResult):

@@ -4,8 +4,9 @@ The names of it, and the pytest plugin's fixtures beside them, are in the testin
 first used, since pytest loads the plugin in every project of an environment.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from mcptrio.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from mcptrio.testing.cases import HANDSHAKE as HANDSHAKE
@@ -68,14 +69,4 @@ _HOMES = {
 
 __all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above say it to type checkers
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'mcptrio.testing' has no attribute {name!r}", name=name, obj=None)
-    value = globals()[name] = getattr(import_module(home), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return [*__all__]
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import trio
 from attrs import frozen
 
-from mcptrio.client.forms import Form, Page
+from mcptrio.client.forms import Form, OpenURL
 from mcptrio.client.handlers import Folder, Handlers
 from mcptrio.errors import MCPError
 from mcptrio.nurseries import open_hidden_nursery
@@ -29,7 +29,7 @@ from mcptrio.runtime.dispatch import Failure, contain_sync
 
 __all__ = ["Asked", "Kind", "Script"]
 
-Kind: TypeAlias = Literal["form", "page", "sampling", "roots"]
+Kind: TypeAlias = Literal["form", "url", "sampling", "roots"]
 
 _KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 _SHOWN: Final = 120
@@ -46,8 +46,8 @@ class Asked:
 
     kind: Kind
     message: str
-    """Of the form or the page; of a conversation its last text; empty for roots."""
-    question: Form | Page | CreateMessageParams | None
+    """Of the form or the URL; of a conversation its last text; empty for roots."""
+    question: Form | OpenURL | CreateMessageParams | None
     """``None`` for roots."""
     answer: Any
     """An ElicitResult, a message or its text, the folders; or the error it was answered with."""
@@ -94,17 +94,17 @@ class Script:
         shown = _shown(values) if values is not None else ""
         return self._add("elicit", shown, ("form",), partial(_fill_in, values), about, after)
 
-    def open_page(self, *, about: str | None = None, after: float = 0.0) -> Script:
-        """The user agrees to open a page. Nothing is opened."""
-        return self._add("open_page", "", ("page",), Page.accept, about, after)
+    def open_url(self, *, about: str | None = None, after: float = 0.0) -> Script:
+        """The user agrees to open a URL. Nothing is opened."""
+        return self._add("open_url", "", ("url",), OpenURL.accept, about, after)
 
     def decline(self, *, about: str | None = None, after: float = 0.0) -> Script:
-        """The user says no to a form or a page."""
-        return self._add("decline", "", ("form", "page"), _decline, about, after)
+        """The user says no to a form or a URL."""
+        return self._add("decline", "", ("form", "url"), _decline, about, after)
 
     def cancel(self, *, about: str | None = None, after: float = 0.0) -> Script:
-        """The user leaves a form or a page without saying."""
-        return self._add("cancel", "", ("form", "page"), _cancel, about, after)
+        """The user leaves a form or a URL without saying."""
+        return self._add("cancel", "", ("form", "url"), _cancel, about, after)
 
     def sample(self, said: Said, *, about: str | None = None, after: float = 0.0) -> Script:
         """The model says this.
@@ -143,7 +143,7 @@ class Script:
         declared = kinds or _KINDS
         return Handlers(
             elicit=self._form if "form" in declared else None,
-            open_page=self._page if "page" in declared else None,
+            open_url=self._url if "url" in declared else None,
             sample=self._sampling if "sampling" in declared else None,
             sample_tools=True,
             sample_context=True,
@@ -212,8 +212,8 @@ class Script:
     async def _form(self, form: Form) -> Any:
         return await self._answer("form", form.message, form)
 
-    async def _page(self, page: Page) -> Any:
-        return await self._answer("page", page.message, page)
+    async def _url(self, question: OpenURL) -> Any:
+        return await self._answer("url", question.message, question)
 
     async def _sampling(self, params: CreateMessageParams) -> Any:
         return await self._answer("sampling", _last_text(params), params)
@@ -254,11 +254,11 @@ def _fill_in(values: Values | None, form: Form) -> ElicitResult:
     return filled if isinstance(filled, ElicitResult) else form.accept(filled)
 
 
-def _decline(question: Form | Page) -> ElicitResult:
+def _decline(question: Form | OpenURL) -> ElicitResult:
     return question.decline()
 
 
-def _cancel(question: Form | Page) -> ElicitResult:
+def _cancel(question: Form | OpenURL) -> ElicitResult:
     return question.cancel()
 
 
@@ -278,7 +278,7 @@ def _named(kind: Kind, message: str, question: Any) -> str:
     if isinstance(question, Form):
         fields = ", ".join(field.name for field in question.fields) or "no fields"
         return f"{kind} {_shown(message)} ({fields})"
-    if isinstance(question, Page):
+    if isinstance(question, OpenURL):
         return f"{kind} {_shown(message)} ({question.url})"
     return f"{kind} {_shown(message)}" if message else kind
 

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from mcptrio import ConfigError, MCPError
-from mcptrio.client import ClientTimeouts, Form, Handlers, Page
+from mcptrio.client import ClientTimeouts, Form, Handlers, OpenURL
 from mcptrio.errors import Code
 from mcptrio.protocol.messages import ErrorResponse, Request, Response
 from mcptrio.protocol.model.content import ToolUseContent
@@ -31,7 +31,7 @@ async def fill_in(form: Form) -> dict[str, Any]:
     return {"name": "Ada"}
 
 
-async def open_page(page: Page) -> bool:
+async def open_url(page: OpenURL) -> bool:
     return True
 
 
@@ -39,7 +39,7 @@ async def say(params: Any) -> str:
     return "Hello"
 
 
-EVERYTHING = Handlers(elicit=fill_in, open_page=open_page, sample=say, sample_tools=True, roots=["/work"])
+EVERYTHING = Handlers(elicit=fill_in, open_url=open_url, sample=say, sample_tools=True, roots=["/work"])
 
 _ids = iter(range(1000))
 
@@ -74,8 +74,8 @@ async def refusal_of(script: Script, method: str, params: Any = None) -> tuple[i
     [
         (Handlers(), {}),
         (Handlers(elicit=fill_in), {"elicitation": {"form": {}}}),
-        (Handlers(open_page=open_page), {"elicitation": {"url": {}}}),
-        (Handlers(elicit=fill_in, open_page=open_page), {"elicitation": {"form": {}, "url": {}}}),
+        (Handlers(open_url=open_url), {"elicitation": {"url": {}}}),
+        (Handlers(elicit=fill_in, open_url=open_url), {"elicitation": {"form": {}, "url": {}}}),
         (Handlers(sample=say), {"sampling": {}}),
         (Handlers(sample=say, sample_tools=True, sample_context=True), {"sampling": {"tools": {}, "context": {}}}),
         (Handlers(sample_tools=True, sample_context=True), {}),
@@ -139,7 +139,7 @@ async def test_kind_of_elicitation_without_a_handler_is_refused() -> None:
             Code.INVALID_PARAMS,
             "elicitation by URL is not declared",
         )
-    async with play(OLD, handlers=Handlers(open_page=open_page)) as (_, script):
+    async with play(OLD, handlers=Handlers(open_url=open_url)) as (_, script):
         assert await refusal_of(script, "elicitation/create", FORM) == (
             Code.INVALID_PARAMS,
             "elicitation by form is not declared",
@@ -227,20 +227,20 @@ async def test_answer_that_does_not_fit_the_form_is_not_sent(filled: Any, caplog
     ids=["opened", "not opened", "accepted", "cancelled"],
 )
 async def test_page_is_shown_and_the_consent_sent(opened: Any, action: str) -> None:
-    shown: list[Page] = []
+    shown: list[OpenURL] = []
 
-    async def show(page: Page) -> Any:
+    async def show(page: OpenURL) -> Any:
         shown.append(page)
         return opened(page) if callable(opened) else opened
 
-    async with play(OLD, handlers=Handlers(open_page=show)) as (_, script):
+    async with play(OLD, handlers=Handlers(open_url=show)) as (_, script):
         assert await answer_to(script, "elicitation/create", PAGE) == {"action": action}
     [page] = shown
     assert (page.url, page.host, page.message) == ("https://example.com/in", "example.com", "Sign in")
 
 
 async def test_page_that_may_not_be_opened_is_never_accepted(caplog: pytest.LogCaptureFixture) -> None:
-    async with play(OLD, handlers=Handlers(open_page=open_page)) as (_, script):
+    async with play(OLD, handlers=Handlers(open_url=open_url)) as (_, script):
         code, _ = await refusal_of(script, "elicitation/create", {**PAGE, "url": "javascript:alert(1)"})
         assert code == Code.INTERNAL_ERROR
 

@@ -413,7 +413,7 @@ async def test_handler_that_takes_too_long_fails_the_call(autojump_clock: object
         (SAMPLE, MethodNotFound, "sampling is not declared"),
         (ROOTS, MethodNotFound, "roots are not declared"),
     ],
-    ids=["form", "page", "sampling", "roots"],
+    ids=["form", "url", "sampling", "roots"],
 )
 async def test_what_was_not_declared_is_not_answered(question: Any, error: type[Exception], match: str) -> None:
     async with play(NEW) as (client, script):

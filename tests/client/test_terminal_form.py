@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from mcptrio.client.dialog_text import Reply
 from mcptrio.client.form_dialog import FormDialog
-from mcptrio.client.forms import Form, Page
-from mcptrio.client.page_dialog import PageDialog
+from mcptrio.client.forms import Form, OpenURL
 from mcptrio.client.terminal_form import ask
+from mcptrio.client.url_dialog import URLDialog
 from mcptrio.protocol.model.elicitation import ElicitFormParams, ElicitResult, ElicitURLParams
 
 __all__: list[str] = []
@@ -31,11 +31,11 @@ def make(properties: dict[str, Any], *required: str, message: str = "Please tell
     return Form.of(ElicitFormParams(message=message, requested_schema=schema), server="notes")
 
 
-def page(url: str, message: str = "Pay") -> Page:
-    return Page.of(ElicitURLParams(message=message, url=url), server="shop")
+def page(url: str, message: str = "Pay") -> OpenURL:
+    return OpenURL.of(ElicitURLParams(message=message, url=url), server="shop")
 
 
-def enter(dialog: FormDialog | PageDialog, *lines: str) -> list[Reply]:
+def enter(dialog: FormDialog | URLDialog, *lines: str) -> list[Reply]:
     return [dialog.begin(), *(dialog.feed(line) for line in lines)]
 
 
@@ -286,7 +286,7 @@ def test_whatever_is_entered_only_what_fits_is_sent(lines: list[str]) -> None:
 
 
 def test_a_page_is_shown_before_it_is_asked_for() -> None:
-    first, end = enter(PageDialog(page("https://pay.example/?a=b", message="To pay,\ngo there")), "yes")
+    first, end = enter(URLDialog(page("https://pay.example/?a=b", message="To pay,\ngo there")), "yes")
 
     assert first == Reply(
         text="""\
@@ -304,17 +304,17 @@ Host: [ pay.example ]
 def test_a_long_url_is_shown_in_full_on_one_line() -> None:
     url = "https://pay.example/?" + "x" * 3_000
 
-    assert f"URL:  {url}\n" in PageDialog(page(url)).begin().text
+    assert f"URL:  {url}\n" in URLDialog(page(url)).begin().text
 
 
 def test_the_host_may_be_emphasised_otherwise() -> None:
-    dialog = PageDialog(page("https://pay.example/"), emphasise=lambda host: f"\x1b[1m{host}\x1b[0m")
+    dialog = URLDialog(page("https://pay.example/"), emphasise=lambda host: f"\x1b[1m{host}\x1b[0m")
 
     assert "Host: \x1b[1mpay.example\x1b[0m\n" in dialog.begin().text
 
 
 def test_warnings_stand_between_the_host_and_the_question() -> None:
-    assert PageDialog(page("http://user@pay.example/")).begin().text.partition("URL:  ")[2] == (
+    assert URLDialog(page("http://user@pay.example/")).begin().text.partition("URL:  ")[2] == (
         """\
 http://user@pay.example/
 Host: [ pay.example ]
@@ -342,7 +342,7 @@ Warning: it is not encrypted (http): others may read along, and change the
     ],
 )
 def test_consent_takes_a_whole_word(lines: list[str], action: str) -> None:
-    dialog = PageDialog(page("https://pay.example/"))
+    dialog = URLDialog(page("https://pay.example/"))
     *before, end = enter(dialog, *lines)
 
     assert [reply.result for reply in before] == [None] * len(lines)
@@ -352,7 +352,7 @@ def test_consent_takes_a_whole_word(lines: list[str], action: str) -> None:
 
 
 def test_a_page_that_may_not_be_opened_takes_no_consent() -> None:
-    first, again, end = enter(PageDialog(page("https:/\\evil.example/ \x1b[2J")), "yes", "no")
+    first, again, end = enter(URLDialog(page("https:/\\evil.example/ \x1b[2J")), "yes", "no")
 
     assert "URL:  https:/\\evil.example/\\x20\\x1b[2J\nHost: none\nWarning: it may not be opened: " in first.text
     assert first.prompt == "It will not be opened. (no/:cancel) "
@@ -411,8 +411,8 @@ async def test_a_page_is_asked_for() -> None:
     assert "Host: *pay.example*\n" in "".join(screen)
 
 
-@pytest.mark.parametrize("question", [make({"name": NAME}), page("https://pay.example/")], ids=["form", "page"])
-async def test_the_end_of_input_is_a_cancel(question: Form | Page) -> None:
+@pytest.mark.parametrize("question", [make({"name": NAME}), page("https://pay.example/")], ids=["form", "url"])
+async def test_the_end_of_input_is_a_cancel(question: Form | OpenURL) -> None:
     read_line, write = typing(["x"], [])
 
     assert await ask(question, read_line=read_line, write=write) == ElicitResult(action="cancel")

@@ -9,7 +9,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from mcptrio import MCPError
-from mcptrio.client import ClientTimeouts, Handlers, Page
+from mcptrio.client import ClientTimeouts, Handlers, OpenURL
 from mcptrio.errors import Code
 from mcptrio.types import TextContent
 from tests.client.scripted import play, text
@@ -30,11 +30,11 @@ def wants(*ids: str) -> dict[str, Any]:
 async def test_request_that_needs_pages_first_is_sent_again_when_they_are_done() -> None:
     shown: list[str] = []
 
-    async def show(page: Page) -> bool:
+    async def show(page: OpenURL) -> bool:
         shown.append(page.url)
         return True
 
-    async with play(OLD, handlers=Handlers(open_page=show)) as (client, script), trio.open_nursery() as nursery:
+    async with play(OLD, handlers=Handlers(open_url=show)) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
             await script.refuse(await script.asked("tools/call"), -32042, "sign in", wants("a", "b"))
@@ -52,7 +52,7 @@ async def test_request_that_needs_pages_first_is_sent_again_when_they_are_done()
 
 async def test_server_that_never_says_that_the_user_is_done_is_asked_now_and_then(autojump_clock: object) -> None:
     """It need not say so. Source: MCP 2025-11-25, client/elicitation, "Completion Notifications"."""
-    handlers = Handlers(open_page=_yes)
+    handlers = Handlers(open_url=_yes)
     async with play(OLD, handlers=handlers) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
@@ -65,7 +65,7 @@ async def test_server_that_never_says_that_the_user_is_done_is_asked_now_and_the
 
 
 async def test_user_who_never_comes_back_is_given_up(autojump_clock: object) -> None:
-    handlers, timeouts = Handlers(open_page=_yes), ClientTimeouts(input=60)
+    handlers, timeouts = Handlers(open_url=_yes), ClientTimeouts(input=60)
     async with play(OLD, handlers=handlers, timeouts=timeouts) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
@@ -79,7 +79,7 @@ async def test_user_who_never_comes_back_is_given_up(autojump_clock: object) -> 
         nursery.cancel_scope.cancel()
 
 
-@pytest.mark.parametrize("handlers", [Handlers(), Handlers(open_page=lambda page: _no())], ids=["none", "declined"])
+@pytest.mark.parametrize("handlers", [Handlers(), Handlers(open_url=lambda page: _no())], ids=["none", "declined"])
 async def test_without_consent_the_refusal_stands(handlers: Handlers) -> None:
     async with play(OLD, handlers=handlers) as (client, script), trio.open_nursery() as nursery:
 
@@ -98,7 +98,7 @@ async def _no() -> bool:
     return False
 
 
-async def _yes(page: Page) -> bool:
+async def _yes(page: OpenURL) -> bool:
     return True
 
 
@@ -106,7 +106,7 @@ async def _yes(page: Page) -> bool:
     "data", [None, {}, {"elicitations": 5}, {"elicitations": [5]}, {"elicitations": [{}]}, wants()]
 )
 async def test_refusal_that_names_no_pages_stands(data: Any) -> None:
-    async with play(OLD, handlers=Handlers(open_page=_yes)) as (client, script), trio.open_nursery() as nursery:
+    async with play(OLD, handlers=Handlers(open_url=_yes)) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
             await script.refuse(await script.asked("tools/call"), -32042, "sign in", data)

@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from mcptrio import Context, ElicitURL, Host, ToolError
-from mcptrio.client import Form, Handlers, Page
+from mcptrio.client import Form, Handlers, OpenURL
 from mcptrio.errors import NotApproved
 from mcptrio.host import ApprovalRequest, AuditRecord, Decision, HostOptions
 from mcptrio.protocol.messages import ErrorResponse, Request, Response
@@ -47,7 +47,7 @@ async def fill_in(form: Form) -> Any:
     return {"name": form.server}
 
 
-async def go(page: Page) -> bool:
+async def go(page: OpenURL) -> bool:
     return True
 
 
@@ -55,7 +55,7 @@ async def say(params: Any) -> str:
     return "Hello!"
 
 
-ALL = Handlers(elicit=fill_in, open_page=go, sample=say)
+ALL = Handlers(elicit=fill_in, open_url=go, sample=say)
 
 
 async def test_form_names_the_server_as_the_user_does() -> None:
@@ -67,7 +67,7 @@ async def test_form_names_the_server_as_the_user_does() -> None:
     ("method", "params", "kind", "told"),
     [
         ("elicitation/create", FORM, "form", "{'action': 'decline'}"),
-        ("elicitation/create", PAGE, "page", "{'action': 'decline'}"),
+        ("elicitation/create", PAGE, "url", "{'action': 'decline'}"),
         ("sampling/createMessage", SAMPLING, "sampling", "{'error': [-1, 'User rejected sampling request']}"),
     ],
 )
@@ -151,20 +151,20 @@ async def test_edits_that_cannot_be_used_are_a_no(
 
 
 async def test_everything_approved_reaches_the_handlers() -> None:
-    approve = only("form", "page", "sampling", "reply")
+    approve = only("form", "url", "sampling", "reply")
     servers = {
         "form": asking("elicitation/create", FORM),
-        "page": asking("elicitation/create", PAGE),
+        "url": asking("elicitation/create", PAGE),
         "model": asking("sampling/createMessage", SAMPLING),
     }
     async with Host(servers, approve=approve, handlers=ALL) as host:
         assert "accept" in text_of(await host.call_tool("form_echo"))
-        assert "accept" in text_of(await host.call_tool("page_echo"))
+        assert "accept" in text_of(await host.call_tool("url_echo"))
         assert "Hello!" in text_of(await host.call_tool("model_echo"))
 
 
 async def test_questions_inside_a_result() -> None:
-    """The same in the revision whose servers ask so: the user says no to the page, and the tool is told."""
+    """The same in the revision whose servers ask so: the user says no to the URL, and the tool is told."""
     server = plain()
 
     async def pay(ctx: Context) -> str:

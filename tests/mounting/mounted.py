@@ -12,7 +12,7 @@ import trio
 from attrs import define, evolve, field
 
 from mcptrio import Client, Command, Mount, Server, connect
-from mcptrio.client import ClientTimeouts, Form, Handlers, Page
+from mcptrio.client import ClientTimeouts, Form, Handlers, OpenURL
 from mcptrio.serving import MountOptions, ServerLimits
 from mcptrio.types import CreateMessageParams, CreateMessageResult, LoggingMessageParams, TextContent
 from tests.mounting import offered
@@ -50,7 +50,7 @@ class User:
     def handlers(self) -> Handlers:
         return Handlers(
             elicit=self._fill_in,
-            open_page=self._open,
+            open_url=self._open,
             sample=self._sample,
             sample_tools=True,
             roots=["file:///srv/data"],
@@ -61,7 +61,7 @@ class User:
         self.asked.append(form.message)
         return {"value": 3 if form.schema["properties"]["value"]["type"] == "integer" else self.colour}
 
-    async def _open(self, page: Page) -> bool:
+    async def _open(self, page: OpenURL) -> bool:
         self.asked.append(page.url)
         return True
 

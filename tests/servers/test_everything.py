@@ -15,7 +15,7 @@ import trio
 from attrs import evolve
 
 from mcptrio import Endpoint, MCPError, connect
-from mcptrio.client import Change, Form, Handlers, Page, Progress
+from mcptrio.client import Change, Form, Handlers, OpenURL, Progress
 from mcptrio.errors import URLElicitationRequired
 from mcptrio.types import (
     BlobResourceContents,
@@ -216,10 +216,10 @@ async def test_pages_to_open_first(target: Any) -> None:
 
 
 async def test_pages_to_open_first_that_nobody_opens(target: Any) -> None:
-    async def decline(page: Page) -> Any:
+    async def decline(page: OpenURL) -> Any:
         return page.decline()
 
-    async with connect(target, timeouts=TIMEOUTS, handlers=Handlers(open_page=decline)) as client:
+    async with connect(target, timeouts=TIMEOUTS, handlers=Handlers(open_url=decline)) as client:
         with pytest.raises(URLElicitationRequired):
             await client.call_tool("trigger-url-elicitation", {"url": "https://example.com/", "errorPath": True})
         assert await text(client, "echo", message="after it") == "Echo: after it"

@@ -14,7 +14,7 @@ import trio
 from attrs import Factory, define, frozen
 
 from mcptrio import Client
-from mcptrio.client import ClientTimeouts, Form, Handlers, Page
+from mcptrio.client import ClientTimeouts, Form, Handlers, OpenURL
 from mcptrio.protocol.model.logging import LoggingMessageParams
 from mcptrio.protocol.model.sampling import CreateMessageParams
 from mcptrio.types import CallToolResult, CreateMessageResult, Root, TextContent
@@ -77,7 +77,7 @@ class User:
     def handlers(self) -> Handlers:
         return Handlers(
             elicit=self._fill_in,
-            open_page=self._open,
+            open_url=self._open,
             sample=self._think,
             roots=[Root(uri="file:///srv/data", name="data")],
             log=self._read,
@@ -91,7 +91,7 @@ class User:
             return form.cancel()
         return {"sure": True} if form.message.startswith("Really") else {"size": "large"}
 
-    async def _open(self, page: Page) -> bool:
+    async def _open(self, page: OpenURL) -> bool:
         self.asked.append(page.url)
         return True
 

@@ -111,7 +111,8 @@ def test_a_project_that_does_not_use_it_loads_next_to_nothing(tmp_path: Path) ->
     )
     [loaded] = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("LOADED")]
 
-    assert loaded == ["mcptrio", "mcptrio.errors", "mcptrio.testing", "mcptrio.testing.plugin", "mcptrio.tracebacks"]
+    ours = ("errors", "lazy_names", "testing", "testing.plugin", "tracebacks")
+    assert loaded == ["mcptrio", *(f"mcptrio.{name}" for name in ours)]
 
 
 def test_five_lines_are_a_test(project: pytest.Pytester) -> None:
@@ -250,10 +251,10 @@ async def test_sow(mcp_client, mcp_script):
     assert result.content[0].text == "peas in north"
     assert mcp_script.asked[0].message == "What goes into north?"
 
-class TestOnlyPages:
+class TestOnlyURLs:
     @pytest.fixture
     def mcp_handlers(self, mcp_script):
-        return mcp_script.handlers("page")
+        return mcp_script.handlers("url")
 
     async def test_sow(self, mcp_client, mcp_script):
         with pytest.raises(Exception, match="needs the client capability elicitation.form"):

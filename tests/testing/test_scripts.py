@@ -80,7 +80,7 @@ async def test_every_kind_of_question_is_answered(revision: str, autojump_clock:
     script = (
         Script()
         .elicit({"plant": "peas"})
-        .open_page()
+        .open_url()
         .sample("well done")
         .sample(CreateMessageResult(role="assistant", content=(TextContent(text="fine"),), model="small"))
         .roots("/srv/a", "file:///b")
@@ -96,7 +96,7 @@ async def test_every_kind_of_question_is_answered(revision: str, autojump_clock:
     assert script.left == []
     assert [(asked.kind, asked.message) for asked in script.asked] == [
         ("form", "What goes into north?"),
-        ("page", "Pay here"),
+        ("url", "Pay here"),
         ("sampling", "Praise beans"),
         ("sampling", "Praise peas"),
         ("roots", ""),
@@ -163,7 +163,7 @@ def test_only_some_kinds_are_declared() -> None:
     assert capabilities.roots is not None
     assert capabilities.elicitation is not None
     assert (capabilities.elicitation.form, capabilities.elicitation.url) == ({}, None)
-    with pytest.raises(ValueError, match="expected some of form, page, sampling, roots, got 'elicitation'"):
+    with pytest.raises(ValueError, match="expected some of form, url, sampling, roots, got 'elicitation'"):
         Script().handlers("elicitation")  # type: ignore[arg-type]
 
 
@@ -224,11 +224,11 @@ async def test_a_check_inside_an_answer_fails_the_test(autojump_clock: object) -
 
 
 async def test_a_script_that_is_not_used_up_fails() -> None:
-    script = Script().elicit({"plant": "peas"}).decline(about="north").open_page().roots("/a").sample("x" * 200)
+    script = Script().elicit({"plant": "peas"}).decline(about="north").open_url().roots("/a").sample("x" * 200)
     lines = [
         "elicit({'plant': 'peas'})",
         "decline(about='north')",
-        "open_page()",
+        "open_url()",
         "roots('/a')",
         f"sample('{'x' * 119}…)",
     ]

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mcptrio.client.dialog_text import COMMANDS, WIDTH, Reply, explain, read_command, refuse_command, wrap, wrap_quoted
-from mcptrio.client.forms import Page
+from mcptrio.client.forms import OpenURL
 from mcptrio.client.printable import printable
 from mcptrio.protocol.model.elicitation import ElicitResult
 
-__all__ = ["PageDialog", "in_brackets"]
+__all__ = ["URLDialog", "in_brackets"]
 
 _COMMANDS = {name: COMMANDS[name] for name in ("help", "decline", "cancel")}
 _YES = frozenset({"yes", "open", "accept"})
@@ -27,7 +27,7 @@ def in_brackets(text: str) -> str:
     return f"[ {text} ]"
 
 
-class PageDialog:
+class URLDialog:
     """A page, and whether to open it.
 
     Args:
@@ -35,7 +35,7 @@ class PageDialog:
         emphasise: makes the host stand out, e.g. bold.
     """
 
-    def __init__(self, page: Page, *, width: int = WIDTH, emphasise: Callable[[str], str] = in_brackets) -> None:
+    def __init__(self, page: OpenURL, *, width: int = WIDTH, emphasise: Callable[[str], str] = in_brackets) -> None:
         self._page = page
         self._width = width
         self._emphasise = emphasise

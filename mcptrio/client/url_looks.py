@@ -23,7 +23,7 @@ from attrs import frozen
 
 from mcptrio.client.printable import printable, quote
 
-__all__ = ["PageURL"]
+__all__ = ["URLLooks"]
 
 _SCHEMES = ("http", "https")
 _LONG = 2_000
@@ -40,7 +40,7 @@ _Address: TypeAlias = IPv4Address | IPv6Address
 
 
 @frozen(kw_only=True)
-class PageURL:
+class URLLooks:
     """What there is to say about a URL."""
 
     host: str
@@ -53,7 +53,7 @@ class PageURL:
     """What a person should know before it is opened."""
 
     @classmethod
-    def of(cls, url: str) -> PageURL:
+    def of(cls, url: str) -> URLLooks:
         """Look at a URL, of any form. Takes time in proportion to its length."""
         refusals, warnings = _look_at_characters(url)
         try:
