@@ -5,9 +5,8 @@ Made for each plugin with such limits; asked by every call of one of its functio
 
 from __future__ import annotations
 
-import trio
-
 from mcptrio.errors import RateLimited
+from mcptrio.runtime.fair_limiter import FairLimiter
 from mcptrio.runtime.rates import TokenBucket
 
 __all__ = ["CallLimits"]
@@ -32,7 +31,7 @@ class CallLimits:
     ) -> None:
         self._owner = owner
         self.timeout = timeout
-        self.limiter = trio.CapacityLimiter(concurrency) if concurrency is not None else None
+        self.limiter = FairLimiter(concurrency) if concurrency is not None else None
         self._rate = rate
         self._bucket: TokenBucket | None = None
         """Made at the first call: it counts from there."""

@@ -18,6 +18,7 @@ from mcptrio.protocol.model.prompts import GetPromptParams
 from mcptrio.protocol.model.resources import ReadResourceParams
 from mcptrio.protocol.model.tools import CallToolParams
 from mcptrio.protocol.revisions.revision import Inputs
+from mcptrio.runtime.fair_limiter import FairLimiter
 from mcptrio.runtime.inputs import BackChannel, InputChannel, NoChannel
 from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.runtime.round_trips import RoundTrips
@@ -41,7 +42,7 @@ async def call(
     label: str,
     owner: str | None,
     timeout: float | None,
-    limiter: trio.CapacityLimiter | None = None,
+    limiter: FairLimiter | None = None,
 ) -> Any:
     """What the function returned, or the InputRequiredResult that has to come first.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 import trio
 
@@ -189,12 +189,12 @@ class Registrar(ABC):
 
     @property
     def threads(self) -> trio.CapacityLimiter:
-        """The limiter for threads that a function starts: a plugin's own, or the server's.
+        """The limiter of ``trio.to_thread.run_sync`` for threads that a function starts: its plugin's or the server's.
 
         It has ``limits.threads`` places, beside those that the sync functions themselves run in. A thread that waits
         for another one needs a limiter of its own.
         """
-        return self._server.supervisor.threads.of_helpers(None)
+        return cast(trio.CapacityLimiter, self._server.supervisor.threads.of_helpers(None))
 
     # For subclasses
 

@@ -46,6 +46,7 @@ from mcptrio.protocol.model.tools import (
 )
 from mcptrio.protocol.revisions.revision import BadArguments
 from mcptrio.runtime.dispatch import Done, Handler, contain
+from mcptrio.runtime.fair_limiter import FairLimiter
 from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.tracebacks import log_failure
 
@@ -71,7 +72,7 @@ class ToolEntry:
     input_validator: Validator | None
     output_validator: Validator | None
     mirrored: Mapping[str, tuple[str, ...]]
-    limiter: trio.CapacityLimiter | None
+    limiter: FairLimiter | None
     """Where the tool bounds its own concurrency."""
     takes_dict: str | None
     """The one parameter that takes all arguments of a hand-written schema."""
@@ -266,7 +267,7 @@ def _entry(function: Callable[..., Any], mark: ToolMark, owner: str | None) -> T
         input_validator=input_validator,
         output_validator=Validator(output_schema) if mark.output_schema is not None and output_schema else None,
         mirrored=check_header_annotations(input_schema),
-        limiter=trio.CapacityLimiter(mark.concurrency) if mark.concurrency is not None else None,
+        limiter=FairLimiter(mark.concurrency) if mark.concurrency is not None else None,
         takes_dict=takes_dict,
     )
 
@@ -286,7 +287,7 @@ def _relayed(function: Callable[..., Any], mark: ToolMark, tool: Tool, owner: st
         input_validator=None,
         output_validator=None,
         mirrored=check_header_annotations(tool.input_schema),
-        limiter=trio.CapacityLimiter(mark.concurrency) if mark.concurrency is not None else None,
+        limiter=FairLimiter(mark.concurrency) if mark.concurrency is not None else None,
         takes_dict="arguments",
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import trio
 from attrs import evolve
@@ -215,7 +215,7 @@ class PluginSetup(Registrar):
 
     @property
     def threads(self) -> trio.CapacityLimiter:
-        return self._host.supervisor.threads.of_helpers(self._plugin.name)
+        return cast(trio.CapacityLimiter, self._host.supervisor.threads.of_helpers(self._plugin.name))
 
     # For the base class
 

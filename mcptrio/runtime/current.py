@@ -1,8 +1,8 @@
 """Which request the current code works for, for those who cannot be handed it: Python's ``logging``, the questions of
-a mounted server, and the end of a plugin that a request asks for.
+a mounted server, the end of a plugin that a request asks for, and the limiters of threads.
 
 Set by the session when a handler starts; inherited by its child tasks and threads.
-The one rule: this is the only ContextVar here, and nothing but these three reads it.
+The one rule: this is the only ContextVar here, and nothing but these four reads it.
 """
 
 from __future__ import annotations

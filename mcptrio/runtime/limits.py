@@ -35,7 +35,8 @@ class ServerLimits:
         state_bytes: length of a sealed ``requestState``.
         outbox: messages waiting to be written to one peer; past it senders wait.
         outbox_bytes: bytes of JSON waiting to be written to one peer; past it senders wait.
-        threads: sync functions of one plugin running at the same time.
+        threads: sync functions of one plugin running at the same time, and threads that its functions start. Clients
+            take turns, and one over HTTP may have as many as are free, so about half.
         logs_per_second: log messages sent to one session; past it they are dropped, and a later message says how many.
     """
 

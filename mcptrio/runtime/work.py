@@ -16,6 +16,7 @@ import trio
 
 from mcptrio.abc.status import ThreadStatus
 from mcptrio.errors import InternalError, MCPError
+from mcptrio.runtime.fair_limiter import FairLimiter
 
 __all__ = ["Cancelling", "Ending", "ThreadShares", "Work", "Works"]
 
@@ -81,7 +82,7 @@ class Work:
         self.owner = owner
         self.scope = scope
         self._works = works
-        self._held: list[trio.CapacityLimiter] = []
+        self._held: list[FairLimiter] = []
         self._parts = 0
         self._ended: trio.Event | None = None
 
@@ -113,7 +114,7 @@ class Work:
     ) -> None:
         self.end()
 
-    async def hold(self, limiter: trio.CapacityLimiter) -> None:
+    async def hold(self, limiter: FairLimiter) -> None:
         """Wait for a place, and keep it until the code has ended. A checkpoint only if no place is free."""
         try:
             limiter.acquire_on_behalf_of_nowait(self)
@@ -198,20 +199,22 @@ class Works:
 class ThreadShares:
     """The threads of sync functions: so many for each plugin, so no plugin waits for the threads of another.
 
+    Clients get them in turns, and one over HTTP gets no more than half.
+
     Args:
         share: threads at the same time, of one plugin; those left behind count until they have ended.
     """
 
     def __init__(self, share: int) -> None:
         self._share = share
-        self._calls: dict[str | None, trio.CapacityLimiter] = {}
-        self._helpers: dict[str | None, trio.CapacityLimiter] = {}
+        self._calls: dict[str | None, FairLimiter] = {}
+        self._helpers: dict[str | None, FairLimiter] = {}
 
-    def of_calls(self, owner: str | None) -> trio.CapacityLimiter:
+    def of_calls(self, owner: str | None) -> FairLimiter:
         """A plugin's share for its sync functions; ``None``: the server's own."""
         return self._limiter(self._calls, owner)
 
-    def of_helpers(self, owner: str | None) -> trio.CapacityLimiter:
+    def of_helpers(self, owner: str | None) -> FairLimiter:
         """As many again, for the threads that its functions start.
 
         A sync function may start one and wait for it. If both came from one share, functions that have all of it would
@@ -229,8 +232,8 @@ class ThreadShares:
     def status(self) -> ThreadStatus:
         return ThreadStatus(busy=self.borrowed_tokens, limit=self._share)
 
-    def _limiter(self, limiters: dict[str | None, trio.CapacityLimiter], owner: str | None) -> trio.CapacityLimiter:
+    def _limiter(self, limiters: dict[str | None, FairLimiter], owner: str | None) -> FairLimiter:
         limiter = limiters.get(owner)
         if limiter is None:
-            limiter = limiters[owner] = trio.CapacityLimiter(self._share)
+            limiter = limiters[owner] = FairLimiter(self._share, spares=True)
         return limiter

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any
@@ -13,10 +13,12 @@ import trio
 import trio.testing
 
 import mcptrio
-from mcptrio import Context, MCPError, PluginSetup, Server, hookimpl
+from mcptrio import Context, Endpoint, MCPError, PluginSetup, Server, hookimpl
 from mcptrio import tool as mark
+from mcptrio.auth import Principal
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request
-from mcptrio.serving import ServerLimits, ThreadStatus, Timeouts
+from mcptrio.serving import HTTPOptions, ServerLimits, ThreadStatus, Timeouts, serve_http
+from tests.guards import FunctionGuard
 from tests.runtime.peers import connected, tool
 from tests.runtime.test_round_trips import accept, keys, retry, text
 
@@ -415,3 +417,61 @@ async def test_a_context_that_is_used_later_asks_no_more(revision: str | None, a
             await kept[0].elicit("sure?", str)
         with pytest.raises(mcptrio.ConnectionClosed, match="request keep has ended"):
             await kept[0].once(nothing)
+
+
+@pytest.mark.parametrize("helpers", [False, True], ids=["calls", "threads that calls start"])
+async def test_calls_of_one_client_that_need_threads_hold_up_no_other_client(helpers: bool) -> None:
+    threads = Threads()
+
+    async def start(ctx: Context, slow: bool) -> str:
+        return await trio.to_thread.run_sync(work, slow, limiter=ctx.server.threads, abandon_on_cancel=True)
+
+    def work(slow: bool) -> str:
+        return threads.hold() if slow else "quick"
+
+    def judge(headers: Mapping[str, str]) -> Principal:
+        return Principal(subject=headers["authorization"])
+
+    server = Server(limits=ServerLimits(threads=4))
+    server.add_tool(start if helpers else work, name="work")
+    options = HTTPOptions(auth=FunctionGuard(judge))
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            url, *_ = await nursery.start(partial(serve_http, server, port=0, options=options))
+            async with (
+                mcptrio.connect(Endpoint(url=url, headers={"authorization": "greedy"})) as greedy,
+                mcptrio.connect(Endpoint(url=url, headers={"authorization": "modest"})) as modest,
+            ):
+                with threads.held():
+                    for _ in range(20):
+                        nursery.start_soon(greedy.call_tool, "work", {"slow": True})
+                    await trio.to_thread.run_sync(threads.first.wait)
+                    for _ in range(3):
+                        assert (await modest.call_tool("work", {"slow": False})).text == "quick"
+                    assert threads.most <= 3
+                await ended(server)
+            nursery.cancel_scope.cancel()
+
+
+@REVISIONS
+async def test_clients_take_turns_in_the_places_of_a_tool(revision: str | None, autojump_clock: Any) -> None:
+    served: list[str] = []
+
+    async def work(who: str) -> None:
+        served.append(who)
+        await trio.sleep(1)
+
+    server = Server()
+    server.add_tool(work, concurrency=1)
+    async with (
+        server.open(),
+        mcptrio.connect(server, revision=revision) as greedy,
+        mcptrio.connect(server, revision=revision) as modest,
+        trio.open_nursery() as nursery,
+    ):
+        for _ in range(10):
+            nursery.start_soon(greedy.call_tool, "work", {"who": "greedy"})
+        await trio.sleep(0.5)
+        for _ in range(2):
+            nursery.start_soon(modest.call_tool, "work", {"who": "modest"})
+    assert served == ["greedy", "greedy", "modest", "greedy", "modest", *["greedy"] * 7]
