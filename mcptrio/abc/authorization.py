@@ -156,6 +156,8 @@ class TokenVerifier(Protocol):
         The claims have ``exp`` (seconds since 1970) where it expires, and ``cnf`` where it is bound to a key.
 
         Raises:
+            AuthorizationError: the token is not good, for a reason that its sender may read: that it has expired, say.
+                Only after the token has shown that it is genuine.
             Overloaded: that cannot be found out now.
         """
         ...

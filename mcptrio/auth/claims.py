@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Final
 
-from mcptrio.auth.jose import BadToken
+from mcptrio.auth.jose import BadToken, ExpiredToken
 
-__all__ = ["check_claims"]
+__all__ = ["EXPIRED", "check_claims"]
+
+EXPIRED: Final = "the access token has expired: get a new one"
+"""For the sender of a token that is genuine otherwise."""
 
 
 def check_claims(
@@ -53,7 +56,7 @@ def check_claims(
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise BadToken(f"{name}: expected seconds since 1970")
         if name == "exp" and value + skew <= now:
-            raise BadToken("it has expired")
+            raise ExpiredToken("it has expired")
         if name == "exp" and value - skew > now + within:
             raise BadToken(f"exp: expected it to expire within {within:g} seconds")
         if name != "exp" and value - skew > now:

@@ -24,6 +24,7 @@ __all__ = [
     "ALGORITHMS",
     "BadKey",
     "BadToken",
+    "ExpiredToken",
     "Key",
     "KeySet",
     "SignedToken",
@@ -90,6 +91,10 @@ _OF_TYPE: Final = {
 
 class BadToken(ValueError):
     """Not a token, or not a good one. The message says why, and repeats nothing of it."""
+
+
+class ExpiredToken(BadToken):
+    """A token whose time is over."""
 
 
 class BadKey(ValueError):

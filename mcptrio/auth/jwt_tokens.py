@@ -21,10 +21,11 @@ from typing import Any, Final
 from attrs import field, frozen, validators
 
 from mcptrio.abc import Principal
-from mcptrio.auth.claims import check_claims
+from mcptrio.auth.claims import EXPIRED, check_claims
 from mcptrio.auth.issuer_keys import IssuerKeys
-from mcptrio.auth.jose import ALGORITHMS, BadToken, peek, verify
+from mcptrio.auth.jose import ALGORITHMS, BadToken, ExpiredToken, peek, verify
 from mcptrio.auth.remembered import Remembered, hash_of
+from mcptrio.errors import AuthorizationError
 
 __all__ = ["ClaimRules", "JWTTokens", "principal_of"]
 
@@ -133,6 +134,8 @@ class JWTTokens:
             )
         except BadToken as error:
             _log.info("a token of %s was refused: %s", self.issuer, error)
+            if isinstance(error, ExpiredToken):  # found out after the signature was verified
+                raise AuthorizationError(EXPIRED) from None
             return None
         ends = claims["exp"] + self._rules.clock_skew
         self._good.put(key, principal, seconds=min(self._rules.remember, ends - self._clock()), ends=ends)

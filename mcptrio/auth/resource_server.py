@@ -216,6 +216,9 @@ class ResourceServer:
             if principal is None:
                 raise Refused(_NOT_GOOD, error="invalid_token", counts=True, scheme=SCHEMES[scheme])
             self._check_binding(request, scheme, token, principal)
+        except AuthorizationError as error:
+            self._known.forget(key)
+            raise Refused(str(error), error="invalid_token", counts=True, scheme=SCHEMES[scheme]) from None
         except Refused as refused:
             if refused.counts:
                 self._known.forget(key)  # perhaps stolen, which is no reason to look at it more often than at others
@@ -226,15 +229,26 @@ class ResourceServer:
         return principal
 
     async def _verified(self, token: str) -> Principal | None:
+        """
+        Raises:
+            AuthorizationError: the token is genuine, and its sender may read why it is not good.
+            Overloaded: that cannot be found out now.
+        """
         unsure: Overloaded | None = None
+        told: AuthorizationError | None = None
         for each in self._asked(token):
             try:
                 principal = await each.verify(token)
             except Overloaded as error:
                 unsure = unsure or error
                 continue
+            except AuthorizationError as error:
+                told = told or error
+                continue
             if principal is not None:
                 return self._expanded(principal)
+        if told is not None:
+            raise told
         if unsure is not None:
             raise unsure
         return None

@@ -28,9 +28,10 @@ import trio
 from attrs import field, frozen
 
 from mcptrio.abc import Principal
+from mcptrio.auth.claims import EXPIRED
 from mcptrio.auth.remembered import hash_of
 from mcptrio.auth.scopes import check_scope
-from mcptrio.errors import ConfigError, Overloaded
+from mcptrio.errors import AuthorizationError, ConfigError, Overloaded
 
 __all__ = ["PREFIX", "StaticToken", "StaticTokens", "make_token", "parse_tokens", "read_tokens", "tokens_text"]
 
@@ -208,7 +209,7 @@ class StaticTokens:
             return None
         if found.expires is not None and found.expires <= self._clock():
             _refused(f"{found.name}: expired")
-            return None
+            raise AuthorizationError(EXPIRED)
         claims: dict[str, Any] = {"token_name": found.name}
         if found.expires is not None:
             claims["exp"] = found.expires

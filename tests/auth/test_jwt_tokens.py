@@ -17,6 +17,7 @@ from mcptrio.auth import jwt_tokens
 from mcptrio.auth.issuer_keys import IssuerKeys
 from mcptrio.auth.jose import Key, sign
 from mcptrio.auth.jwt_tokens import ClaimRules, JWTTokens
+from mcptrio.errors import AuthorizationError
 from tests.auth.server_parts import ISSUER, JWKS, KEY, OTHER_KEY, RESOURCE, Clock, Issuer
 
 __all__: list[str] = []
@@ -60,7 +61,6 @@ NOW = int(Clock().now)
         ({"iss": [ISSUER]}, False),
         ({"iss": None}, False),
         ({"exp": NOW - 59}, True),
-        ({"exp": NOW - 60}, False),
         ({"exp": None}, False),
         ({"exp": str(NOW + 300)}, False),
         ({"exp": True}, False),
@@ -259,7 +259,17 @@ async def test_good_token_is_verified_once_in_a_while(monkeypatch: pytest.Monkey
     issuer.clock.now += 60
     assert await tokens.verify(token) is not None  # within the skew
     issuer.clock.now += 9
-    assert await tokens.verify(token) is None
+    with pytest.raises(AuthorizationError, match="the access token has expired"):
+        await tokens.verify(token)
+
+
+async def test_only_a_genuine_token_for_this_server_is_told_that_it_has_expired() -> None:
+    issuer = Issuer()
+
+    with pytest.raises(AuthorizationError, match="the access token has expired"):
+        await verifier(issuer).verify(issuer.token(exp=NOW - 60))
+    assert await verifier(issuer).verify(issuer.token(OTHER_KEY, exp=NOW - 60)) is None
+    assert await verifier(issuer).verify(issuer.token(exp=NOW - 60, aud="https://other.example")) is None
 
 
 async def test_token_of_another_issuer_costs_no_request() -> None:

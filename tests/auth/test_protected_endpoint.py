@@ -311,6 +311,8 @@ async def test_attacks() -> None:
             assert refused.status == 401, name
             assert 'error="invalid_token"' in refused.header("www-authenticate"), name
             assert token not in str(refused) or len(token) < 9, name
+            # Only the sender of a genuine token is told more.
+            assert ("has expired" in refused.body.decode()) == (name == "expired"), name
         for name, fields, target in (
             ("twice", [good, good], "/mcp"),
             ("two names", [good, ("AUTHORIZATION", good[1])], "/mcp"),

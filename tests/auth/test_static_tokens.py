@@ -13,7 +13,7 @@ import trio.testing
 
 from mcptrio.auth import static_tokens
 from mcptrio.auth.static_tokens import PREFIX, StaticToken, StaticTokens, make_token, read_tokens, tokens_text
-from mcptrio.errors import ConfigError, Overloaded
+from mcptrio.errors import AuthorizationError, ConfigError, Overloaded
 from tests.auth.server_parts import Clock
 
 __all__: list[str] = []
@@ -37,7 +37,8 @@ async def test_token_is_its_subjects_until_it_expires(tmp_path: Path) -> None:
     assert (principal.subject, principal.issuer, principal.scopes) == ("ada", None, {"read"})
     assert principal.claims == {"token_name": "ada-laptop", "exp": int(clock()) + 60}
     clock.now += 61
-    assert await tokens.verify(token) is None
+    with pytest.raises(AuthorizationError, match="the access token has expired"):
+        await tokens.verify(token)
     assert await tokens.verify(lasting) is not None
 
 
@@ -54,7 +55,9 @@ async def test_log_says_what_is_wrong_with_a_token(
     await trio.sleep(1.1)
 
     with caplog.at_level(logging.INFO, "mcptrio.auth"):
-        for token in (old, lost, PREFIX + "x"):
+        with pytest.raises(AuthorizationError, match="the access token has expired"):
+            await tokens.verify(old)
+        for token in (lost, PREFIX + "x"):
             assert await tokens.verify(token) is None
     assert [record.getMessage().partition("refused: ")[2] for record in caplog.records] == [
         "old: expired",
