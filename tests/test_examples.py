@@ -147,6 +147,28 @@ async def test_progress(revision: str) -> None:
         assert endless.answer is None
 
 
+@both_eras
+async def test_garden(revision: str, tmp_path: Path) -> None:
+    beds, config = tmp_path / "garden.txt", tmp_path / "mcptrio.toml"
+    beds.write_text("sage")
+    config.write_text(f"[plugins.garden]\nfile = {json.dumps(str(beds))}\n")
+    async with process("garden", revision, config=str(config)) as peer:
+        assert json.loads(await peer.text("water", {"bed": "mint", "liters": 2})) == {"bed": "mint", "liters": 2}
+        read = await peer.request("resources/read", {"uri": "garden://beds/sage"})
+        assert read["contents"][0]["text"] == "sage: 0 l"
+    assert beds.read_text().split() == ["sage", "mint"]
+
+
+def test_garden_has_tests_of_its_own_in_60_lines() -> None:
+    path = ROOT / "examples" / "garden.py"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
+
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+    assert len(path.read_text("utf-8").splitlines()) <= 60
+
+
 @pytest.mark.parametrize("parked", [True, False])
 @every_revision
 async def test_elicit(revision: str, parked: bool, tmp_path: Path) -> None:
