@@ -12,64 +12,98 @@ if TYPE_CHECKING:
     from mcptrio.protocol.model import Annotations as Annotations
     from mcptrio.protocol.model import AudioContent as AudioContent
     from mcptrio.protocol.model import BlobResourceContents as BlobResourceContents
+    from mcptrio.protocol.model import CacheableResult as CacheableResult
     from mcptrio.protocol.model import CallToolResult as CallToolResult
+    from mcptrio.protocol.model import ClientCapabilities as ClientCapabilities
     from mcptrio.protocol.model import Completion as Completion
     from mcptrio.protocol.model import CreateMessageParams as CreateMessageParams
     from mcptrio.protocol.model import CreateMessageResult as CreateMessageResult
+    from mcptrio.protocol.model import ElicitationCapability as ElicitationCapability
+    from mcptrio.protocol.model import ElicitFormParams as ElicitFormParams
     from mcptrio.protocol.model import ElicitResult as ElicitResult
+    from mcptrio.protocol.model import ElicitURLParams as ElicitURLParams
     from mcptrio.protocol.model import EmbeddedResource as EmbeddedResource
     from mcptrio.protocol.model import GetPromptResult as GetPromptResult
     from mcptrio.protocol.model import Icon as Icon
     from mcptrio.protocol.model import ImageContent as ImageContent
     from mcptrio.protocol.model import Implementation as Implementation
+    from mcptrio.protocol.model import ListRootsResult as ListRootsResult
     from mcptrio.protocol.model import LoggingMessageParams as LoggingMessageParams
     from mcptrio.protocol.model import ModelHint as ModelHint
     from mcptrio.protocol.model import ModelPreferences as ModelPreferences
+    from mcptrio.protocol.model import Params as Params
     from mcptrio.protocol.model import Prompt as Prompt
+    from mcptrio.protocol.model import PromptArgument as PromptArgument
     from mcptrio.protocol.model import PromptMessage as PromptMessage
+    from mcptrio.protocol.model import PromptsCapability as PromptsCapability
     from mcptrio.protocol.model import ReadResourceResult as ReadResourceResult
     from mcptrio.protocol.model import Resource as Resource
     from mcptrio.protocol.model import ResourceLink as ResourceLink
+    from mcptrio.protocol.model import ResourcesCapability as ResourcesCapability
     from mcptrio.protocol.model import ResourceTemplate as ResourceTemplate
+    from mcptrio.protocol.model import Result as Result
     from mcptrio.protocol.model import Root as Root
+    from mcptrio.protocol.model import RootsCapability as RootsCapability
+    from mcptrio.protocol.model import SamplingCapability as SamplingCapability
     from mcptrio.protocol.model import SamplingMessage as SamplingMessage
     from mcptrio.protocol.model import ServerCapabilities as ServerCapabilities
+    from mcptrio.protocol.model import SubscriptionFilter as SubscriptionFilter
     from mcptrio.protocol.model import TextContent as TextContent
     from mcptrio.protocol.model import TextResourceContents as TextResourceContents
     from mcptrio.protocol.model import Tool as Tool
+    from mcptrio.protocol.model import ToolAnnotations as ToolAnnotations
     from mcptrio.protocol.model import ToolChoice as ToolChoice
+    from mcptrio.protocol.model import ToolExecution as ToolExecution
+    from mcptrio.protocol.model import ToolsCapability as ToolsCapability
 
 _HOMES = {
     # Types of the protocol
     "Annotations": "mcptrio.protocol.model",
     "AudioContent": "mcptrio.protocol.model",
     "BlobResourceContents": "mcptrio.protocol.model",
+    "CacheableResult": "mcptrio.protocol.model",
     "CallToolResult": "mcptrio.protocol.model",
+    "ClientCapabilities": "mcptrio.protocol.model",
     "Completion": "mcptrio.protocol.model",
     "CreateMessageParams": "mcptrio.protocol.model",
     "CreateMessageResult": "mcptrio.protocol.model",
+    "ElicitFormParams": "mcptrio.protocol.model",
     "ElicitResult": "mcptrio.protocol.model",
+    "ElicitationCapability": "mcptrio.protocol.model",
     "Elicited": "mcptrio.capabilities.questions",
+    "ElicitURLParams": "mcptrio.protocol.model",
     "EmbeddedResource": "mcptrio.protocol.model",
     "GetPromptResult": "mcptrio.protocol.model",
     "Icon": "mcptrio.protocol.model",
     "ImageContent": "mcptrio.protocol.model",
     "Implementation": "mcptrio.protocol.model",
+    "ListRootsResult": "mcptrio.protocol.model",
     "LoggingMessageParams": "mcptrio.protocol.model",
     "ModelHint": "mcptrio.protocol.model",
     "ModelPreferences": "mcptrio.protocol.model",
+    "Params": "mcptrio.protocol.model",
     "Prompt": "mcptrio.protocol.model",
+    "PromptArgument": "mcptrio.protocol.model",
     "PromptMessage": "mcptrio.protocol.model",
+    "PromptsCapability": "mcptrio.protocol.model",
     "ReadResourceResult": "mcptrio.protocol.model",
     "Resource": "mcptrio.protocol.model",
     "ResourceLink": "mcptrio.protocol.model",
     "ResourceTemplate": "mcptrio.protocol.model",
+    "ResourcesCapability": "mcptrio.protocol.model",
+    "Result": "mcptrio.protocol.model",
     "Root": "mcptrio.protocol.model",
+    "RootsCapability": "mcptrio.protocol.model",
+    "SamplingCapability": "mcptrio.protocol.model",
     "SamplingMessage": "mcptrio.protocol.model",
     "ServerCapabilities": "mcptrio.protocol.model",
+    "SubscriptionFilter": "mcptrio.protocol.model",
     "TextContent": "mcptrio.protocol.model",
     "TextResourceContents": "mcptrio.protocol.model",
     "Tool": "mcptrio.protocol.model",
+    "ToolAnnotations": "mcptrio.protocol.model",
+    "ToolExecution": "mcptrio.protocol.model",
+    "ToolsCapability": "mcptrio.protocol.model",
     "ToolChoice": "mcptrio.protocol.model",
 }
 """Every public name, and the module that has it."""

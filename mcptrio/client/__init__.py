@@ -9,7 +9,9 @@ from mcptrio.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from mcptrio.client.calls import Progress as Progress
+    from mcptrio.client.form_fields import Choice as Choice
     from mcptrio.client.form_fields import FormField as FormField
+    from mcptrio.client.form_schemas import ElicitationLimits as ElicitationLimits
     from mcptrio.client.forms import Form as Form
     from mcptrio.client.forms import OpenURL as OpenURL
     from mcptrio.client.handlers import Handlers as Handlers
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     # Answering the server
+    "Choice": "mcptrio.client.form_fields",
+    "ElicitationLimits": "mcptrio.client.form_schemas",
     "Form": "mcptrio.client.forms",
     "FormField": "mcptrio.client.form_fields",
     "Handlers": "mcptrio.client.handlers",
