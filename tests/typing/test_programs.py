@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import trio
 
 from mcptrio import Server
 from tests.typing.programs import asking
@@ -17,6 +19,7 @@ __all__: list[str] = []
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+RUN = sorted(file.stem for file in HERE.glob("programs/*.py") if file.stem != "asking")
 PROGRAMS = [*sorted(HERE.glob("programs/*.py")), *sorted(ROOT.glob("examples/*.py"))]
 
 
@@ -43,3 +46,11 @@ def test_context_with_a_state_is_no_argument() -> None:
     server = Server()
     for function in (asking.count_orders, asking.ask_for_values):
         server.add_tool(function)
+
+
+@pytest.mark.parametrize("name", RUN)
+async def test_program_runs(name: str) -> None:
+    """Each program asserts what it does itself."""
+    program = importlib.import_module(f"tests.typing.programs.{name}")
+    with trio.fail_after(60):
+        await program.main()
