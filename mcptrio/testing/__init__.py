@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mcptrio.testing.recording import Recording as Recording
     from mcptrio.testing.scripts import Asked as Asked
     from mcptrio.testing.scripts import Script as Script
+    from mcptrio.testing.servers import Connect as Connect
     from mcptrio.testing.servers import Served as Served
     from mcptrio.testing.servers import open_served as open_served
 
@@ -44,6 +45,7 @@ _HOMES = {
     "cases_of": "mcptrio.testing.cases",
     "run_jumping": "mcptrio.testing.clock",
     # A server and its clients
+    "Connect": "mcptrio.testing.servers",
     "Served": "mcptrio.testing.servers",
     "ServerParts": "mcptrio.testing.parcels",
     "open_served": "mcptrio.testing.servers",

@@ -11,7 +11,7 @@ file. Where it depends on something, or belongs into a conftest.py, a fixture of
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mcptrio.client.client import Client
     from mcptrio.client.handlers import Handlers
     from mcptrio.server import Server
-    from mcptrio.testing import Case, Fault, Recording, Script, Served
+    from mcptrio.testing import Case, Connect, Fault, Recording, Script, Served
 
 __all__ = [
     "mcp_any_client",
@@ -147,7 +147,7 @@ async def mcp_connect(
     mcp_handlers: Handlers | None,
     mcp_client_options: Mapping[str, Any],
     _mcp_script: Script | None,
-) -> AsyncIterator[Callable[..., AbstractAsyncContextManager[Client]]]:
+) -> AsyncIterator[Connect]:
     """Clients of the server: ``async with mcp_connect() as client:``."""
 
     def connect(
@@ -170,14 +170,14 @@ async def mcp_connect(
 
 
 @pytest.fixture
-async def mcp_client(mcp_connect: Callable[[], AbstractAsyncContextManager[Client]]) -> AsyncIterator[Client]:
+async def mcp_client(mcp_connect: Connect) -> AsyncIterator[Client]:
     """A client of the server: in memory and in the newest revision, where no marker says otherwise."""
     async with mcp_connect() as client:
         yield client
 
 
 @pytest.fixture
-async def mcp_any_client(mcp_connect: Callable[[], AbstractAsyncContextManager[Client]]) -> AsyncIterator[Client]:
+async def mcp_any_client(mcp_connect: Connect) -> AsyncIterator[Client]:
     """A client of the server, once in each revision over each transport, where no marker says otherwise."""
     async with mcp_connect() as client:
         yield client

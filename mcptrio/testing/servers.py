@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import Any, Final
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Final, Protocol
 
 import trio
 from attrs import evolve
@@ -32,10 +32,23 @@ from mcptrio.testing.parcels import ServerParts, packed
 from mcptrio.testing.recording import Recording
 from mcptrio.transports.memory import memory_channel_pair
 
-__all__ = ["Served", "open_served"]
+__all__ = ["Connect", "Served", "open_served"]
 
 _MORE_GRACE: Final = 2.0
 """Seconds for the HTTP server to end, after those it takes by itself."""
+
+
+class Connect(Protocol):
+    """Makes a client of the server under test: the type of the fixture ``mcp_connect``."""
+
+    def __call__(
+        self,
+        *,
+        handlers: Handlers | None = None,
+        revision: str | None = None,
+        to_server: Sequence[Fault] = (),
+        to_client: Sequence[Fault] = (),
+    ) -> AbstractAsyncContextManager[Client]: ...
 
 
 class Served:
