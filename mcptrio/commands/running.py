@@ -31,10 +31,10 @@ from mcptrio.commands.progress import progress_line
 from mcptrio.commands.prompting import Person, handlers_for
 from mcptrio.commands.targets import Found, TargetOptions, find_target
 from mcptrio.commands.terminal import Terminal, open_terminal
-from mcptrio.commands.url_hints import hint_of
+from mcptrio.commands.url_hints import hint_of, usual_endpoint
 from mcptrio.commands.visit import Visit
 from mcptrio.connecting import connect
-from mcptrio.errors import MCPTrioError
+from mcptrio.errors import AuthorizationError, MCPTrioError
 from mcptrio.mcp_json import Ask, Input
 from mcptrio.protocol.model.logging import LoggingLevel
 from mcptrio.targets import Endpoint, Target
@@ -48,6 +48,8 @@ Work: TypeAlias = Callable[[Console, Interrupts, Terminal | None], Awaitable[int
 
 _log = logging.getLogger("mcptrio.commands")
 
+_TRIAL = 3.0
+"""Seconds that another path of a server has to answer, after the one that was given did not."""
 _PROBE = 10.0
 _LONGEST = 3600.0
 """Seconds, by default, for the first question of a connection, and for a call whatever progress it reports."""
@@ -108,9 +110,25 @@ def _run(start: Callable[[Console], Work], console: Console, url: str) -> int:
         if not isinstance(told, (MCPTrioError, OSError)):
             raise
         _log.debug("the whole of it:", exc_info=error)
-        return report(console, told, hint_of(told, url))
+        hint = hint_of(told, url)
+        if (usual := usual_endpoint(told, url)) and trio.run(_answers, usual):
+            hint = f"the server answers at {usual}"
+        return report(console, told, hint)
     except (KeyboardInterrupt, click.Abort):  # before anybody listened for it
         return ExitCode.INTERRUPTED
+
+
+async def _answers(url: str) -> bool:
+    """Whether an MCP server is at a URL; one that asks for a token is. No credentials are sent."""
+    try:
+        with trio.move_on_after(_TRIAL):
+            async with connect(url):
+                return True
+    except AuthorizationError:
+        return True
+    except (MCPTrioError, OSError):
+        pass
+    return False
 
 
 def _asker(options: ClientOptions) -> Ask | None:

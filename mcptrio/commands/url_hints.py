@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from mcptrio.errors import MCPTrioError, RequestFailed
 
-__all__ = ["hint_of"]
+__all__ = ["hint_of", "usual_endpoint"]
 
 _ENDPOINT = "/mcp"
 """The path that mcptrio and most other servers use."""
@@ -26,8 +26,8 @@ def hint_of(error: MCPTrioError | OSError, url: str) -> str:
     text = str(error)
     if not isinstance(error, RequestFailed) or parts.scheme not in ("http", "https") or "@" in parts.netloc:
         return ""
-    if error.status == 404 and parts.path.rstrip("/") != _ENDPOINT:
-        return f"no endpoint at {parts.path or '/'}; most servers have it at {parts.scheme}://{parts.netloc}{_ENDPOINT}"
+    if usual := usual_endpoint(error, url):
+        return f"no endpoint at {parts.path or '/'}; most servers have it at {usual}"
     if os.strerror(ECONNREFUSED) in text:
         return "is the server running? `mcptrio run FILE.py --http` starts one"
     if parts.scheme == "https" and "WRONG_VERSION_NUMBER" in text:
@@ -35,3 +35,15 @@ def hint_of(error: MCPTrioError | OSError, url: str) -> str:
     if parts.scheme == "http" and "closed the connection without an answer" in text:
         return f"if the server expects TLS, use https://{parts.netloc}{parts.path}"
     return ""
+
+
+def usual_endpoint(error: BaseException, url: str) -> str:
+    """The URL to try if a server has no endpoint at ``url``; empty if there is another problem."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    is_missing = isinstance(error, RequestFailed) and error.status == 404
+    if not is_missing or parts.scheme not in ("http", "https") or "@" in parts.netloc:
+        return ""
+    return f"{parts.scheme}://{parts.netloc}{_ENDPOINT}" if parts.path.rstrip("/") != _ENDPOINT else ""

@@ -126,7 +126,7 @@ def test_a_url_that_fails_is_answered_with_the_probable_cause(folder: Path) -> N
         scheme = run("list", f"https://{here}/mcp", cwd=folder)
     gone = run("list", f"http://{here}/mcp", cwd=folder)
 
-    assert f"no endpoint at /mpc; most servers have it at http://{here}/mcp" in path.stderr.decode()
+    assert f"HTTP 404; the server answers at http://{here}/mcp\n" in path.stderr.decode()
     assert f"the server speaks plain HTTP: use http://{here}/mcp" in scheme.stderr.decode()
     assert "is the server running? `mcptrio run FILE.py --http` starts one" in gone.stderr.decode()
     assert {path.returncode, scheme.returncode, gone.returncode} == {4}
