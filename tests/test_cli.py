@@ -324,9 +324,9 @@ def test_plugins_as_a_table(tmp_path: Path, installed: Path) -> None:
     assert ended.returncode == 0
     assert rows[0] == ["NAME", "VERSION", "DISTRIBUTION", "STATE", "TOOLS", "TOKENS", "IMPORT", "CONTRIBUTES"]
     told = {row[0]: [*row[1:6], row[7]] for row in rows}
-    assert told["good"] == ["2.1", "cli-good", "loaded", "1", "27", "1 tools"]
+    assert told["good"] == ["2.1", "cli-good", "loaded", "1", "27", "1 tool"]
     assert told["broken"] == ["1.0", "cli-broken", "quarantined", "-", "-", "-"]
-    assert total == "1 tools, about 27 tokens in each conversation (estimate: bytes / 4)"
+    assert total == "1 tool, about 27 tokens in each conversation (estimate: bytes / 4)"
     assert fault == "broken: import failed: RuntimeError: no such luck\n"
 
 

@@ -42,4 +42,4 @@ def test_its_test_passes(folder: Path) -> None:
 def test_the_command_line_shows_what_it_says(folder: Path) -> None:
     shown = run(folder, "mcptrio", "plugins", "--plugin", "garden.py")
 
-    assert "3 tools, 1 resources, 1 prompts" in shown
+    assert "3 tools, 1 resource, 1 prompt" in shown

@@ -70,7 +70,7 @@ async def command(
     found = await _find(visit, tool, required=not no_check)
     if found is not None and _HELP[0] in words:
         visit.console.print_painted(
-            help_of(found, f"mcptrio call … {printable(tool)}", is_coloured=visit.console.is_coloured)
+            help_of(found, f"mcptrio call … {printable(tool)}", is_coloured=visit.console.look.is_coloured)
         )
         return ExitCode.DONE
     given = await _base(visit, base)

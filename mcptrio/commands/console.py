@@ -15,29 +15,15 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from io import TextIOWrapper
-from typing import Any, Literal, Protocol, TextIO, TypeAlias
+from typing import Any, Protocol, TextIO
 
 from mcptrio.client.printable import printable
 from mcptrio.commands.json_output import json_text
+from mcptrio.commands.layout import Look, Style, terminal_width
 
-__all__ = ["Bottom", "Console", "Nothing", "Style", "readable"]
+__all__ = ["Bottom", "Console", "Nothing", "readable"]
 
-Style: TypeAlias = Literal["bold", "dim", "red", "green", "yellow", "blue", "magenta", "cyan", "reverse"]
-
-_CODES: dict[Style, int] = {
-    "bold": 1,
-    "dim": 2,
-    "reverse": 7,
-    "red": 31,
-    "green": 32,
-    "yellow": 33,
-    "blue": 34,
-    "magenta": 35,
-    "cyan": 36,
-}
 _ERASE = "\r\x1b[K"
-_WIDTH = 80
-_NARROWEST = 20
 _FAILURES = 100
 """Failures that are remembered, so that no answer repeats them."""
 
@@ -69,8 +55,7 @@ class Console:
         self._err = err
         self.is_out_terminal = out.isatty()
         self.is_err_terminal = err.isatty()
-        plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM", "dumb") == "dumb"
-        self._is_coloured = {id(out): self.is_out_terminal and not plain, id(err): self.is_err_terminal and not plain}
+        self._err_look = Look.of(err)
         self._can_erase = self.is_err_terminal and os.environ.get("TERM", "dumb") != "dumb"
         self._bottoms: list[Bottom] = []
         self.failures: deque[str] = deque(maxlen=_FAILURES)
@@ -86,19 +71,14 @@ class Console:
         return self._can_erase
 
     @property
-    def is_coloured(self) -> bool:
-        """Whether standard output may be coloured."""
-        return self._is_coloured[id(self._out)]
+    def look(self) -> Look:
+        """The look of standard output, with its width now."""
+        return Look.of(self._out)
 
     @property
     def width(self) -> int:
         """Columns of the terminal, or 80."""
-        for stream in (self._err, self._out):
-            try:
-                return max(os.get_terminal_size(stream.fileno()).columns or _WIDTH, _NARROWEST)
-            except (OSError, ValueError):
-                continue
-        return _WIDTH
+        return terminal_width(self._err, self._out)
 
     # Writing
 
@@ -106,7 +86,7 @@ class Console:
         """A result, with a line end where it has none. Made readable on a terminal."""
         if self.is_out_terminal:
             text = readable(text)
-        self._write(self._out, self._painted(self._out, text, styles))
+        self._write(self._out, self.look.paint(text, *styles))
 
     def print_painted(self, text: str) -> None:
         """The same of a text that is readable already and may be painted."""
@@ -124,23 +104,23 @@ class Console:
 
     def note(self, text: str, *styles: Style) -> None:
         """Anything else: on standard error, readable."""
-        self._write(self._err, self._painted(self._err, readable(text), styles))
+        self._write(self._err, self._err_look.paint(readable(text), *styles))
 
     def note_painted(self, text: str) -> None:
         """The same of a text that is readable already and may be painted."""
         self._write(self._err, text)
 
     def complain(self, text: str) -> None:
-        """What is wrong, on one line."""
-        self._write(self._err, f"{self._painted(self._err, 'mcptrio:', ('red', 'bold'))} {printable(text)}")
+        """What is wrong: on one line, or on as many as a terminal needs."""
+        self._write(self._err, Look.of(self._err).wrap(printable(text), "red", "bold", label="mcptrio: "))
 
     def paint(self, text: str, *styles: Style) -> str:
         """The text in a style, for standard error."""
-        return self._painted(self._err, text, styles)
+        return self._err_look.paint(text, *styles)
 
     def paint_out(self, text: str, *styles: Style) -> str:
         """The text in a style, for standard output."""
-        return self._painted(self._out, text, styles)
+        return self.look.paint(text, *styles)
 
     # The last line
 
@@ -190,12 +170,6 @@ class Console:
     def _drawn(self) -> str:
         # The last column stays free: a terminal may begin a new row there.
         return self._bottoms[-1].draw(self.width - 1) if self._bottoms else ""
-
-    def _painted(self, stream: TextIO, text: str, styles: tuple[Style, ...]) -> str:
-        if not styles or not text or not self._is_coloured[id(stream)]:
-            return text
-        end = "\n" if text.endswith("\n") else ""
-        return f"\x1b[{';'.join(str(_CODES[style]) for style in styles)}m{text.removesuffix(end)}\x1b[0m{end}"
 
 
 def readable(text: str) -> str:

@@ -21,6 +21,7 @@ from attrs import define, field
 from mcptrio.client.printable import printable
 from mcptrio.commands.examination import question
 from mcptrio.commands.json_output import json_option, print_json
+from mcptrio.commands.layout import Look, Style, counted
 from mcptrio.commands.plugin_server import Chosen, Wanted, plugin_options
 from mcptrio.config import Config
 from mcptrio.errors import ConnectionClosed
@@ -37,6 +38,7 @@ _MOST_BYTES = 16 * 1024 * 1024
 """Of one answer; more is not read, and the answer not understood."""
 _GOODBYE = 0.5
 """Seconds for what a process has started, once it has ended itself."""
+_STYLES: dict[str, Style] = {"fine": "green", "odd": "yellow", "broken": "red"}
 _UNIQUE = ("tools", "resources", "prompts", "completions", "methods", "transports")
 """Kinds of which a name belongs to one plugin."""
 
@@ -92,9 +94,11 @@ def command(ctx: click.Context, chosen: Chosen, timeout: float, as_json: bool) -
     if as_json:
         print_json({"broken": broken, "warnings": warnings, "tokens": tokens, "plugins": plugins, "together": found})
     else:
-        for line in _lines(plugins, found):
-            click.echo(printable(line))
-        click.echo(f"{len(plugins)} plugins, about {tokens} tokens (estimate): {broken} broken, {warnings} warnings")
+        look = Look.of_stdout()
+        for line in _lines(plugins, found, look):
+            click.echo(line)
+        cost = f"{counted(len(plugins), 'plugins')}, about {counted(tokens, 'tokens')} (estimate)"
+        click.echo(look.wrap(f"{cost}: {broken} broken, {counted(warnings, 'warnings')}"))
     ctx.exit(1 if broken else 0)
 
 
@@ -233,19 +237,21 @@ def _overall(plugins: Sequence[dict[str, Any]], read: Config) -> dict[str, list[
     return {"problems": problems, "warnings": warnings}
 
 
-def _lines(plugins: Sequence[dict[str, Any]], found: dict[str, list[str]]) -> Iterator[str]:
+def _lines(plugins: Sequence[dict[str, Any]], found: dict[str, list[str]], look: Look) -> Iterator[str]:
     for plugin in plugins:
         seconds = plugin["import_seconds"]
-        about = f"{len(plugin['tokens'])} tools, about {sum(plugin['tokens'].values())} tokens"
+        about = f"{counted(len(plugin['tokens']), 'tools')}, about {counted(sum(plugin['tokens'].values()), 'tokens')}"
         about += f", imported in {seconds * 1000:.0f} ms" if seconds is not None else ""
         verdict = "broken" if plugin["problems"] else "odd" if plugin["warnings"] else "fine"
-        yield f"{plugin['name']}: {verdict} ({about})"
-        yield from _findings(plugin)
+        label = f"{printable(plugin['name'])}: {verdict} "
+        yield look.wrap(f"({about})", _STYLES[verdict], label=label)
+        yield from _findings(plugin, look)
     if found["problems"] or found["warnings"]:
         yield "together:"
-        yield from _findings(found)
+        yield from _findings(found, look)
 
 
-def _findings(of: dict[str, Any]) -> Iterator[str]:
-    yield from (f"  broken: {each}" for each in of["problems"])
-    yield from (f"  warning: {each}" for each in of["warnings"])
+def _findings(of: dict[str, Any], look: Look) -> Iterator[str]:
+    for label, kind in (("broken", "problems"), ("warning", "warnings")):
+        style = _STYLES["broken" if label == "broken" else "odd"]
+        yield from (look.wrap(printable(each), style, indent="  ", label=f"{label}: ") for each in of[kind])

@@ -19,6 +19,7 @@ from attrs import field, frozen
 from mcptrio.client.printable import printable
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.commands.exits import line_of, only
+from mcptrio.commands.layout import Look, counted
 from mcptrio.connecting import connect
 from mcptrio.errors import MCPTrioError
 from mcptrio.installing import FileStatus, HostKind, Installed, Machine, Scope, look
@@ -64,7 +65,7 @@ def look_at(kinds: Sequence[HostKind], machine: Machine, name: str, *, checked: 
     return found
 
 
-def lines(found: Sequence[Found]) -> Iterator[str]:
+def lines(found: Sequence[Found], look: Look) -> Iterator[str]:
     """For people: the files with an entry, one line for each host that has none."""
     for each in found:
         status = each.status
@@ -74,17 +75,21 @@ def lines(found: Sequence[Found]) -> Iterator[str]:
                 if not has_others:
                     paths = ", ".join(str(other.status.path) for other in found if other.status.host is status.host)
                     absent = "not installed" if each.is_found else "not found"
-                    yield f"{status.host.title} ({status.host.id}): {absent}: {printable(paths)}"
+                    label = f"{status.host.title} ({status.host.id}): "
+                    yield look.wrap(f"{absent}: {printable(paths)}", "dim", label=label)
             continue
-        yield f"{status.host.title} ({status.host.id}, {status.scope}): {printable(str(status.path))}"
+        label = f"{status.host.title} ({status.host.id}, {status.scope}): "
+        yield look.wrap(printable(str(status.path)), "bold", label=label)
         if status.problem is not None:
-            yield f"  ! {printable(status.problem)}"
+            yield look.wrap(printable(status.problem), "red", indent="  ", label="! ")
         for entry in status.entries:
             off = " (switched off)" if entry.is_off else ""
-            yield f"  {printable(entry.name)}: {printable(_shown(entry))}{off}"
-            yield from (f"    ! {printable(problem)}" for problem in entry.problems)
+            yield look.wrap(f"{printable(_shown(entry))}{off}", "cyan", indent="  ", label=f"{printable(entry.name)}: ")
+            yield from (look.wrap(printable(text), "red", indent="    ", label="! ") for text in entry.problems)
             if answer := each.answers.get(entry.name):
-                yield f"    {printable(answer)}"
+                is_wrong = answer.startswith("! ")
+                label = "! " if is_wrong else ""
+                yield look.wrap(printable(answer.removeprefix(label)), "red", indent="    ", label=label)
 
 
 def values_of(found: Found) -> dict[str, Any]:
@@ -158,5 +163,4 @@ async def _ask(target: Command | Endpoint) -> str:
         took = trio.current_time() - began
         info = client.server_info
         name = f"{info.name} {info.version}" if info is not None else client.name
-        tools = "1 tool" if count == 1 else f"{count} tools"
-        return f"answers: {name}, {client.revision}, {tools}, {took:.1f} s"
+        return f"answers: {name}, {client.revision}, {counted(count, 'tools')}, {took:.1f} s"

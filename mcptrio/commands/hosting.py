@@ -16,6 +16,7 @@ from mcptrio.client.printable import printable
 from mcptrio.commands.host_options import InstallCommand, hosts_and_scope, pairs
 from mcptrio.commands.host_status import Found, lines, look_at, values_of
 from mcptrio.commands.json_output import json_option, print_json
+from mcptrio.commands.layout import Look
 from mcptrio.errors import ConfigError
 from mcptrio.help_pages import Group
 from mcptrio.installing import (
@@ -119,7 +120,7 @@ def _status(
     if as_json:
         print_json({"files": [values_of(each) for each in found]})
     else:
-        for line in lines(found):
+        for line in lines(found, Look.of_stdout()):
             click.echo(line)
     if any(_is_wrong(each) for each in found):
         ctx.exit(1)

@@ -14,8 +14,9 @@ from attrs import Factory, asdict, define
 
 from mcptrio.client.printable import printable
 from mcptrio.commands.client_command import ClientCommand
-from mcptrio.commands.console import Style, readable
+from mcptrio.commands.console import readable
 from mcptrio.commands.exits import ExitCode
+from mcptrio.commands.layout import Style, counted
 from mcptrio.commands.oddities import (
     SEVERITIES,
     Oddity,
@@ -26,7 +27,6 @@ from mcptrio.commands.oddities import (
     odd_tools,
 )
 from mcptrio.commands.schema_words import describe, properties, required
-from mcptrio.commands.text_width import cut
 from mcptrio.commands.visit import Visit
 from mcptrio.errors import MCPError, MethodNotFound, RemoteProtocolError
 from mcptrio.protocol.model.prompts import Prompt
@@ -164,31 +164,31 @@ def _as_json(visit: Visit, lists: _Lists, oddities: Sequence[Oddity]) -> dict[st
 
 def _show(visit: Visit, lists: _Lists, oddities: Sequence[Oddity]) -> None:
     console, client = visit.console, visit.client
-    info = client.server_info
+    look, info = console.look, client.server_info
     name = f"{info.title or info.name} {info.version}" if info is not None else "does not say"
     rows = [("server", name), ("revision", client.revision), ("declares", ", ".join(_declared(visit)) or "nothing")]
     rows.extend((kind, str(len(getattr(lists, kind)))) for kind in _METHODS)
     if lists.tools:
-        rows.append(("cost", f"about {sum(map(tokens, lists.tools)):,} tokens for the tools"))
+        rows.append(("cost", f"about {counted(sum(map(tokens, lists.tools)), 'tokens')} for the tools"))
     for label, text in rows:
-        console.print_painted(f"{console.paint_out(f'{label:<12}', 'bold')}{printable(text)}")
+        console.print_painted(look.wrap(printable(text), "bold", label=f"{label:<12}"))
     if client.instructions:
         console.print_painted(console.paint_out("instructions", "bold"))
-        console.print("\n".join(f"    {line}" for line in readable(client.instructions).splitlines()))
+        console.print_painted(look.wrap(readable(client.instructions.rstrip("\n")), indent="    "))
     for tool in lists.tools:
         _show_tool(visit, tool)
     console.print()
     if not oddities:
-        console.print("nothing odd")
+        console.print_painted(look.paint("nothing odd", "green"))
     for oddity in oddities:
-        label = console.paint_out(f"{oddity.severity:<8}", _STYLES[oddity.severity])
-        console.print_painted(f"{label} {printable(oddity.where)}: {printable(oddity.what)}")
+        said = f"{printable(oddity.where)}: {printable(oddity.what)}"
+        console.print_painted(look.wrap(said, _STYLES[oddity.severity], label=f"{oddity.severity:<8} "))
 
 
 def _show_tool(visit: Visit, tool: Tool) -> None:
     console = visit.console
     hints = tool.annotations
-    told = [f"about {tokens(tool)} tokens"]
+    told = [f"about {counted(tokens(tool), 'tokens')}"]
     if hints is not None:
         told.extend(
             text
@@ -201,16 +201,16 @@ def _show_tool(visit: Visit, tool: Tool) -> None:
             if is_told
         )
     console.print()
-    console.print_painted(f"{console.paint_out(printable(tool.name), 'cyan')}  ({'; '.join(told)})")
-    for line in readable((tool.description or "").strip()).splitlines():
-        console.print_painted(f"    {line}")
+    console.print_painted(console.look.wrap(f"({'; '.join(told)})", "cyan", label=f"{printable(tool.name)}  "))
+    if description := (tool.description or "").strip():
+        console.print_painted(console.look.wrap(readable(description), indent="    "))
     needed = required(tool.input_schema, tool.input_schema)
     for key, member in properties(tool.input_schema, tool.input_schema).items():
-        text = f"{printable(key)}: {describe(member, tool.input_schema)}{'' if key in needed else ', optional'}"
+        text = f"{describe(member, tool.input_schema)}{'' if key in needed else ', optional'}"
         said = member.get("description") if isinstance(member, dict) else None
         if isinstance(said, str):
             text += f"; {printable(' '.join(said.split()))}"
-        console.print_painted(f"      {cut(text, console.width - 8) if console.is_out_terminal else text}")
+        console.print_painted(console.look.wrap(f"{printable(key)}: {text}", indent="      "))
 
 
 def _declared(visit: Visit) -> Iterator[str]:

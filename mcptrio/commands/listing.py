@@ -11,7 +11,6 @@ from mcptrio.client.listings import Listing
 from mcptrio.client.printable import printable
 from mcptrio.commands.client_command import ClientCommand
 from mcptrio.commands.schema_words import signature
-from mcptrio.commands.text_width import cut
 from mcptrio.commands.visit import Visit
 from mcptrio.errors import MethodNotFound
 from mcptrio.protocol.model.prompts import Prompt
@@ -75,9 +74,10 @@ def _show(visit: Visit, kind: str, items: Sequence[Any], *, headed: bool) -> Non
     if headed:
         console.print_painted(console.paint_out(kind if items else f"no {kind}", "bold"))
     for item in items:
-        console.print_painted(f"{'  ' if headed else ''}{console.paint_out(_signature(item), 'cyan')}")
+        lines = console.look.wrap(_signature(item), indent="  " if headed else "").split("\n")
+        console.print_painted("\n".join(console.paint_out(line, "cyan") for line in lines))
         if summary := _summary(item):
-            console.print_painted(cut(_INDENT + summary, console.width - 1))
+            console.print_painted(console.look.wrap(summary, indent=_INDENT))
     if not items and not headed:
         console.note(f"the server has no {kind}", "dim")
 

@@ -13,6 +13,7 @@ from attrs import asdict, evolve
 
 from mcptrio.client.printable import printable
 from mcptrio.commands.json_output import json_option, print_json
+from mcptrio.commands.layout import Look, counted
 from mcptrio.commands.lock_file import lock_text, read_lock
 from mcptrio.commands.log_output import log_to_stderr
 from mcptrio.commands.plugin_server import LOCK, Chosen, make_server, plugin_options, prints_on_stderr, unasked
@@ -58,7 +59,7 @@ def command(ctx: click.Context, chosen: Chosen, check: bool, as_json: bool) -> N
         print_json({"changes": [asdict(each) for each in changes]})
     else:
         for each in changes:
-            click.echo(printable(str(each)))
+            click.echo(Look.of_stdout().wrap(printable(str(each))))
         if not changes:
             click.echo(f"everything is as in {path}")
     ctx.exit(1 if changes else 0)
@@ -83,13 +84,13 @@ def _write(path: Path, server: Server, *, as_json: bool) -> None:
         original = evolve(original, mode=_MODE)
     text = lock_text(lock)
     counts: dict[str, int] = {kind: sum(len(each.of(kind)) for each in lock.plugins.values()) for kind in KINDS}
-    told = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    told = ", ".join(counted(count, kind) for kind, count in counts.items())
     has_changed = original.data != text.encode()
     if has_changed:
         original.replace(encoded("", text))
     if as_json:
         print_json({"file": str(path), "changed": has_changed, "plugins": len(lock.plugins), **counts})
     elif has_changed:
-        click.echo(f"{path}: locked {len(lock.plugins)} plugins: {told}")
+        click.echo(f"{path}: locked {counted(len(lock.plugins), 'plugins')}: {told}")
     else:
         click.echo(f"{path}: nothing has changed ({told})")

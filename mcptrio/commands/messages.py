@@ -10,7 +10,8 @@ from textwrap import indent
 from typing import Any
 
 from mcptrio.client.printable import printable
-from mcptrio.commands.console import Console, Style
+from mcptrio.commands.console import Console
+from mcptrio.commands.layout import Style
 from mcptrio.protocol.model.logging import LoggingMessageParams
 from mcptrio.tracebacks import render
 

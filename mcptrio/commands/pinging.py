@@ -1,12 +1,17 @@
-"""``mcptrio ping``: a sign of life, and how long it took."""
+"""``mcptrio ping``: ask a server for a sign of life, measure the time, and sum up."""
 
 from __future__ import annotations
+
+from math import ceil
+from statistics import median
 
 import click
 import trio
 
 from mcptrio.commands.client_command import ClientCommand
+from mcptrio.commands.exits import ExitCode, line_of
 from mcptrio.commands.visit import Visit
+from mcptrio.errors import MCPTrioError, RequestFailed, RequestTimeout
 
 __all__ = ["command"]
 
@@ -23,17 +28,39 @@ __all__ = ["command"]
     metavar="SECONDS",
     help="Wait so long between two.",
 )
-async def command(visit: Visit, count: int, interval: float) -> None:
-    """Ask a server for a sign of life."""
+async def command(visit: Visit, count: int, interval: float) -> int:
+    """Ask a server for a sign of life.
+
+    More than one are summed up at the end, or at Ctrl-C: how many got no answer, and the times of the others.
+    """
     took: list[float] = []
-    for number in range(1, count + 1):
-        if number > 1:
-            await trio.sleep(interval)
-        took.append(await visit.client.ping() * 1000)
-        if not visit.as_json:
-            visit.console.print(f"{visit.client.name}: {took[-1]:.2f} ms")
-    if visit.as_json:
+    failures: list[MCPTrioError] = []
+    with trio.CancelScope() as scope, visit.interrupts.taking_back(scope):
+        for number in range(1, count + 1):
+            if number > 1:
+                await trio.sleep(interval)
+            try:
+                took.append(await visit.client.ping() * 1000)
+            except MCPTrioError as error:
+                failures.append(error)
+                if count == 1 or not isinstance(error, RequestTimeout | RequestFailed):
+                    break  # the connection is lost, or the server refuses: asking again gives no other answer
+                visit.console.complain(line_of(error))
+            else:
+                if not visit.as_json:
+                    visit.console.print(f"{visit.client.name}: {took[-1]:.2f} ms")
+    if visit.as_json and took:
         visit.console.print_json({"revision": visit.client.revision, "ms": [round(each, 3) for each in took]})
-    elif count > 1:
-        least, mean, most = min(took), sum(took) / count, max(took)
-        visit.console.print(f"{count} answers: least {least:.2f}, mean {mean:.2f}, most {most:.2f} ms")
+    elif count > 1 and (took or failures):
+        _sum_up(visit, took, len(failures))
+    if failures and (not took or not isinstance(failures[-1], RequestTimeout | RequestFailed)):
+        raise failures[-1]
+    return ExitCode.INTERRUPTED if scope.cancelled_caught else ExitCode.DONE
+
+
+def _sum_up(visit: Visit, took: list[float], lost: int) -> None:
+    line = f"{len(took) + lost} sent, {lost} lost"
+    if took:
+        slow = sorted(took)[ceil(0.99 * len(took)) - 1]
+        line += f": min {min(took):.2f}, median {median(took):.2f}, p99 {slow:.2f}, max {max(took):.2f} ms"
+    visit.console.print(line, "bold")

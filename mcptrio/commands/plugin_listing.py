@@ -12,6 +12,7 @@ from attrs import asdict
 
 from mcptrio.client.printable import printable
 from mcptrio.commands.json_output import json_option, print_json
+from mcptrio.commands.layout import Look, Style, counted
 from mcptrio.commands.log_output import log_to_stderr
 from mcptrio.commands.plugin_server import Chosen, make_server, plugin_options, prints_on_stderr
 from mcptrio.help_pages import Command
@@ -21,6 +22,9 @@ from mcptrio.server import Server
 __all__ = ["command"]
 
 _HEAD = ("NAME", "VERSION", "DISTRIBUTION", "STATE", "TOOLS", "TOKENS", "IMPORT", "CONTRIBUTES")
+_OPTIONAL = ("IMPORT", "DISTRIBUTION", "CONTRIBUTES", "VERSION")
+"""Left out of a table that is too wide for the terminal, in this order."""
+_STYLES: dict[str, Style] = {"loaded": "green", "disabled": "dim", "quarantined": "red"}
 
 
 @click.command("list", cls=Command)
@@ -37,22 +41,25 @@ def command(chosen: Chosen, as_json: bool) -> None:
     if as_json:
         print_json({"plugins": listed, "tokens": tokens})
         return
-    for line in _table(listed):
-        click.echo(line)
+    look = Look.of_stdout()
+    click.echo(_table(listed, look))
     tools = sum(len(each["offers"].get("tools", ())) for each in listed)
     if tools:
-        click.echo(f"\n{tools} tools, about {tokens} tokens in each conversation (estimate: bytes / 4)")
+        cost = f"{counted(tools, 'tools')}, about {counted(tokens, 'tokens')} in each conversation"
+        click.echo("\n" + look.wrap(f"{cost} (estimate: bytes / 4)"))
     apart = [each["name"] for each in listed if each["isolated"] and not each["fault"]]
     if apart:
-        click.echo(f"not counted, since they run in processes of their own: {printable(', '.join(apart))}")
+        click.echo(look.wrap(f"not counted, since they run in processes of their own: {printable(', '.join(apart))}"))
     for each in listed:
         told = [each["fault"]] if each["fault"] else []
         if each["isolated"] and not each["fault"]:
             told.append("its process is not started here: mcptrio plugins show lists what it has")
         told += each["warnings"]
         told += [f"tool {name} is withheld: {reason}" for name, reason in each["withheld"].items()]
+        style: Style = "red" if each["fault"] else "yellow"
         for index, line in enumerate(told):
-            click.echo(("\n" if index == 0 else "") + printable(f"{each['name']}: {line}"))
+            label = f"{printable(each['name'])}: "
+            click.echo(("\n" if index == 0 else "") + look.wrap(printable(line), style, label=label))
 
 
 def _listed(server: Server) -> list[dict[str, Any]]:
@@ -61,26 +68,21 @@ def _listed(server: Server) -> list[dict[str, Any]]:
     ]
 
 
-def _table(listed: list[dict[str, Any]]) -> list[str]:
-    rows: list[tuple[str, ...]] = [_HEAD]
+def _table(listed: list[dict[str, Any]], look: Look) -> str:
+    rows: list[list[str]] = []
     for each in listed:
-        offers = ", ".join(f"{len(names)} {kind}" for kind, names in each["offers"].items())
+        offers = ", ".join(counted(len(names), kind) for kind, names in each["offers"].items())
         seconds = each["import_seconds"]
         tools = len(each["offers"].get("tools", ()))
-        rows.append(
-            (
-                each["name"],
-                each["version"] or "-",
-                each["distribution"] or "-",
-                f"{each['state']}, isolated" if each["isolated"] else each["state"],
-                str(tools) if tools else "-",
-                str(each["tokens"]) if tools else "-",
-                f"{seconds * 1000:.0f} ms" if seconds is not None else "-",
-                offers or "-",
-            )
+        cells = (
+            each["name"],
+            each["version"] or "-",
+            each["distribution"] or "-",
+            f"{each['state']}, isolated" if each["isolated"] else each["state"],
+            str(tools) if tools else "-",
+            str(each["tokens"]) if tools else "-",
+            f"{seconds * 1000:.0f} ms" if seconds is not None else "-",
+            offers or "-",
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
-    return [
-        printable("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
-        for row in rows
-    ]
+        rows.append([printable(cell) for cell in cells])
+    return look.table(_HEAD, rows, optional=_OPTIONAL, styles=_STYLES)

@@ -19,6 +19,7 @@ from mcptrio.auth.static_tokens import StaticToken, make_token, parse_tokens, re
 from mcptrio.client.printable import printable
 from mcptrio.commands.config_options import configured
 from mcptrio.commands.json_output import json_option, print_json
+from mcptrio.commands.layout import Look
 from mcptrio.errors import ConfigError
 from mcptrio.help_pages import Group
 from mcptrio.installing.files import Original
@@ -105,10 +106,9 @@ def list_all(as_json: bool, path: Path | None) -> None:
         print_json({"tokens": [_values(each) for each in tokens]})
         return
     rows = [(each.name, each.subject, " ".join(each.scopes) or "-", _until(each, now)) for each in tokens]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)] if rows else []
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        click.echo(printable("  ".join([*cells, row[3]])))
+    if rows:
+        cells = [[printable(cell) for cell in row] for row in rows]
+        click.echo(Look.of_stdout().table((), cells))
 
 
 @command.command("revoke")

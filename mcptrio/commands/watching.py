@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeAlias
 
 import click
 from attrs import frozen
@@ -12,13 +13,20 @@ from mcptrio.capabilities.problems import suggest
 from mcptrio.client.printable import printable, quote
 from mcptrio.client.subscriptions import Change, Changes
 from mcptrio.commands.client_command import ClientCommand
+from mcptrio.commands.exits import line_of
+from mcptrio.commands.layout import Style
+from mcptrio.commands.listing import fetch
+from mcptrio.commands.schema_words import properties
 from mcptrio.commands.visit import Visit
-from mcptrio.errors import ConfigError
+from mcptrio.errors import ConfigError, MCPError
 
 __all__ = ["LISTS", "Watched", "command", "show_change", "told_of"]
 
 
 LISTS = ("tools", "prompts", "resources")
+_WORDS = {"outputSchema": "result", "_meta": "metadata", "mimeType": "type"}
+"""Members of a list's entries, where they are called otherwise for a person."""
+_Listed: TypeAlias = dict[str, dict[str, Any]]
 
 
 @frozen
@@ -67,10 +75,14 @@ async def command(visit: Visit, words: tuple[str, ...], count: int | None) -> No
     if watched == Watched():
         raise ConfigError("the server tells of no changes to its lists; name a resource to watch")
     async with watched.subscribe(visit) as changes:
+        lists = {} if visit.as_json else {name: await _listed(visit, name) for name in watched.lists}
         _show_begin(visit, changes)
         seen = 0
         async for change in changes:
-            show_change(visit, change)
+            if change.kind in lists:
+                await _show_difference(visit, change.kind, lists)
+            else:
+                show_change(visit, change)
             seen += 1
             if seen == count:
                 return
@@ -89,6 +101,48 @@ def show_change(visit: Visit, change: Change) -> None:
         visit.console.print_json({"kind": change.kind, **({"uri": change.uri} if change.uri is not None else {})})
     else:
         visit.console.print(printable(f"{change.kind} {change.uri}" if change.uri is not None else change.kind))
+
+
+async def _listed(visit: Visit, name: str) -> _Listed:
+    """Return a list as JSON objects by name, or by URI or template."""
+    kinds = ("resources", "templates") if name == "resources" else (name,)
+    items = [visit.wire(item) for kind in kinds for item in await fetch(visit, kind)]
+    return {item.get("uri") or item.get("uriTemplate") or item["name"]: item for item in items}
+
+
+async def _show_difference(visit: Visit, name: str, lists: dict[str, _Listed]) -> None:
+    """Read a list again, and show what was added, removed and changed since the last time, one line each."""
+    try:
+        now = await _listed(visit, name)
+    except MCPError as error:
+        visit.console.print(f"{name}: the list cannot be read: {line_of(error)}")
+        return
+    before, lists[name] = lists[name], now
+    lines: list[tuple[str, Style, str]] = [(f"{name}: added ", "green", each) for each in now if each not in before]
+    lines += [(f"{name}: removed ", "red", each) for each in before if each not in now]
+    lines += [
+        (f"{name}: changed ", "yellow", f"{each} ({how})")
+        for each, item in now.items()
+        if each in before and (how := _changed(before[each], item))
+    ]
+    look = visit.console.look
+    for label, style, text in lines:
+        visit.console.print_painted(look.wrap(printable(text), style, label=label))
+    if not lines:
+        visit.console.print(f"{name}: no difference")
+
+
+def _changed(before: dict[str, Any], now: dict[str, Any]) -> str:
+    keys = (key for key in {**before, **now} if before.get(key) != now.get(key))
+    return ", ".join(_arguments(before, now) if key == "inputSchema" else _WORDS.get(key, key) for key in keys)
+
+
+def _arguments(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """Return which arguments of a tool differ."""
+    old, new = ({**properties(each["inputSchema"], each["inputSchema"])} for each in (before, now))
+    told = [f"+{name}" for name in new if name not in old] + [f"-{name}" for name in old if name not in new]
+    told += [name for name in new if name in old and old[name] != new[name]]
+    return f"arguments {' '.join(told)}" if told else "arguments"
 
 
 def _show_begin(visit: Visit, changes: Changes) -> None:

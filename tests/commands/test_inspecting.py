@@ -62,10 +62,7 @@ def test_a_person_reads_it(tmp_path: Path) -> None:
 
     assert "server      mcptrio 0.1.0\n" in terminal.shown
     assert "revision    2026-07-28\n" in terminal.shown
-    assert (
-        "declares    tools (tells of changes of the list), resources (tells of changes of the list and changes of"
-        in (terminal.shown)
-    )
+    assert "declares    tools (tells of changes of the list), resources (tells of changes of the" in terminal.shown
     assert "\ntake  (about " in terminal.shown
     assert "tokens; says it only reads)\n" in terminal.shown
     assert "\n      text: a string; any text.\n" in terminal.shown

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -77,8 +78,17 @@ def test_several_pings(tmp_path: Path) -> None:
     as_json = json.loads(out(tmp_path, "ping", "--json"))
 
     assert len(lines) == 4
-    assert lines[3].startswith("3 answers: least ")
+    assert re.fullmatch(r"3 sent, 0 lost: min [\d.]+, median [\d.]+, p99 [\d.]+, max [\d.]+ ms", lines[3])
     assert len(as_json["ms"]) == 1
+
+
+def test_ctrl_c_sums_up_the_pings(tmp_path: Path) -> None:
+    with at_terminal(*with_plugin("ping", "--count", "9", "--interval", "60"), cwd=tmp_path) as terminal:
+        terminal.until(r"\d ms")
+        terminal.type("\x03")
+        assert terminal.end() == 130
+
+    assert "1 sent, 0 lost: min " in terminal.shown
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])

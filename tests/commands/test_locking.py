@@ -76,7 +76,7 @@ def folder(tmp_path: Path) -> Path:
     install(tmp_path, "lock-keeper", "1.0", modules={"lock_keeper": BEFORE}, keeper="lock_keeper")
     (tmp_path / "mcptrio.toml").write_text("[server]\nenable = ['keeper']\n")
     ended = run("lock", cwd=tmp_path, PYTHONPATH=str(tmp_path))
-    assert (ended.returncode, ended.stdout) == (0, "mcptrio.lock: locked 1 plugins: 4 tools, 1 prompts, 1 templates\n")
+    assert (ended.returncode, ended.stdout) == (0, "mcptrio.lock: locked 1 plugin: 4 tools, 1 prompt, 1 template\n")
     return tmp_path
 
 
@@ -152,7 +152,7 @@ def test_a_tool_that_is_added_later_is_withheld(tmp_path: Path) -> None:
 def test_a_plugin_in_a_process_of_its_own_is_locked_as_any_other(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(BEFORE)
     (tmp_path / "mcptrio.toml").write_text("[server]\nenable = ['own.py']\n[plugins.own]\nisolate = true\n")
-    assert "4 tools, 1 prompts" in run("lock", cwd=tmp_path).stdout
+    assert "4 tools, 1 prompt" in run("lock", cwd=tmp_path).stdout
     (tmp_path / "own.py").write_text(BEFORE.replace("Stays.", "Does not stay."))
     with serving("--stdio", cwd=tmp_path, env={"MCPTRIO_TOOLS_LOCKED": "true"}) as served:
         served.greet()

@@ -51,6 +51,54 @@ def test_changes_of_lists_as_json_until_ctrl_c(tmp_path: Path) -> None:
             assert watching.wait(PATIENCE) == 130
 
 
+CHANGING = """
+from mcptrio import Context, tool
+
+
+async def brew(cups: int) -> str:
+    'Brew tea.'
+    return 'tea'
+
+
+async def pour(cups: str, slowly: bool = False) -> str:
+    'Brew tea and pour it.'
+    return 'tea'
+
+
+@tool
+async def take(ctx: Context, name: str) -> str:
+    ctx.server.remove_tool(name)
+    return 'gone'
+
+
+@tool
+async def give(ctx: Context, name: str) -> str:
+    ctx.server.add_tool(brew, name=name)
+    return 'there'
+
+
+@tool
+async def swap(ctx: Context, name: str) -> str:
+    ctx.server.remove_tool(name)
+    ctx.server.add_tool(pour, name=name)
+    return 'other'
+"""
+
+
+def test_the_entries_of_a_list_that_differ(tmp_path: Path) -> None:
+    (tmp_path / "changing.py").write_text(CHANGING)
+    with serving("--http", "--port=0", "--plugin", "changing.py", cwd=tmp_path) as served:
+        url = f"http://127.0.0.1:{served.port}/mcp"
+        with started("watch", url, "tools", cwd=tmp_path) as watching:
+            assert line_of(watching, err=True) == b"watching\n"
+            assert run("call", url, "give", "name=tea", cwd=tmp_path).returncode == 0
+            assert line_of(watching) == b"tools: added tea\n"
+            assert run("call", url, "swap", "name=tea", cwd=tmp_path).returncode == 0
+            assert line_of(watching) == b"tools: changed tea (arguments +slowly cups, description)\n"
+            assert run("call", url, "take", "name=tea", cwd=tmp_path).returncode == 0
+            assert line_of(watching) == b"tools: removed tea\n"
+
+
 def test_a_server_that_tells_of_nothing(tmp_path: Path) -> None:
     (tmp_path / "answers.json").write_text("{}")
     odd = run("watch", "--", sys.executable, str(Path(__file__).parent / "odd_server.py"), "answers.json", cwd=tmp_path)

@@ -1,0 +1,75 @@
+"""The look of what commands print: at terminals of three widths, without colours, and in a pipe."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.commands.processes import at_terminal, run
+
+__all__: list[str] = []
+
+LONG = '''
+from mcptrio import tool
+
+
+@tool
+def measure(where: str) -> str:
+    """Measure the temperature of the water at a place, and return it in degrees with the depth and the hour."""
+    return where
+'''
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> str:
+    (tmp_path / "water.py").write_text(LONG)
+    return "--plugin=water.py"
+
+
+@pytest.mark.parametrize("width", [46, 80, 140])
+@pytest.mark.parametrize("command", [["list"], ["inspect"], ["plugins", "list"], ["plugins", "doctor"]])
+def test_lines_fit_and_words_stay_whole(tmp_path: Path, plugin: str, command: list[str], width: int) -> None:
+    with at_terminal(*command, plugin, cwd=tmp_path, columns=width) as terminal:
+        assert terminal.end() == 0
+
+    lines = terminal.shown.splitlines()
+    assert max(map(len, lines)) <= width
+    if command[0] in ("list", "inspect"):
+        words = " ".join(terminal.shown.split())
+        assert "Measure the temperature of the water at a place, and return it in degrees with the depth" in words
+
+
+def test_a_wrapped_error_has_a_red_label(tmp_path: Path) -> None:
+    with at_terminal("call", "--plugin", "nowhere.py", "tool", cwd=tmp_path, columns=46) as terminal:
+        assert terminal.end() == 2
+
+    assert b"\x1b[31;1mmcptrio: \x1b[0m" in terminal.raw
+    assert max(len(line) for line in terminal.shown.splitlines() if " " in line.strip()) <= 46
+
+
+@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_no_colours_where_none_are_wanted(tmp_path: Path, plugin: str, env: dict[str, str]) -> None:
+    with at_terminal("plugins", "list", plugin, cwd=tmp_path, env=env) as terminal:
+        assert terminal.end() == 0
+
+    assert b"\x1b[" not in terminal.raw
+    assert "water" in terminal.shown
+
+
+def test_nothing_is_wrapped_or_left_out_in_a_pipe(tmp_path: Path, plugin: str) -> None:
+    table = run("plugins", "list", plugin, cwd=tmp_path)
+    inspected = run("inspect", plugin, cwd=tmp_path).stdout.decode()
+
+    assert table.stdout.splitlines()[0].split()[-2:] == [b"IMPORT", b"CONTRIBUTES"]
+    assert b"\x1b" not in table.stdout
+    assert re.search(rb"water .* 1 tool\n", table.stdout)
+    assert "return it in degrees with the depth and the hour.\n" in inspected
+
+
+def test_columns_left_out_are_named(tmp_path: Path, plugin: str) -> None:
+    with at_terminal("plugins", "list", plugin, cwd=tmp_path, columns=46) as terminal:
+        assert terminal.end() == 0
+
+    assert re.search(r"columns left out: .*CONTRIBUTES", " ".join(terminal.shown.split()))
