@@ -18,16 +18,39 @@ from typing import Any
 import attrs
 
 import mcptrio
+import mcptrio.abc
 import mcptrio.auth
+import mcptrio.auth.jose
+import mcptrio.auth.urls
 import mcptrio.client
 import mcptrio.errors
 import mcptrio.host
+import mcptrio.net
+import mcptrio.schema
 import mcptrio.serving
 import mcptrio.types
 
 __all__ = ["PACKAGES", "PAGE", "render"]
 
-PACKAGES = (mcptrio, mcptrio.types, mcptrio.serving, mcptrio.client, mcptrio.host, mcptrio.auth, mcptrio.errors)
+MODULES = {
+    mcptrio.errors: "More errors",
+    mcptrio.abc: "Interfaces",
+    mcptrio.auth.jose: "Keys and signed tokens",
+    mcptrio.auth.urls: "URLs of authorization",
+}
+"""Modules that are public as they are, with their titles."""
+
+PACKAGES = (
+    mcptrio,
+    mcptrio.types,
+    mcptrio.serving,
+    mcptrio.client,
+    mcptrio.host,
+    mcptrio.auth,
+    mcptrio.net,
+    mcptrio.schema,
+    *MODULES,
+)
 
 PAGE = Path(__file__).resolve().parent / "reference.md"
 
@@ -48,8 +71,9 @@ def render() -> str:
 
 def _groups(package: ModuleType) -> Iterator[tuple[str, list[str]]]:
     """The public names below the comments that group them; of the errors those that are not among the first names."""
-    if package is mcptrio.errors:
-        yield "More errors", [name for name in package.__all__ if name not in mcptrio.__all__]
+    if package in MODULES:
+        shown = {*mcptrio.__all__, *mcptrio.auth.__all__}
+        yield MODULES[package], [name for name in package.__all__ if name not in shown]
         return
     source = inspect.getsource(package)
     title = ""
@@ -98,6 +122,13 @@ def _entry(name: str, value: Any) -> Iterator[str]:
 
 
 _OTHERS = {
+    "ALGORITHMS": "The signature algorithms that are accepted, none of them symmetric.",
+    "ASGIApp": "An ASGI application: `async def app(scope, receive, send)`.",
+    "Address": "An IPv4 or IPv6 address, as `ipaddress` has it.",
+    "Fetch": "Sends one HTTP request and gives its response.",
+    "LinkOpener": "Opens a link to a server: `LinkOpener(receive)` is an asynchronous context manager.",
+    "Receiver": "Is called with each message that arrives on a link.",
+    "Flow": "A generator that yields requests, is sent their responses, and returns what they were for.",
     "ANYONE": "What `ctx.caller` is where one caller cannot be told from another: over HTTP in 2026-07-28, where "
     "nobody has to sign in.",
     "hookimpl": "Marks a function, or a method of a plugin object, as the implementation of a [hook](hooks.md).",
@@ -176,6 +207,8 @@ def _parameter(parameter: inspect.Parameter) -> str:
         text += f": {_annotation(parameter.annotation)}"
     if parameter.default is not parameter.empty:
         shown = "..." if parameter.default is attrs.NOTHING else repr(parameter.default)
+        if isinstance(parameter.default, frozenset):  # in the same order in every process
+            shown = f"frozenset({{{', '.join(sorted(map(repr, parameter.default)))}}})"
         text += f" = {'...' if ' object at ' in shown or shown.startswith('<') else shown}"
     return text
 

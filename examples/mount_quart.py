@@ -16,8 +16,7 @@ from quart import request
 from quart_trio import QuartTrio
 
 from mcptrio import Server
-from mcptrio.serving import asgi_app
-from mcptrio.transports.http.hypercorn import serve
+from mcptrio.serving import asgi_app, serve_asgi
 
 __all__ = ["main", "make_app"]
 
@@ -58,7 +57,7 @@ async def main(port: int = 8000, *, task_status: trio.TaskStatus[str] = trio.TAS
             await app(scope, receive, send)
 
     async with endpoint.running(), trio.open_nursery() as nursery:
-        urls = await nursery.start(partial(serve, both, bind=f"127.0.0.1:{port}"))
+        urls = await nursery.start(partial(serve_asgi, both, bind=f"127.0.0.1:{port}"))
         print(f"serving {urls[0]}/mcp and {urls[0]}/guests", flush=True)
         task_status.started(urls[0])
 

@@ -31,7 +31,7 @@ from mcptrio.errors import AuthorizationError, ConfigError, Overloaded
 from mcptrio.plugins.settings import PluginTables
 from mcptrio.secret import Secret
 from mcptrio.transports.http.fetching import Fetcher
-from mcptrio.transports.http.reach import Reach
+from mcptrio.transports.http.reach import AddressPolicy
 
 __all__ = [
     "TOKEN",
@@ -304,7 +304,7 @@ def _of_issuers(settings: AuthSettings, fetch: Fetch | None) -> Sequence[TokenVe
         raise ValueError("jwks: expected one issuer, whose keys these are")
     if fetch is None:
         named = [*settings.issuers, settings.jwks, introspection.endpoint if introspection else None]
-        reach = Reach(private=settings.private_networks, origins=[each for each in named if each is not None])
+        reach = AddressPolicy(private=settings.private_networks, origins=[each for each in named if each is not None])
         fetch = Fetcher(reach)
     rules = ClaimRules(
         algorithms=settings.algorithms,

@@ -252,12 +252,12 @@ def _authorized(endpoint: Endpoint, url: str) -> ClientAuth | None:
     if not _is_method(auth):
         raise ConfigError(f"auth: expected an AuthMethod or a ClientAuth, got {type(auth).__name__}")
     from mcptrio.transports.http.fetching import Fetcher
-    from mcptrio.transports.http.reach import Reach
+    from mcptrio.transports.http.reach import AddressPolicy
 
     # A WebSocket is opened with an HTTP request.
     url = url.replace("ws", "http", 1) if url.startswith(_URLS[2:]) else url
     try:
-        return auth.client_auth(url, Fetcher(Reach.around(url, origins=auth.named_servers), tls=endpoint.tls))
+        return auth.client_auth(url, Fetcher(AddressPolicy.around(url, origins=auth.named_servers), tls=endpoint.tls))
     except AuthorizationError as error:
         raise ConfigError(f"target: {error}") from error
 

@@ -31,8 +31,13 @@ if TYPE_CHECKING:
     from mcptrio.serve.stdio import serve_stdio as serve_stdio
     from mcptrio.serve.stream import StreamOptions as StreamOptions
     from mcptrio.serve.stream import serve_stream as serve_stream
+    from mcptrio.stores.sqlite import SQLiteBounds as SQLiteBounds
+    from mcptrio.stores.sqlite import open_sqlite_stores as open_sqlite_stores
+    from mcptrio.stores.sqlite_file import run_pragma as run_pragma
+    from mcptrio.stores.sqlite_file import store_failed as store_failed
     from mcptrio.transports.adapted import adapt_channel as adapt_channel
     from mcptrio.transports.http.exchange import HTTPLimits as HTTPLimits
+    from mcptrio.transports.http.hypercorn import serve_asgi as serve_asgi
     from mcptrio.transports.memory import memory_channel_pair as memory_channel_pair
     from mcptrio.transports.stream import StreamChannel as StreamChannel
 
@@ -55,6 +60,12 @@ _HOMES = {
     "serve_stdio": "mcptrio.serve.stdio",
     "serve_stream": "mcptrio.serve.stream",
     "serve_transport": "mcptrio.serve.opened",
+    "serve_asgi": "mcptrio.transports.http.hypercorn",
+    # Stores
+    "SQLiteBounds": "mcptrio.stores.sqlite",
+    "open_sqlite_stores": "mcptrio.stores.sqlite",
+    "run_pragma": "mcptrio.stores.sqlite_file",
+    "store_failed": "mcptrio.stores.sqlite_file",
     # Channels
     "StreamChannel": "mcptrio.transports.stream",
     "adapt_channel": "mcptrio.transports.adapted",

@@ -9,6 +9,10 @@ from mcptrio.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from mcptrio.capabilities.questions import Elicited as Elicited
+    from mcptrio.protocol.messages import ErrorResponse as ErrorResponse
+    from mcptrio.protocol.messages import Notification as Notification
+    from mcptrio.protocol.messages import Request as Request
+    from mcptrio.protocol.messages import Response as Response
     from mcptrio.protocol.model import Annotations as Annotations
     from mcptrio.protocol.model import AudioContent as AudioContent
     from mcptrio.protocol.model import BlobResourceContents as BlobResourceContents
@@ -57,6 +61,11 @@ if TYPE_CHECKING:
     from mcptrio.protocol.model import ToolsCapability as ToolsCapability
 
 _HOMES = {
+    # JSON-RPC messages
+    "ErrorResponse": "mcptrio.protocol.messages",
+    "Notification": "mcptrio.protocol.messages",
+    "Request": "mcptrio.protocol.messages",
+    "Response": "mcptrio.protocol.messages",
     # Types of the protocol
     "Annotations": "mcptrio.protocol.model",
     "AudioContent": "mcptrio.protocol.model",

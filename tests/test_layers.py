@@ -47,6 +47,8 @@ LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
             {
                 "",
                 "__main__",
+                "net",
+                "schema",
                 "serving",
                 "types",
                 "serve",

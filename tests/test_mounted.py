@@ -14,7 +14,7 @@ from quart_trio import QuartTrio
 
 from mcptrio import Server, hookimpl
 from mcptrio.serving import HTTPOptions, asgi_app
-from mcptrio.transports.http.hypercorn import serve
+from mcptrio.transports.http.hypercorn import serve_asgi as serve
 from tests.interaction.client import Peer
 from tests.interaction.wires import Exchange, HTTPWire
 

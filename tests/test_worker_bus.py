@@ -19,7 +19,7 @@ from mcptrio.serve.worker_balance import PAUSE, Board, Place
 from mcptrio.serve.worker_bus import Relay, WorkerBus
 from mcptrio.serve.worker_link import FRAME_BYTES, Kind, WorkerLink
 from mcptrio.serve.worker_output import Output, WorkerStderr
-from mcptrio.transports.http.hypercorn import serve as serve_hypercorn
+from mcptrio.transports.http.hypercorn import serve_asgi as serve_hypercorn
 from mcptrio.transports.http1.server import serve as own_serve
 from mcptrio.transports.sockets import listen
 

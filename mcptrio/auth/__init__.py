@@ -10,21 +10,28 @@ from typing import TYPE_CHECKING
 from mcptrio.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from mcptrio.abc import Principal as Principal
     from mcptrio.auth.certificates import CertificatePrincipals as CertificatePrincipals
+    from mcptrio.auth.claims import check_claims as check_claims
     from mcptrio.auth.client_credentials import ClientCredentials as ClientCredentials
     from mcptrio.auth.client_oauth import OAuth as OAuth
+    from mcptrio.auth.dpop import BadProof as BadProof
+    from mcptrio.auth.dpop import ProofJudge as ProofJudge
     from mcptrio.auth.enterprise_managed import EnterpriseManaged as EnterpriseManaged
     from mcptrio.auth.enterprise_managed import IdentityProvider as IdentityProvider
     from mcptrio.auth.failures import FailureLimit as FailureLimit
+    from mcptrio.auth.flows import Flow as Flow
+    from mcptrio.auth.flows import drive as drive
     from mcptrio.auth.introspection import IntrospectedTokens as IntrospectedTokens
     from mcptrio.auth.issuer_keys import IssuerKeys as IssuerKeys
     from mcptrio.auth.jose import Key as Key
     from mcptrio.auth.jwt_tokens import ClaimRules as ClaimRules
     from mcptrio.auth.jwt_tokens import JWTTokens as JWTTokens
     from mcptrio.auth.loopback import LoopbackRedirects as LoopbackRedirects
+    from mcptrio.auth.metadata import ServerMetadata as ServerMetadata
+    from mcptrio.auth.metadata import read_object as read_object
     from mcptrio.auth.redirects import OwnRedirects as OwnRedirects
     from mcptrio.auth.registration import PreRegistered as PreRegistered
+    from mcptrio.auth.replays import Nonces as Nonces
     from mcptrio.auth.resource_options import DPoPRule as DPoPRule
     from mcptrio.auth.resource_options import ResourceOptions as ResourceOptions
     from mcptrio.auth.resource_server import ResourceServer as ResourceServer
@@ -32,7 +39,6 @@ if TYPE_CHECKING:
     from mcptrio.auth.workload_identity import WorkloadIdentity as WorkloadIdentity
     from mcptrio.stores.tokens_file import FileTokenStore as FileTokenStore
     from mcptrio.stores.tokens_keyring import KeyringTokenStore as KeyringTokenStore
-    from mcptrio.stores.tokens_memory import MemoryTokenStore as MemoryTokenStore
 
 _HOMES = {
     # Guarding a server
@@ -56,12 +62,18 @@ _HOMES = {
     "OwnRedirects": "mcptrio.auth.redirects",
     "PreRegistered": "mcptrio.auth.registration",
     "WorkloadIdentity": "mcptrio.auth.workload_identity",
-    # Who it is
-    "Principal": "mcptrio.abc",
+    # Building an authorization server
+    "BadProof": "mcptrio.auth.dpop",
+    "Flow": "mcptrio.auth.flows",
+    "Nonces": "mcptrio.auth.replays",
+    "ProofJudge": "mcptrio.auth.dpop",
+    "ServerMetadata": "mcptrio.auth.metadata",
+    "check_claims": "mcptrio.auth.claims",
+    "drive": "mcptrio.auth.flows",
+    "read_object": "mcptrio.auth.metadata",
     # Keeping tokens
     "FileTokenStore": "mcptrio.stores.tokens_file",
     "KeyringTokenStore": "mcptrio.stores.tokens_keyring",
-    "MemoryTokenStore": "mcptrio.stores.tokens_memory",
 }
 """Every public name, and the module that has it."""
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from mcptrio.client.subscriptions import Changes as Changes
     from mcptrio.client.timeouts import ClientTimeouts as ClientTimeouts
     from mcptrio.client.tool_calls import ToolCall as ToolCall
-    from mcptrio.mcp_json.files import load_mcp_json as load_mcp_json
 
 _HOMES = {
     # Answering the server
@@ -38,8 +37,6 @@ _HOMES = {
     "Change": "mcptrio.client.subscriptions",
     "Changes": "mcptrio.client.subscriptions",
     "Listing": "mcptrio.client.listings",
-    # Configuration
-    "load_mcp_json": "mcptrio.mcp_json.files",
 }
 """Every public name, and the module that has it."""
 

@@ -37,7 +37,7 @@ from mcptrio.help_pages import Command, Group
 from mcptrio.secret import Secret
 from mcptrio.targets import Endpoint
 from mcptrio.transports.http.fetching import Fetcher
-from mcptrio.transports.http.reach import Reach
+from mcptrio.transports.http.reach import AddressPolicy
 
 __all__ = ["command"]
 
@@ -191,7 +191,7 @@ async def _log_in(
     oauth = OAuth(
         redirects=redirects, store=store, scopes=wanted.scopes, client=wanted.client, private_servers=wanted.private
     )
-    fetcher = Fetcher(Reach.around(url, origins=oauth.named_servers), tls=endpoint.tls)
+    fetcher = Fetcher(AddressPolicy.around(url, origins=oauth.named_servers), tls=endpoint.tls)
     client = oauth.client_auth(url, fetcher)
     await client.log_in(await _challenge(fetcher, url))
     credentials = Credentials(store)
@@ -253,7 +253,7 @@ async def _log_out(endpoint: Endpoint, store: TokenStore, console: Console, _: I
     url = http_url(endpoint)
     binding = await Credentials(store).binding(url)
     named = () if binding is None else (binding.issuer,)
-    reach = Reach.around(url, origins=named)
+    reach = AddressPolicy.around(url, origins=named)
     oauth: OAuthClient = OAuth(store=store, private_servers=named).client_auth(url, Fetcher(reach, tls=endpoint.tls))
     if not await oauth.log_out():
         console.note(f"not logged in to {url}")

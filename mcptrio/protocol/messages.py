@@ -34,6 +34,8 @@ RequestId: TypeAlias = "str | int"
 
 @define(slots=True)
 class Request:
+    """A request, which has one answer: a :class:`Response` or an :class:`ErrorResponse`."""
+
     id: RequestId
     method: str
     params: dict[str, Any] | None = None
@@ -45,18 +47,24 @@ class Request:
 
 @define(slots=True)
 class Notification:
+    """A message without an answer."""
+
     method: str
     params: dict[str, Any] | None = None
 
 
 @define(slots=True)
 class Response:
+    """The result of a request."""
+
     id: RequestId
     result: dict[str, Any]
 
 
 @define(slots=True)
 class ErrorResponse:
+    """Why a request has no result."""
+
     id: RequestId | None
     """``None`` where the id of the request could not be read; the member is then left out."""
     code: int

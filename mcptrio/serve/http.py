@@ -135,7 +135,7 @@ async def _listen(
     from mcptrio.transports.http1.limits import ConnectionLimits
 
     if options.http2:
-        from mcptrio.transports.http.hypercorn import serve
+        from mcptrio.transports.http.hypercorn import serve_asgi as serve
     else:
         from mcptrio.transports.http1.server import serve
 

@@ -26,7 +26,7 @@ from attrs import frozen
 
 from mcptrio.errors import StoreFailed
 
-__all__ = ["FileBounds", "in_turn", "open_file", "store_failed"]
+__all__ = ["FileBounds", "open_file", "run_pragma", "store_failed"]
 
 _APPLICATION: Final = 0x6D637074
 """The application id in the header of our files: ``mcpt``."""
@@ -125,7 +125,7 @@ def open_file(path: Path, bounds: FileBounds) -> sqlite3.Connection:
     return connection
 
 
-def in_turn(connection: sqlite3.Connection, statement: str, seconds: float) -> object:
+def run_pragma(connection: sqlite3.Connection, statement: str, seconds: float) -> object:
     """The statement's value. Two that change the journal mode at the same time are refused without waiting."""
     patience = time.monotonic() + seconds
     while True:
@@ -184,7 +184,7 @@ def _set_up(connection: sqlite3.Connection, path: Path, bounds: FileBounds) -> N
     connection.execute("BEGIN")
     _check(connection, path)
     connection.execute("ROLLBACK")
-    mode = in_turn(connection, "PRAGMA journal_mode=WAL", bounds.busy_timeout)
+    mode = run_pragma(connection, "PRAGMA journal_mode=WAL", bounds.busy_timeout)
     if mode != "wal":
         raise StoreFailed(f"{path}: expected a file system that can share memory (wal), got journal mode {mode!r}")
     connection.execute("PRAGMA synchronous=NORMAL")

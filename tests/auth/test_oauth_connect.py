@@ -25,7 +25,7 @@ from mcptrio.client import ClientTimeouts
 from mcptrio.errors import AuthorizationError, RequestFailed
 from mcptrio.serving import HTTPOptions, serve_http
 from mcptrio.transports.http.fetching import Fetcher
-from mcptrio.transports.http.reach import Reach
+from mcptrio.transports.http.reach import AddressPolicy
 from tests.processes import held_port
 from tests.transports.http.web import Seen, Wire
 from tests.transports.http.web import serving as answering
@@ -256,7 +256,7 @@ async def test_server_that_names_a_private_address_gets_nothing_asked() -> None:
         return url
 
     async with protected() as here:
-        public = Fetcher(Reach(origins=frozenset({here.url})))
+        public = Fetcher(AddressPolicy(origins=frozenset({here.url})))
         client = here.oauth(send).client_auth(here.url, public)
         with trio.fail_after(30), pytest.raises(RequestFailed, match="expected an https URL"):
             await client.log_in()

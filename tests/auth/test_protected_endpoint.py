@@ -28,7 +28,7 @@ from mcptrio.auth.issuer_keys import KeyTimes
 from mcptrio.auth.jose import Key, KeySet, sign
 from mcptrio.serving import HTTPOptions, serve_http
 from mcptrio.transports.http.fetching import Fetcher
-from mcptrio.transports.http.reach import Reach
+from mcptrio.transports.http.reach import AddressPolicy
 from tests.processes import held_port
 
 __all__: list[str] = []
@@ -166,7 +166,7 @@ async def protected(options: ResourceOptions | None = None, times: KeyTimes | No
             urls = await nursery.start(_serve, Server(plugins=[issuer]), HTTPOptions())
             issuer.url = _origin(urls[0]).replace("127.0.0.1", "localhost")
             resource = f"http://localhost:{port}/mcp"
-            fetch = Fetcher(Reach(origins=frozenset({issuer.url, resource})))
+            fetch = Fetcher(AddressPolicy(origins=frozenset({issuer.url, resource})))
             tokens = JWTTokens(IssuerKeys(issuer.url, fetch, times=times), audience=[resource])
             guard = ResourceServer(
                 resource, tokens=[tokens], authorization_servers=[issuer.url], scopes=["read"], options=options

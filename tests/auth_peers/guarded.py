@@ -25,7 +25,7 @@ from mcptrio.client import Handlers
 from mcptrio.serve.http import HTTPSockets
 from mcptrio.serving import HTTPOptions, serve_http
 from mcptrio.transports.http.fetching import Fetcher
-from mcptrio.transports.http.reach import Reach
+from mcptrio.transports.http.reach import AddressPolicy
 
 __all__ = [
     "ACCEPT",
@@ -244,4 +244,4 @@ def plain_http() -> httpx2.AsyncClient:
 
 def loopback_fetch() -> Fetcher:
     """As the operator of a server has it whose authorization server is on the same machine."""
-    return Fetcher(Reach(loopback=True), trust_env=False)
+    return Fetcher(AddressPolicy(loopback=True), trust_env=False)

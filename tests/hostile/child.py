@@ -36,7 +36,8 @@ TIGHT = {"header_timeout": 2.0, "keepalive_timeout": 4.0, "write_timeout": 1.0, 
 
 
 async def main(name: str, certificate: str) -> None:
-    engine = next(engine for engine in ENGINES if engine.name == name).load()
+    wanted = next(engine for engine in ENGINES if engine.name == name)
+    engine = wanted.load()
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate)
     limits: dict[str, dict[str, Any]] = {
@@ -56,7 +57,7 @@ async def main(name: str, certificate: str) -> None:
             ports = {}
             for port, numbers in limits.items():
                 serve = partial(
-                    engine.serve,
+                    getattr(engine, wanted.function),
                     application,
                     bind="127.0.0.1:0",
                     tls=tls if port in ("tls", "secure") else None,

@@ -15,16 +15,17 @@ __all__ = ["ENGINES", "Engine"]
 
 @frozen
 class Engine:
-    """A module with ``serve`` and ``ConnectionLimits``, by a name for the tests' ids."""
+    """A module with a function that serves and ``ConnectionLimits``, by a name for the tests' ids."""
 
     name: str
     module: str
+    function: str
 
     def load(self) -> Any:
         return import_module(self.module)
 
 
 ENGINES: Final = (
-    Engine("hypercorn", "mcptrio.transports.http.hypercorn"),
-    Engine("http1", "mcptrio.transports.http1.server"),
+    Engine("hypercorn", "mcptrio.transports.http.hypercorn", "serve_asgi"),
+    Engine("http1", "mcptrio.transports.http1.server", "serve"),
 )

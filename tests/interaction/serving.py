@@ -17,7 +17,7 @@ import trio
 from attrs import define, field
 
 from mcptrio import Server
-from mcptrio.auth import Principal
+from mcptrio.abc import Principal
 from mcptrio.serving import memory_channel_pair, serve_http, serve_stream
 from mcptrio.transports.stdio import open_stdio
 from tests.interaction.client import Answerer, Peer

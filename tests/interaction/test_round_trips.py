@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from mcptrio import Context, tool
-from mcptrio.auth import Principal
+from mcptrio.abc import Principal
 from mcptrio.serving import ServerLimits, Timeouts
 from tests.interaction.applies import HANDSHAKE, MODERN, SINCE_2025_11, only
 from tests.interaction.client import Peer

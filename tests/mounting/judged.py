@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mcptrio import Context, PluginSetup, completion, hookimpl, prompt, resource, tool
-from mcptrio.auth import Principal
+from mcptrio.abc import Principal
 from mcptrio.serving import Component
 
 __all__: list[str] = []

@@ -15,7 +15,7 @@ from attrs import define, evolve
 
 import mcptrio
 from mcptrio import ANYONE, Client, Context, MCPError, Mount, Server, tool
-from mcptrio.auth import Principal
+from mcptrio.abc import Principal
 from mcptrio.errors import InsufficientScope
 from mcptrio.mounting.isolation import Isolation
 from mcptrio.runtime.callers import CALLER

@@ -12,7 +12,7 @@ import trio.testing
 
 import mcptrio
 from mcptrio import Context, MCPError, PluginSetup, Server, hookimpl, prompt, resource, tool
-from mcptrio.auth import Principal
+from mcptrio.abc import Principal
 from mcptrio.client.client import Client
 from mcptrio.plugins.plugin import Plugin, State
 from mcptrio.plugins.settings import PluginTables

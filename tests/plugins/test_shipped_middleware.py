@@ -18,7 +18,7 @@ import trio.testing
 
 import mcptrio
 from mcptrio import ConfigError, MCPError, PluginSetup, Server, ToolError, hookimpl, tool
-from mcptrio.auth import Principal
+from mcptrio.abc import Principal
 from mcptrio.middleware.audit_log import AuditLog, AuditLogConfig
 from mcptrio.middleware.rate_limit import RateLimit, RateLimitConfig, RateLimitOverride
 from mcptrio.plugins.settings import PluginTables

@@ -13,7 +13,7 @@ import trio
 from attrs import define, field
 
 from mcptrio import Server
-from mcptrio.auth import Principal
+from mcptrio.abc import Principal
 from mcptrio.protocol.messages import ErrorResponse, Message, Notification, Request, Response
 from mcptrio.serving import memory_channel_pair
 from mcptrio.transports.memory import MemoryChannel

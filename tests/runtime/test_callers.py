@@ -12,7 +12,7 @@ from attrs import define, evolve, field
 
 import mcptrio
 from mcptrio import Client, Context, PluginSetup, RequestView, Server, hookimpl, resource, tool
-from mcptrio.auth import Principal
+from mcptrio.abc import Principal
 from mcptrio.client import Change
 from mcptrio.serving import memory_channel_pair
 

@@ -13,7 +13,7 @@ import trio.testing
 from attrs import define
 
 from mcptrio import Context, Server
-from mcptrio.auth import Principal
+from mcptrio.abc import Principal
 from mcptrio.serving import HTTPLimits, Timeouts
 from mcptrio.stores.memory import MemoryBus, MemoryEventStore, MemorySessionStore
 from mcptrio.transports.http.app import HTTPApp

@@ -426,5 +426,5 @@ async def test_client_finds_out_that_a_silent_server_has_gone() -> None:
         async with open_socket_channel(f"tcp://{name}"):
             table = await trio.Path("/proc/net/tcp").read_text()
             rows = [row.split() for row in table.splitlines()[1:]]
-            (timers,) = {row[5] for row in rows if row[2].endswith(f":{port_of(name):04X}")}
-    assert timers.startswith("02:")
+            timers = {row[5] for row in rows if row[2].endswith(f":{port_of(name):04X}")}
+    assert any(timer.startswith("02:") for timer in timers)

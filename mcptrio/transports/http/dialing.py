@@ -27,7 +27,7 @@ from attrs import frozen
 from mcptrio.errors import ConfigError, RequestFailed
 from mcptrio.transports.http.client_tls import system_trust
 from mcptrio.transports.http.endpoint import Endpoint, shown_url
-from mcptrio.transports.http.reach import Reach
+from mcptrio.transports.http.reach import AddressPolicy
 
 __all__ = ["DEFAULT_DIALING", "Dialer", "Dialing", "find_proxy"]
 
@@ -52,7 +52,7 @@ class Dialing:
     """Whether proxies and certificates of the environment count. ``~/.netrc`` never does."""
     tls: ssl.SSLContext | None = None
     """Instead of the system's certificates: a private authority, a client certificate."""
-    reach: Reach | None = None
+    reach: AddressPolicy | None = None
     """Which addresses may be connected to; ``None``: any, since the user has named the server."""
 
 

@@ -20,7 +20,7 @@ from mcptrio.transports.http.client_connection import HTTPResponse
 from mcptrio.transports.http.connections import Connections
 from mcptrio.transports.http.dialing import Dialing
 from mcptrio.transports.http.endpoint import Endpoint
-from mcptrio.transports.http.reach import Reach
+from mcptrio.transports.http.reach import AddressPolicy
 
 __all__ = ["Fetcher"]
 
@@ -42,7 +42,7 @@ class Fetcher:
 
     def __init__(
         self,
-        reach: Reach,
+        reach: AddressPolicy,
         *,
         tls: ssl.SSLContext | None = None,
         trust_env: bool = True,

@@ -32,7 +32,7 @@ from mcptrio.transports.http.hypercorn_config import ServerConfig
 from mcptrio.transports.http.hypercorn_connection import Connection
 from mcptrio.transports.http1.limits import LOG, ConnectionLimits
 
-__all__ = ["ConnectionLimits", "serve"]
+__all__ = ["ConnectionLimits", "serve_asgi"]
 
 
 _BACKLOG: Final = 1024
@@ -41,7 +41,7 @@ _OVERLOADED: Final = (
 )
 
 
-async def serve(
+async def serve_asgi(
     app: ASGIApp,
     *,
     bind: str | Sequence[str] = "127.0.0.1:8000",

@@ -14,12 +14,12 @@ from enum import Enum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final, TypeAlias
 
-__all__ = ["Address", "Kind", "kind_of", "parse_address"]
+__all__ = ["Address", "AddressKind", "address_kind", "parse_address"]
 
 Address: TypeAlias = IPv4Address | IPv6Address
 
 
-class Kind(Enum):
+class AddressKind(Enum):
     """What an address is, in words for an error."""
 
     PUBLIC = "a public address"
@@ -53,35 +53,35 @@ _METADATA: Final = frozenset(
 _IPV4: Final = tuple(
     (IPv4Network(network), kind)
     for network, kind in (
-        ("0.0.0.0/8", Kind.OTHER),  # "this host": Linux connects to itself
-        ("10.0.0.0/8", Kind.PRIVATE),
-        ("100.64.0.0/10", Kind.PRIVATE),  # shared by the customers of a carrier, or of an overlay
-        ("127.0.0.0/8", Kind.LOOPBACK),
-        ("169.254.0.0/16", Kind.LINK_LOCAL),
-        ("172.16.0.0/12", Kind.PRIVATE),
-        ("192.0.0.0/24", Kind.OTHER),
-        ("192.0.2.0/24", Kind.OTHER),
-        ("192.88.99.0/24", Kind.OTHER),
-        ("192.168.0.0/16", Kind.PRIVATE),
-        ("198.18.0.0/15", Kind.OTHER),
-        ("198.51.100.0/24", Kind.OTHER),
-        ("203.0.113.0/24", Kind.OTHER),
-        ("224.0.0.0/4", Kind.MULTICAST),
-        ("240.0.0.0/4", Kind.OTHER),
+        ("0.0.0.0/8", AddressKind.OTHER),  # "this host": Linux connects to itself
+        ("10.0.0.0/8", AddressKind.PRIVATE),
+        ("100.64.0.0/10", AddressKind.PRIVATE),  # shared by the customers of a carrier, or of an overlay
+        ("127.0.0.0/8", AddressKind.LOOPBACK),
+        ("169.254.0.0/16", AddressKind.LINK_LOCAL),
+        ("172.16.0.0/12", AddressKind.PRIVATE),
+        ("192.0.0.0/24", AddressKind.OTHER),
+        ("192.0.2.0/24", AddressKind.OTHER),
+        ("192.88.99.0/24", AddressKind.OTHER),
+        ("192.168.0.0/16", AddressKind.PRIVATE),
+        ("198.18.0.0/15", AddressKind.OTHER),
+        ("198.51.100.0/24", AddressKind.OTHER),
+        ("203.0.113.0/24", AddressKind.OTHER),
+        ("224.0.0.0/4", AddressKind.MULTICAST),
+        ("240.0.0.0/4", AddressKind.OTHER),
     )
 )
 _IPV6: Final = tuple(
     (IPv6Network(network), kind)
     for network, kind in (
-        ("::1/128", Kind.LOOPBACK),
-        ("fc00::/7", Kind.PRIVATE),
-        ("fe80::/10", Kind.LINK_LOCAL),
-        ("fec0::/10", Kind.PRIVATE),  # site-local: withdrawn, and still routed somewhere
-        ("ff00::/8", Kind.MULTICAST),
-        ("2001::/23", Kind.OTHER),  # Teredo, ORCHID and other protocols
-        ("2001:db8::/32", Kind.OTHER),
-        ("2002::/16", Kind.OTHER),  # 6to4: there is an IPv4 address in it
-        ("3fff::/20", Kind.OTHER),
+        ("::1/128", AddressKind.LOOPBACK),
+        ("fc00::/7", AddressKind.PRIVATE),
+        ("fe80::/10", AddressKind.LINK_LOCAL),
+        ("fec0::/10", AddressKind.PRIVATE),  # site-local: withdrawn, and still routed somewhere
+        ("ff00::/8", AddressKind.MULTICAST),
+        ("2001::/23", AddressKind.OTHER),  # Teredo, ORCHID and other protocols
+        ("2001:db8::/32", AddressKind.OTHER),
+        ("2002::/16", AddressKind.OTHER),  # 6to4: there is an IPv4 address in it
+        ("3fff::/20", AddressKind.OTHER),
     )
 )
 _UNICAST: Final = IPv6Network("2000::/3")
@@ -108,16 +108,16 @@ def parse_address(text: str) -> Address:
     return address
 
 
-def kind_of(address: Address) -> Kind:
+def address_kind(address: Address) -> AddressKind:
     """
     Args:
         address: as :func:`parse_address` makes it.
     """
     if address in _METADATA:
-        return Kind.METADATA
+        return AddressKind.METADATA
     if isinstance(address, IPv4Address):
-        return next((kind for network, kind in _IPV4 if address in network), Kind.PUBLIC)
+        return next((kind for network, kind in _IPV4 if address in network), AddressKind.PUBLIC)
     kind = next((kind for network, kind in _IPV6 if address in network), None)
     if kind is not None:
         return kind
-    return Kind.PUBLIC if address in _UNICAST else Kind.OTHER
+    return AddressKind.PUBLIC if address in _UNICAST else AddressKind.OTHER

@@ -21,9 +21,9 @@ from attrs import field, frozen
 
 from mcptrio.errors import RequestFailed
 from mcptrio.transports.http.endpoint import Endpoint
-from mcptrio.transports.http.public_addresses import Kind, kind_of, parse_address
+from mcptrio.transports.http.public_addresses import AddressKind, address_kind, parse_address
 
-__all__ = ["Reach"]
+__all__ = ["AddressPolicy"]
 
 _LOCALHOST: Final = "localhost"
 _MOST: Final = 16
@@ -37,7 +37,7 @@ def _origins(urls: Sequence[str] | frozenset[str]) -> frozenset[str]:
 
 
 @frozen(kw_only=True)
-class Reach:
+class AddressPolicy:
     """Public addresses over https, and what is allowed besides.
 
     Args:
@@ -55,7 +55,7 @@ class Reach:
     origins: frozenset[str] = field(default=frozenset(), converter=_origins)
 
     @classmethod
-    def around(cls, url: str, *, private: bool = False, origins: Sequence[str] = ()) -> Reach:
+    def around(cls, url: str, *, private: bool = False, origins: Sequence[str] = ()) -> AddressPolicy:
         """What may be asked on account of a server that the user has named: it itself, wherever it is, and public
         addresses; this machine only where the server is on it by its own name.
 
@@ -113,12 +113,12 @@ class Reach:
     def _judge(self, endpoint: Endpoint, address: str) -> None:
         if endpoint.origin in self.origins:
             return
-        kind = kind_of(parse_address(address))
-        if kind is Kind.LOOPBACK and self.loopback:
+        kind = address_kind(parse_address(address))
+        if kind is AddressKind.LOOPBACK and self.loopback:
             return
         if endpoint.scheme != "https":
             raise _refused(f"expected an https URL, or http on this machine, got {endpoint.name!r}")
-        if kind is Kind.PUBLIC or (kind is Kind.PRIVATE and self.private):
+        if kind is AddressKind.PUBLIC or (kind is AddressKind.PRIVATE and self.private):
             return
         raise _refused(
             f"{endpoint.authority}: expected a public address, got {kind.value} ({address}); "

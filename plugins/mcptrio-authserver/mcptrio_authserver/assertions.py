@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from mcptrio.auth.claims import check_claims
+from mcptrio.auth import check_claims
 from mcptrio.auth.jose import ALGORITHMS, BadToken, KeySet, peek, verify
 
 from .clients import Client

@@ -117,8 +117,7 @@ def _guarded(config: Config, *, named: bool = False) -> Fetch:
     Args:
         named: whether it may go where the operator has said, wherever that is.
     """
-    from mcptrio.transports.http.fetching import Fetcher
-    from mcptrio.transports.http.reach import Reach
+    from mcptrio.net import AddressPolicy, Fetcher
 
     origins: list[str] = []
     if named:
@@ -127,4 +126,4 @@ def _guarded(config: Config, *, named: bool = False) -> Fetch:
         origins += [client.jwks_uri for client in config.clients.values() if client.jwks_uri is not None]
         origins += [config.upstream.issuer] if config.upstream is not None else []
     local = not config.addresses.is_https
-    return Fetcher(Reach(loopback=local, private=config.private_networks, origins=frozenset(origins)))
+    return Fetcher(AddressPolicy(loopback=local, private=config.private_networks, origins=frozenset(origins)))

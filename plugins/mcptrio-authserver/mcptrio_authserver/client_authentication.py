@@ -18,7 +18,7 @@ from urllib.parse import unquote_plus
 
 from attrs import field, frozen
 
-from mcptrio.auth.claims import check_claims
+from mcptrio.auth import check_claims
 from mcptrio.auth.jose import ALGORITHMS, BadKey, BadToken, KeySet, peek, verify
 
 from .clients import Client, find_client

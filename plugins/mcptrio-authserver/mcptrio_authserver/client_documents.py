@@ -19,8 +19,7 @@ from urllib.parse import urlsplit
 from attrs import frozen
 
 from mcptrio.abc import FetchRequest
-from mcptrio.auth.flows import Flow
-from mcptrio.auth.metadata import read_object
+from mcptrio.auth import Flow, read_object
 from mcptrio.auth.urls import is_loopback, shown
 from mcptrio.errors import AuthorizationError, RequestFailed
 

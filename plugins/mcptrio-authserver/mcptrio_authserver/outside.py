@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 import trio
 
 from mcptrio.abc import Fetch
-from mcptrio.auth.flows import Flow, drive
+from mcptrio.auth import Flow, drive
 from mcptrio.auth.jose import KeySet
 from mcptrio.errors import RequestFailed
 

@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mcptrio.abc import FetchRequest
-from mcptrio.auth.flows import Flow
+from mcptrio.auth import Flow, ServerMetadata
 from mcptrio.auth.jose import BadKey, BadToken, KeySet, peek
-from mcptrio.auth.metadata import ServerMetadata
 from mcptrio.auth.urls import server_metadata_urls, shown
 from mcptrio.errors import AuthorizationError, RequestFailed
 

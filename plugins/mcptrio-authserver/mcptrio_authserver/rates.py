@@ -13,7 +13,7 @@ from typing import Final
 
 from attrs import frozen
 
-from mcptrio.networks import network_of
+from mcptrio.net import network_of
 
 from .ledger import Ledger
 

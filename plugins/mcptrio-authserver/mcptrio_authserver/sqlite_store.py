@@ -25,7 +25,7 @@ import orjson
 import trio
 
 from mcptrio.errors import StoreFailed
-from mcptrio.stores.sqlite_file import in_turn, store_failed
+from mcptrio.serving import run_pragma, store_failed
 
 from .ledger import Ledger
 from .refusals import Refusal
@@ -213,7 +213,7 @@ def _open(path: Path) -> sqlite3.Connection:
         connection.execute("BEGIN")
         _is_ours(connection, path)
         connection.execute("ROLLBACK")
-        mode = in_turn(connection, "PRAGMA journal_mode=WAL", _BUSY)
+        mode = run_pragma(connection, "PRAGMA journal_mode=WAL", _BUSY)
         if mode != "wal":
             raise StoreFailed(f"{path}: expected a file system that can share memory (wal), got journal mode {mode!r}")
         # A code that was used must not be good again after a power cut.

@@ -12,8 +12,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Final
 
-from mcptrio.auth.dpop import BadProof, ProofJudge
-from mcptrio.auth.replays import Nonces
+from mcptrio.auth import BadProof, Nonces, ProofJudge
 
 from .clients import Client
 from .config import Config

@@ -23,9 +23,8 @@ import orjson
 from attrs import asdict, field, frozen
 
 from mcptrio.abc import FetchRequest
-from mcptrio.auth.flows import Flow
+from mcptrio.auth import Flow, read_object
 from mcptrio.auth.jose import ALGORITHMS, BadToken, KeySet, verify
-from mcptrio.auth.metadata import read_object
 from mcptrio.auth.urls import check_url, server_metadata_urls, shown
 from mcptrio.errors import AuthorizationError, RequestFailed
 

@@ -34,7 +34,7 @@ from mcptrio.errors import ConfigError, StoreFailed
 from mcptrio.serve.http import serve_http
 from mcptrio.serving import HTTPOptions
 from mcptrio.transports.http.fetching import Fetcher
-from mcptrio.transports.http.reach import Reach
+from mcptrio.transports.http.reach import AddressPolicy
 from mcptrio.types import CallToolResult, TextContent
 from tests.processes import held_port
 
@@ -77,7 +77,7 @@ async def protected(folder: Path, **settings: Any) -> AsyncIterator[str]:
         issuer, resource = f"{origin}/auth", f"{origin}/mcp"
         config = {"issuer": issuer, "folder": str(folder), "scopes": SCOPES, **settings}
         server = Server(plugins=[mcptrio_authserver, Notes()], config={"mcptrio_authserver": config}, strict=True)
-        keys = IssuerKeys(issuer, Fetcher(Reach.around(issuer)))
+        keys = IssuerKeys(issuer, Fetcher(AddressPolicy.around(issuer)))
         guard = ResourceServer(
             resource,
             tokens=[JWTTokens(keys, audience=[resource])],
@@ -549,7 +549,7 @@ async def test_new_file_that_another_process_is_opening_is_waited_for(tmp_path: 
 
 
 async def test_file_system_without_shared_memory_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcptrio_authserver.sqlite_store.in_turn", lambda *_: "delete")
+    monkeypatch.setattr("mcptrio_authserver.sqlite_store.run_pragma", lambda *_: "delete")
 
     with pytest.raises(StoreFailed, match=r"expected a file system .*\(wal\), got journal mode 'delete'"):
         async with open_sqlite_store(tmp_path / "state.db"):

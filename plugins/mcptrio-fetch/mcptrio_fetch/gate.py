@@ -11,7 +11,7 @@ import re
 
 import trio
 
-from mcptrio.transports.http.public_addresses import Address, Kind, kind_of, parse_address
+from mcptrio.net import Address, AddressKind, address_kind, parse_address
 
 from .config import Config
 from .errors import Refused, Unreachable, printable
@@ -99,8 +99,8 @@ class Gate:
             raise Refused(f"{printable(host)} is not among the hosts that may be fetched from")
         if self._all_private or self._private.have_name(host) or self._private.have_address(address):
             return
-        kind = kind_of(address)
-        if kind is not Kind.PUBLIC:
+        kind = address_kind(address)
+        if kind is not AddressKind.PUBLIC:
             shown = "" if str(address) == host else f" resolves to {address}, which"
             raise Refused(
                 f"{printable(host)}{shown} is not a public address but {kind.value}; "

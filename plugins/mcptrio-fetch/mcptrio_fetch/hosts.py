@@ -12,7 +12,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from attrs import frozen
 
-from mcptrio.transports.http.public_addresses import Address, parse_address
+from mcptrio.net import Address, parse_address
 
 __all__ = ["Places", "check_names", "check_places", "plain_name"]
 

@@ -27,7 +27,7 @@ import trio
 from attrs import define, field, frozen
 
 from mcptrio.errors import ConnectionClosed, ToolError
-from mcptrio.transports.child_process import ChildProcess, start_process
+from mcptrio.net import ChildProcess, start_process
 
 __all__ = ["GRACE", "MESSAGES", "Command", "Listener", "Output", "run"]
 

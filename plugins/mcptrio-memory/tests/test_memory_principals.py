@@ -13,7 +13,7 @@ import trio.testing
 from mcptrio_memory import Config
 
 from mcptrio import Client, MCPError, Server, connect
-from mcptrio.auth import Principal
+from mcptrio.abc import Principal
 from mcptrio.client import Change
 from mcptrio.serving import memory_channel_pair
 

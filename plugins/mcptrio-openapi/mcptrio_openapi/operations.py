@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 from attrs import evolve, field, frozen
 
-from mcptrio.capabilities.validation import Validator
+from mcptrio.schema import Validator
 
 from .bodies import Body, read_body
 from .config import Api, Config

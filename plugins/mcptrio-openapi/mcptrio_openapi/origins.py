@@ -11,7 +11,7 @@ from __future__ import annotations
 import ipaddress
 from urllib.parse import SplitResult, urlsplit
 
-from mcptrio.transports.http.public_addresses import Kind, kind_of, parse_address
+from mcptrio.net import AddressKind, address_kind, parse_address
 
 __all__ = ["check_base_url", "check_document_url", "is_public", "origin_of"]
 
@@ -69,7 +69,7 @@ def is_public(url: str) -> bool:
     if parts.scheme != "https" or parts.username is not None or parts.password is not None:
         return False
     try:
-        return kind_of(parse_address(host)) is Kind.PUBLIC
+        return address_kind(parse_address(host)) is AddressKind.PUBLIC
     except ValueError:
         pass
     # A last label of digits is an IPv4 address in one of its old forms (127.1, 0x7f.1, 2130706433).

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from mcptrio.capabilities.validation import Validator
+from mcptrio.schema import Validator
 
 __all__ = ["is_supported"]
 

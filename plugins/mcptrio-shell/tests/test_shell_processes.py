@@ -19,7 +19,7 @@ from mcptrio_shell.processes import open_processes
 from trio.testing import MockClock
 
 from mcptrio import ANYONE, Client, MCPError, Server, ToolError, connect
-from mcptrio.auth import Principal
+from mcptrio.abc import Principal
 from mcptrio.client import Change
 from mcptrio.serving import memory_channel_pair
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from attrs import field, frozen
 
 from mcptrio import Context, ToolError, tool
-from mcptrio.capabilities.schemas import schema_of
+from mcptrio.schema import schema_of
 from mcptrio.types import CallToolResult
 
 from .changes import Changed, Created, Made, Written

@@ -13,7 +13,7 @@ from attrs import frozen
 from msgspec import Meta
 
 from mcptrio import Context, ToolError, tool
-from mcptrio.capabilities.schemas import encode_value, schema_of
+from mcptrio.schema import encode_value, schema_of
 from mcptrio.types import CallToolResult, EmbeddedResource, TextContent, TextResourceContents
 
 from .csv_files import Exported

@@ -18,7 +18,7 @@ from attrs import define, field
 
 from mcptrio import ToolError
 from mcptrio.errors import ConnectionClosed
-from mcptrio.transports.child_process import ChildProcess, start_process
+from mcptrio.net import ChildProcess, start_process
 
 from .config import Config
 from .databases import Database

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
+import outcome
 import trio
 from attrs import define, field
 
 from mcptrio import Context, ToolError
-from mcptrio.nurseries import open_hidden_nursery
 
 from .config import Config
 from .databases import Database, Databases
@@ -78,13 +78,12 @@ class Queries:
         """
         tally = Tally()
         with trio.move_on_after(self.config.query_timeout) as scope:
-            async with open_hidden_nursery() as nursery:
+            async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._report, ctx, tally)
-                if job.access.writes:
-                    async with self._lock(database):
-                        await self.lanes.run(database, job, tally, scope)
-                else:
-                    await self.lanes.run(database, job, tally, scope)
+                # Kept until the nursery has closed, which would put it into a group.
+                ran = await outcome.acapture(self._run, database, job, tally, scope)
+                nursery.cancel_scope.cancel()
+            ran.unwrap()
         if tally.answer:  # also where the time was up while COMMIT was on its way: it is done
             return tally.answer[0]
         what = ""
@@ -95,6 +94,13 @@ class Queries:
             f"stopped after {self.config.query_timeout:g} seconds{what}; narrow the query down, or have an index made "
             "({tool:explain_query} shows what is slow)"
         )
+
+    async def _run(self, database: Database, job: Job, tally: Tally, scope: trio.CancelScope) -> None:
+        if not job.access.writes:
+            await self.lanes.run(database, job, tally, scope)
+            return
+        async with self._lock(database):
+            await self.lanes.run(database, job, tally, scope)
 
     def _lock(self, database: Database) -> trio.Lock:
         key = str(database.path)

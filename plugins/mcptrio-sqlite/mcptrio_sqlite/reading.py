@@ -17,7 +17,7 @@ from attrs import frozen
 from msgspec import Meta
 
 from mcptrio import Context, tool
-from mcptrio.capabilities.schemas import encode_value, schema_of
+from mcptrio.schema import encode_value, schema_of
 from mcptrio.types import CallToolResult, TextContent
 
 from .databases import Database

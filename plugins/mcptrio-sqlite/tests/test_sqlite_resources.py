@@ -13,7 +13,7 @@ import trio
 from mcptrio_sqlite import Config, objects
 
 from mcptrio import MCPError, Server, connect
-from mcptrio.auth import Principal
+from mcptrio.abc import Principal
 from mcptrio.serving import memory_channel_pair
 from mcptrio.testing import Case, ServerParts, open_served
 from mcptrio.types import TextResourceContents

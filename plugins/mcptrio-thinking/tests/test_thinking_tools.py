@@ -13,7 +13,7 @@ import trio
 from mcptrio_thinking import Config, Thinking
 
 from mcptrio import Client, MCPError, Server, connect
-from mcptrio.auth import Principal
+from mcptrio.abc import Principal
 from mcptrio.serving import memory_channel_pair
 from mcptrio.testing import Case, ServerParts, open_served
 from mcptrio.types import TextContent

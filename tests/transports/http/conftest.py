@@ -442,7 +442,7 @@ class Starter:
         return server
 
 
-@pytest.fixture(params=[http1.serve, hypercorn.serve], ids=["http1", "hypercorn"])
+@pytest.fixture(params=[http1.serve, hypercorn.serve_asgi], ids=["http1", "hypercorn"])
 async def start(request: pytest.FixtureRequest) -> AsyncIterator[Starter]:
     """Start servers; at the end of the test nothing of theirs may be left."""
     async with trio.open_nursery() as nursery:

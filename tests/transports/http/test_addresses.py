@@ -18,7 +18,7 @@ import trio
 import trio.testing
 
 from mcptrio import Server
-from mcptrio.auth import Principal
+from mcptrio.abc import Principal
 from mcptrio.networks import network_of
 from mcptrio.serve.http import HTTPSockets
 from mcptrio.serving import HTTPLimits, HTTPOptions, serve_http

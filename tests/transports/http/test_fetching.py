@@ -15,13 +15,13 @@ from mcptrio.abc import FetchRequest, FetchResponse
 from mcptrio.errors import RequestFailed
 from mcptrio.transports.http.endpoint import Endpoint
 from mcptrio.transports.http.fetching import Fetcher
-from mcptrio.transports.http.reach import Reach
+from mcptrio.transports.http.reach import AddressPolicy
 
 from .web import Handler, Seen, Web, Wire, serving
 
 __all__: list[str] = []
 
-HERE = Reach(loopback=True)
+HERE = AddressPolicy(loopback=True)
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +80,7 @@ async def get(fetch: Fetcher, url: str) -> FetchResponse:
     return await fetch(FetchRequest(url=url))
 
 
-async def refused(url: str, reach: Reach = Reach(), **options: Any) -> str:  # noqa: B008 - a value
+async def refused(url: str, reach: AddressPolicy = AddressPolicy(), **options: Any) -> str:  # noqa: B008 - a value
     with trio.fail_after(30), pytest.raises(RequestFailed) as caught:
         await get(Fetcher(reach, **options), url)
     assert not caught.value.delivered
@@ -325,7 +325,7 @@ async def test_this_machine_by_http_where_allowed(names: Names) -> None:
 async def test_private_networks_are_nothing_else(names: Names, address: str) -> None:
     names.names = {"a.example.com": [[address]]}
 
-    assert "expected a public address" in await refused("https://a.example.com/", Reach(private=True))
+    assert "expected a public address" in await refused("https://a.example.com/", AddressPolicy(private=True))
 
 
 async def test_what_was_named_is_reached(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,7 +335,7 @@ async def test_what_was_named_is_reached(names: Names, monkeypatch: pytest.Monke
         await wire.reply({"host": seen.headers["host"]})
 
     async with fetching(reply) as (web, _):
-        fetch = Fetcher(Reach(origins=frozenset({f"http://IDP.corp:{web.port}/realms/x"})))
+        fetch = Fetcher(AddressPolicy(origins=frozenset({f"http://IDP.corp:{web.port}/realms/x"})))
         assert (await get(fetch, f"http://idp.corp:{web.port}/keys")).status == 200
         for url in (
             f"https://idp.corp:{web.port}/",
@@ -360,7 +360,7 @@ async def test_what_was_named_is_reached(names: Names, monkeypatch: pytest.Monke
     ],
 )
 def test_around_a_server(server: str, loopback: bool) -> None:
-    reach = Reach.around(server, origins=["https://as.corp/x"])
+    reach = AddressPolicy.around(server, origins=["https://as.corp/x"])
 
     assert reach.loopback is loopback
     assert reach.origins == {Endpoint.parse(server).origin, "https://as.corp"}
@@ -369,9 +369,9 @@ def test_around_a_server(server: str, loopback: bool) -> None:
 
 def test_origins_are_urls() -> None:
     with pytest.raises(ValueError, match="expected http"):
-        Reach(origins=frozenset({"example.com"}))
+        AddressPolicy(origins=frozenset({"example.com"}))
     with pytest.raises(TypeError, match="expected a list"):
-        Reach(origins="https://example.com")  # type: ignore[arg-type]
+        AddressPolicy(origins="https://example.com")  # type: ignore[arg-type]
 
 
 # Through a proxy

@@ -17,7 +17,7 @@ from attrs import field, frozen
 
 import mcptrio
 from mcptrio import Context, PluginSetup, Server, tool
-from mcptrio.auth import Principal
+from mcptrio.abc import Principal
 from mcptrio.errors import AuthorizationError, InsufficientScope, Overloaded, RateLimited, RequestFailed
 from mcptrio.serving import HTTPOptions, memory_channel_pair, serve_http
 from tests.guards import FunctionGuard

@@ -14,11 +14,12 @@ from attrs import define, field
 from hypercorn.middleware.dispatcher import TrioDispatcherMiddleware
 
 from mcptrio import Context, Server, tool
-from mcptrio.auth import Principal
+from mcptrio.abc import Principal
 from mcptrio.errors import AuthorizationError
 from mcptrio.serve.http_options import make_http_app
 from mcptrio.serving import HTTPLimits, HTTPOptions, MessageLimits, ServerLimits, Timeouts
-from mcptrio.transports.http.hypercorn import ConnectionLimits, serve
+from mcptrio.transports.http.hypercorn import ConnectionLimits
+from mcptrio.transports.http.hypercorn import serve_asgi as serve
 from tests.guards import FunctionGuard
 from tests.interaction.applies import HANDSHAKE
 from tests.interaction.client import Peer

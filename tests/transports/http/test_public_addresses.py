@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcptrio.transports.http.public_addresses import Kind, kind_of, parse_address
+from mcptrio.transports.http.public_addresses import AddressKind, address_kind, parse_address
 
 __all__: list[str] = []
 
@@ -18,47 +18,47 @@ PUBLIC = """1.1.1.1 8.8.8.8 100.63.255.255 100.128.0.0 172.15.0.1 172.32.0.1 192
 
 
 def test_special_addresses_are_not_public() -> None:
-    assert [text for text in SPECIAL.split() if kind_of(parse_address(text)) is Kind.PUBLIC] == []
+    assert [text for text in SPECIAL.split() if address_kind(parse_address(text)) is AddressKind.PUBLIC] == []
 
 
 def test_others_are() -> None:
-    assert [text for text in PUBLIC.split() if kind_of(parse_address(text)) is not Kind.PUBLIC] == []
+    assert [text for text in PUBLIC.split() if address_kind(parse_address(text)) is not AddressKind.PUBLIC] == []
 
 
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("127.0.0.1", Kind.LOOPBACK),
-        ("::ffff:127.0.0.1", Kind.LOOPBACK),
-        ("::1", Kind.LOOPBACK),
-        ("64:ff9b::a00:1", Kind.PRIVATE),
-        ("100.64.0.1", Kind.PRIVATE),
-        ("fd00::1", Kind.PRIVATE),
-        ("169.254.169.254", Kind.METADATA),
-        ("::ffff:169.254.169.254", Kind.METADATA),
-        ("168.63.129.16", Kind.METADATA),
-        ("169.254.1.1", Kind.LINK_LOCAL),
-        ("ff02::1", Kind.MULTICAST),
-        ("2002:7f00:1::", Kind.OTHER),
-        ("93.184.215.14", Kind.PUBLIC),
-        ("2606:4700::1111", Kind.PUBLIC),
-        ("::ffff:8.8.8.8", Kind.PUBLIC),
-        ("64:ff9b::8.8.8.8", Kind.PUBLIC),
-        ("64:ff9b:1::8.8.8.8", Kind.OTHER),
-        ("172.32.0.1", Kind.PUBLIC),
-        ("172.16.0.0", Kind.PRIVATE),
-        ("100.127.255.255", Kind.PRIVATE),
-        ("100.100.100.200", Kind.METADATA),
-        ("fe80::1%eth0", Kind.LINK_LOCAL),
-        ("fec0::1", Kind.PRIVATE),
-        ("2001::1", Kind.OTHER),
-        ("1fff::1", Kind.OTHER),
-        ("4000::1", Kind.OTHER),
-        ("192.0.2.1", Kind.OTHER),
+        ("127.0.0.1", AddressKind.LOOPBACK),
+        ("::ffff:127.0.0.1", AddressKind.LOOPBACK),
+        ("::1", AddressKind.LOOPBACK),
+        ("64:ff9b::a00:1", AddressKind.PRIVATE),
+        ("100.64.0.1", AddressKind.PRIVATE),
+        ("fd00::1", AddressKind.PRIVATE),
+        ("169.254.169.254", AddressKind.METADATA),
+        ("::ffff:169.254.169.254", AddressKind.METADATA),
+        ("168.63.129.16", AddressKind.METADATA),
+        ("169.254.1.1", AddressKind.LINK_LOCAL),
+        ("ff02::1", AddressKind.MULTICAST),
+        ("2002:7f00:1::", AddressKind.OTHER),
+        ("93.184.215.14", AddressKind.PUBLIC),
+        ("2606:4700::1111", AddressKind.PUBLIC),
+        ("::ffff:8.8.8.8", AddressKind.PUBLIC),
+        ("64:ff9b::8.8.8.8", AddressKind.PUBLIC),
+        ("64:ff9b:1::8.8.8.8", AddressKind.OTHER),
+        ("172.32.0.1", AddressKind.PUBLIC),
+        ("172.16.0.0", AddressKind.PRIVATE),
+        ("100.127.255.255", AddressKind.PRIVATE),
+        ("100.100.100.200", AddressKind.METADATA),
+        ("fe80::1%eth0", AddressKind.LINK_LOCAL),
+        ("fec0::1", AddressKind.PRIVATE),
+        ("2001::1", AddressKind.OTHER),
+        ("1fff::1", AddressKind.OTHER),
+        ("4000::1", AddressKind.OTHER),
+        ("192.0.2.1", AddressKind.OTHER),
     ],
 )
-def test_what_the_others_are(text: str, kind: Kind) -> None:
-    assert kind_of(parse_address(text)) is kind
+def test_what_the_others_are(text: str, kind: AddressKind) -> None:
+    assert address_kind(parse_address(text)) is kind
 
 
 @pytest.mark.parametrize("text", ["", "localhost", "127.1", "0x7f.1", "10.0.0.0/8", "[::1]"])

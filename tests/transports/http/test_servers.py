@@ -80,7 +80,7 @@ Serving = Callable[..., AbstractAsyncContextManager[int]]
 Serve = Callable[..., Awaitable[None]]
 
 
-@pytest.fixture(params=[http1.serve, hypercorn.serve], ids=["http1", "hypercorn"])
+@pytest.fixture(params=[http1.serve, hypercorn.serve_asgi], ids=["http1", "hypercorn"])
 def serve(request: pytest.FixtureRequest) -> Serve:
     chosen: Serve = request.param
     return chosen
@@ -401,7 +401,7 @@ async def test_errors_of_accept_end_nothing(serve: Serve, caplog: pytest.LogCapt
     with trio.fail_after(60), socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         # Hypercorn closes the descriptor that it is given; our own engine duplicates it.
-        number = os.dup(listening.fileno()) if serve is hypercorn.serve else listening.fileno()
+        number = os.dup(listening.fileno()) if serve is hypercorn.serve_asgi else listening.fileno()
         bind = [f"fd://{number}", "127.0.0.1:0"]
         async with trio.open_nursery() as nursery:
             urls = await nursery.start(partial(serve, App(), bind=bind, shutdown=shutdown))

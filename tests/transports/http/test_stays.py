@@ -17,8 +17,7 @@ import trio
 from attrs import define
 
 from mcptrio import Server
-from mcptrio.abc import Guard, RequestHead
-from mcptrio.auth import Principal
+from mcptrio.abc import Guard, Principal, RequestHead
 from mcptrio.auth_config import guard_of
 from mcptrio.config_file import load_config
 from mcptrio.errors import AuthorizationError

@@ -13,7 +13,7 @@ import trio
 from attrs import define, field
 
 from mcptrio import Server, tool
-from mcptrio.auth import Principal
+from mcptrio.abc import Principal
 from mcptrio.errors import AuthorizationError
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcptrio.serve.http_options import make_http_app
@@ -37,10 +37,10 @@ __all__: list[str] = []
 
 SERVERS: dict[str, Any] = {
     "http1": partial(http1.serve, limits=http1.ConnectionLimits(write_timeout=0.5)),
-    "hypercorn": partial(hypercorn.serve, limits=hypercorn.ConnectionLimits(write_timeout=0.5)),
+    "hypercorn": partial(hypercorn.serve_asgi, limits=hypercorn.ConnectionLimits(write_timeout=0.5)),
 }
-"""What serves the ASGI application: a name to a function with the signature of ``hypercorn.serve``, that cuts off who
-reads nothing for half a second."""
+"""What serves the ASGI application: by name a function with the signature of ``hypercorn.serve_asgi``. It closes a
+connection that reads nothing for half a second."""
 
 MODERN = {PROTOCOL_VERSION: "2026-07-28", CLIENT_CAPABILITIES: {}}
 

@@ -13,8 +13,7 @@ import trio.testing
 from attrs import define, field
 
 from mcptrio import Server
-from mcptrio.abc import MessageChannel
-from mcptrio.auth import Principal
+from mcptrio.abc import MessageChannel, Principal
 from mcptrio.errors import Overloaded
 from mcptrio.protocol.messages import Response
 from mcptrio.serving import HTTPLimits

@@ -1,0 +1,39 @@
+"""The network and processes for plugins: requests that cannot be led into a private network, addresses, children.
+
+Each name is imported when it is first used.
+"""
+
+from typing import TYPE_CHECKING
+
+from mcptrio.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from mcptrio.networks import network_of as network_of
+    from mcptrio.transports.child_process import ChildProcess as ChildProcess
+    from mcptrio.transports.child_process import start_process as start_process
+    from mcptrio.transports.http.fetching import Fetcher as Fetcher
+    from mcptrio.transports.http.public_addresses import Address as Address
+    from mcptrio.transports.http.public_addresses import AddressKind as AddressKind
+    from mcptrio.transports.http.public_addresses import address_kind as address_kind
+    from mcptrio.transports.http.public_addresses import parse_address as parse_address
+    from mcptrio.transports.http.reach import AddressPolicy as AddressPolicy
+
+_HOMES = {
+    # Requests
+    "AddressPolicy": "mcptrio.transports.http.reach",
+    "Fetcher": "mcptrio.transports.http.fetching",
+    # Addresses
+    "Address": "mcptrio.transports.http.public_addresses",
+    "AddressKind": "mcptrio.transports.http.public_addresses",
+    "address_kind": "mcptrio.transports.http.public_addresses",
+    "network_of": "mcptrio.networks",
+    "parse_address": "mcptrio.transports.http.public_addresses",
+    # Processes
+    "ChildProcess": "mcptrio.transports.child_process",
+    "start_process": "mcptrio.transports.child_process",
+}
+"""Every public name, and the module that has it."""
+
+__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above say it to type checkers
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)
