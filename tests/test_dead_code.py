@@ -31,7 +31,7 @@ CALLED_BY_LIBRARIES = {
     "hypercorn": {"_create_stream", "_handle_events", "spawn_app", "they_are_waiting_for_100_continue"},
     "joserfc": {"get_alg"},
     "pickle": {"persistent_id", "persistent_load", "reducer_override"},
-    "trio": {"after_task_step"},
+    "trio": {"after_task_step", "available_tokens"},
 }
 """Methods that a base class or an interface of a library prescribes."""
 
