@@ -49,7 +49,7 @@ def split_word(word: str) -> Word:
     """
     key, equals, value = word.partition("=")
     if not equals or not key.rstrip(":"):
-        raise ConfigError(f"argument {quote(word)}: expected KEY=VALUE or KEY:=JSON")
+        raise ConfigError(f"argument {quote(word)}: expected KEY=VALUE or KEY:=JSON; pass a JSON object with --args")
     return Word(key.removesuffix(":"), value, key.endswith(":"))
 
 

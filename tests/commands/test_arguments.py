@@ -119,8 +119,8 @@ def test_words_become_arguments(words: list[str], arguments: dict[str, Any]) -> 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["text"], 'argument "text": expected KEY=VALUE or KEY:=JSON'),
-        (["=x"], 'argument "=x": expected KEY=VALUE or KEY:=JSON'),
+        (["text"], 'argument "text": expected KEY=VALUE or KEY:=JSON; pass a JSON object with --args'),
+        (["=x"], 'argument "=x": expected KEY=VALUE or KEY:=JSON; pass a JSON object with --args'),
         (["txt=x"], "argument `txt`: there is none of this name; did you mean `text`?"),
         (["whole=many"], 'argument `whole`: expected an integer (0 to 10), got "many"'),
         (["whole=1.5"], 'argument `whole`: expected an integer (0 to 10), got "1.5"'),
