@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcptrio import PluginSetup, Server, connect, hookimpl
-from mcptrio.auth import Principal
+from mcptrio.abc import Principal
 from mcptrio.serving import Component
 
 __all__ = ["Doors", "main"]
