@@ -25,7 +25,7 @@ __all__ = ["main"]
 COLUMNS: Final = ("attack", "p50 rest", "attacked", "ratio", "p99 rest", "attacked", "ratio", "peak, MiB")
 _WARM_UP: Final = 100
 _HEALTHY_ENDS_WITHIN: Final = 300.0
-_SECONDS: Final = 1.0
+_SECONDS: Final = 2.0
 """Of an attack, before latency is measured."""
 
 

@@ -21,7 +21,7 @@ __all__ = ["Decoder"]
 
 _LARGE: Final = 4096
 """Bytes. A message up to this size is decoded in less than 0.5 ms, and is not counted."""
-_WINDOW: Final = 200.0
+_WINDOW: Final = 60.0
 """Seconds. What a client did not use of its share in this time it may use at once."""
 
 

@@ -66,7 +66,7 @@ class HTTPLimits:
             answered with 429. 0 for no such limit.
         session_burst: as many may be opened at once.
         parse_share: of the server's time, 0 to 1, that parsing the large messages (above 4 KiB) of one client (as for
-            ``streams``) may take, on average over 200 seconds. More are answered with 429; over WebSocket they are read
+            ``streams``) may take, on average over 60 seconds. More are answered with 429; over WebSocket they are read
             later. 0 for no limit.
         shutdown_delay: seconds for which the server goes on accepting after it was told to stop, while ``/readyz`` says
             503, so that load balancers notice.
