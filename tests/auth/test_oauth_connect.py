@@ -18,8 +18,8 @@ from trio.testing import MockClock
 
 import mcptrio
 from mcptrio import Context, Endpoint, Server, tool
-from mcptrio.abc import FetchRequest, FetchResponse
-from mcptrio.auth import DPoPRule, OAuth, OwnRedirects, Principal, ResourceOptions, ResourceServer
+from mcptrio.abc import FetchRequest, FetchResponse, Principal
+from mcptrio.auth import DPoPRule, OAuth, OwnRedirects, ResourceOptions, ResourceServer
 from mcptrio.auth.jose import Key, peek
 from mcptrio.client import ClientTimeouts
 from mcptrio.errors import AuthorizationError, RequestFailed

@@ -15,7 +15,7 @@ import trio.testing
 import mcptrio
 from mcptrio import Context, Endpoint, MCPError, PluginSetup, Server, hookimpl
 from mcptrio import tool as mark
-from mcptrio.auth import Principal
+from mcptrio.abc import Principal
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request
 from mcptrio.serving import HTTPOptions, ServerLimits, ThreadStatus, Timeouts, serve_http
 from tests.guards import FunctionGuard
