@@ -67,7 +67,7 @@ WRONG = [
     ("call 'x", 'mcptrio: expected words, got "call \'x": No closing quotation'),
     ("call take --args -", "mcptrio: --args: standard input is read by the shell; say @FILE"),
     ("call take --nope", "mcptrio: No such option:? '?--nope"),
-    ("log loud", 'mcptrio: log: expected one of debug, info, .*, got "loud"'),
+    ("log loud", r'mcptrio: log: expected one of debug, info, .*, got\s+"loud"'),
     ("watch", "mcptrio: watch: expected a URI, tools, prompts or resources"),
     ("read note:", "mcptrio: the server refused: resource not found"),
 ]
