@@ -34,7 +34,7 @@ from mcptrio.commands.terminal import Terminal, open_terminal
 from mcptrio.commands.url_hints import hint_of, usual_endpoint
 from mcptrio.commands.visit import Visit
 from mcptrio.connecting import connect
-from mcptrio.errors import AuthorizationError, MCPTrioError
+from mcptrio.errors import AuthorizationError, MCPTrioError, RequestFailed
 from mcptrio.mcp_json import Ask, Input
 from mcptrio.protocol.model.logging import LoggingLevel
 from mcptrio.targets import Endpoint, Target
@@ -124,10 +124,8 @@ async def _answers(url: str) -> bool:
         with trio.move_on_after(_TRIAL):
             async with connect(url):
                 return True
-    except AuthorizationError:
-        return True
-    except (MCPTrioError, OSError):
-        pass
+    except (MCPTrioError, OSError) as error:
+        return isinstance(error, RequestFailed | AuthorizationError) and error.status in (401, 403)
     return False
 
 

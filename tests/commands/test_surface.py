@@ -119,6 +119,16 @@ def test_a_port_that_is_taken_names_the_option_for_another(folder: Path) -> None
     assert b"pass another --port, or --port 0 for a free one" in done.stderr
 
 
+def test_path_of_a_server_that_wants_a_token_is_found(folder: Path) -> None:
+    made = run("token", "new", "ada", "--subject", "ada", "--file", "tokens.json", cwd=folder)
+    assert made.returncode == 0, made.stderr
+    (folder / "mcptrio.toml").write_text('[auth]\ntokens = "tokens.json"\n')
+    with serving("--http", "--port=0", "--plugin=garden.py", cwd=folder) as served:
+        path = run("list", f"http://127.0.0.1:{served.port}/mpc", cwd=folder)
+
+    assert path.stderr.decode().endswith(f"the server answers at http://127.0.0.1:{served.port}/mcp\n")
+
+
 def test_a_url_that_fails_is_answered_with_the_probable_cause(folder: Path) -> None:
     with serving("--http", "--port=0", "--plugin=garden.py", cwd=folder) as served:
         here = f"127.0.0.1:{served.port}"
