@@ -194,15 +194,13 @@ class ClientSession:
             if self._log_level is not None and revision.log_level is LogLevel.PER_REQUEST:
                 members.update(log_level_meta(self._log_level))
         sent = self._connection.request(method, params, revision=revision, meta=members)
+        answer: Response | ErrorResponse | RequestFailed
         try:
             answer = await self._calls.exchange(
                 self.link, sent, timeout=timeout, on_progress=on_progress, mirrored=mirrored
             )
         except RequestFailed as failed:
-            await self._agreeing.check(revision, failed, within=timeout)
-            if failed.reply is not None:
-                raise _refusal(failed, failed.reply, sent) from failed
-            raise
+            answer = failed
         except ConnectionClosed as closed:
             if self._given_up:
                 raise ConnectionClosed(self._given_up) from closed
@@ -211,6 +209,8 @@ class ClientSession:
             if self._wrongly_asked:
                 raise RequestTimeout(f"{late}; {self._wrongly_asked}", seconds=late.seconds) from late
             raise
+        if isinstance(answer, RequestFailed):
+            raise await self._refused(answer, sent, within=timeout)
         self._last_heard = trio.current_time()
         return self._connection.result(sent, answer)
 
@@ -222,6 +222,7 @@ class ClientSession:
         """
         sent = self._connection.request(method, params, revision=self.revision)
         begun(sent.message.id)
+        answer: Response | ErrorResponse | RequestFailed
         try:
             answer = await self.link.exchange(sent.message, sent.revision)
         except trio.Cancelled:
@@ -229,10 +230,9 @@ class ClientSession:
                 self._take_back(self.link, sent)
             raise
         except RequestFailed as failed:
-            await self._agreeing.check(sent.revision, failed)
-            if failed.reply is not None:
-                raise _refusal(failed, failed.reply, sent) from failed
-            raise
+            answer = failed
+        if isinstance(answer, RequestFailed):
+            raise await self._refused(answer, sent)
         return self._connection.result(sent, answer)
 
     async def notify(self, method: str, params: dict[str, Any] | None = None) -> bool:
@@ -331,6 +331,19 @@ class ClientSession:
                 f"revision={LATEST_HANDSHAKE.version!r} or prefer='handshake'"
             )
             _log.warning("%s: %s", self.link.name, self._wrongly_asked)
+
+    async def _refused(self, failed: RequestFailed, sent: RequestSent, within: float | None = None) -> Exception:
+        """Return the exception for a request that HTTP has refused.
+
+        Raises:
+            SessionLost: another revision has to be agreed on.
+        """
+        await self._agreeing.check(sent.revision, failed, within=within)
+        if failed.reply is None:
+            return failed
+        refusal = _refusal(failed, failed.reply, sent)
+        refusal.__cause__ = failed
+        return refusal
 
     def _check_declared(self, method: str) -> None:
         """
