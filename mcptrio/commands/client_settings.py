@@ -7,7 +7,7 @@ The options of these commands are what people type; rare values are set here or 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
@@ -41,7 +41,7 @@ VARIABLES: Mapping[str, str] = MappingProxyType({variable_of((*_TABLE, name)): _
 """All of them, with what each sets."""
 
 
-def _paths(values: list[str]) -> tuple[Path, ...]:
+def _paths(values: Iterable[str | Path]) -> tuple[Path, ...]:
     return tuple(map(Path, values))
 
 

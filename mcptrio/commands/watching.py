@@ -26,6 +26,8 @@ __all__ = ["LISTS", "Watched", "command", "show_change", "told_of"]
 LISTS = ("tools", "prompts", "resources")
 _WORDS = {"outputSchema": "result", "_meta": "metadata", "mimeType": "type"}
 """Members of a list's entries, where they are called otherwise for a person."""
+_STYLES: tuple[Style, Style, Style] = ("green", "red", "yellow")
+"""Of what was added, removed and changed."""
 _Listed: TypeAlias = dict[str, dict[str, Any]]
 
 
@@ -118,10 +120,11 @@ async def _show_difference(visit: Visit, name: str, lists: dict[str, _Listed]) -
         visit.console.print(f"{name}: the list cannot be read: {line_of(error)}")
         return
     before, lists[name] = lists[name], now
-    lines: list[tuple[str, Style, str]] = [(f"{name}: added ", "green", each) for each in now if each not in before]
-    lines += [(f"{name}: removed ", "red", each) for each in before if each not in now]
+    added, removed, changed = _STYLES
+    lines: list[tuple[str, Style, str]] = [(f"{name}: added ", added, each) for each in now if each not in before]
+    lines += [(f"{name}: removed ", removed, each) for each in before if each not in now]
     lines += [
-        (f"{name}: changed ", "yellow", f"{each} ({how})")
+        (f"{name}: changed ", changed, f"{each} ({how})")
         for each, item in now.items()
         if each in before and (how := _changed(before[each], item))
     ]
