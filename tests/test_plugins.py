@@ -97,7 +97,7 @@ FAULTS = {
     ),
     "arguments": (
         "from mcptrio import hookimpl\n@hookimpl\ndef setup(sever): ...",
-        "Argument(s) {'sever'} are declared in the hookimpl but can not be found in the hookspec",
+        "hook 'setup': expected parameters among server, config, got `sever`",
     ),
     "async_hook": (
         "from mcptrio import hookimpl\n@hookimpl\nasync def setup(server): ...",

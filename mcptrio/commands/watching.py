@@ -26,8 +26,6 @@ __all__ = ["LISTS", "Watched", "command", "show_change", "told_of"]
 LISTS = ("tools", "prompts", "resources")
 _WORDS = {"outputSchema": "result", "_meta": "metadata", "mimeType": "type"}
 """Members of a list's entries, where they are called otherwise for a person."""
-_STYLES: tuple[Style, Style, Style] = ("green", "red", "yellow")
-"""Of what was added, removed and changed."""
 _Listed: TypeAlias = dict[str, dict[str, Any]]
 
 
@@ -120,14 +118,12 @@ async def _show_difference(visit: Visit, name: str, lists: dict[str, _Listed]) -
         visit.console.print(f"{name}: the list cannot be read: {line_of(error)}")
         return
     before, lists[name] = lists[name], now
-    added, removed, changed = _STYLES
-    lines: list[tuple[str, Style, str]] = [(f"{name}: added ", added, each) for each in now if each not in before]
-    lines += [(f"{name}: removed ", removed, each) for each in before if each not in now]
-    lines += [
-        (f"{name}: changed ", changed, f"{each} ({how})")
-        for each, item in now.items()
-        if each in before and (how := _changed(before[each], item))
-    ]
+    lines: list[tuple[str, Style, str]] = []
+    lines.extend((f"{name}: added ", "green", each) for each in now if each not in before)
+    lines.extend((f"{name}: removed ", "red", each) for each in before if each not in now)
+    for each, item in now.items():
+        if each in before and (how := _changed(before[each], item)):
+            lines.append((f"{name}: changed ", "yellow", f"{each} ({how})"))
     look = visit.console.look
     for label, style, text in lines:
         visit.console.print_painted(look.wrap(printable(text), style, label=label))
