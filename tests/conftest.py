@@ -56,3 +56,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def own_options() -> None:
     """What was asked of this run is not asked of those that tests start."""
     os.environ.pop("PYTEST_ADDOPTS", None)
+    # Workers of pytest-xdist have a width, which a terminal that a test makes must not have.
+    os.environ.pop("COLUMNS", None)
+    os.environ.pop("LINES", None)
