@@ -26,6 +26,7 @@ from mcptrio.nurseries import open_hidden_nursery, require_trio
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.model.logging import LEVELS, LoggingLevel
 from mcptrio.protocol.revisions.registry import REVISIONS
+from mcptrio.running_server import RunningServer
 from mcptrio.targets import Command, Endpoint, Socket, Target
 from mcptrio.transports.memory import memory_channel_pair
 from mcptrio.transports.pipe import open_pipe_link
@@ -60,7 +61,7 @@ async def connect(
     Args:
         target: an http, https, ws or wss URL; ``tcp://host:port`` or ``unix:/path``; a command as a text or a list; a
             :class:`Command`, :class:`Endpoint` or :class:`Socket`, which say more; an entry of ``mcp.json``; a
-            :class:`Server` of this process; or an open channel.
+            :class:`Server` of this process, opened or not; or an open channel.
         handlers: what the client does for the server; by default nothing.
         revision: speak this one or fail; by default the newest that both speak.
         prefer: ``handshake`` for the newest revision with a handshake, if the server speaks one: some servers that
@@ -130,6 +131,8 @@ def openers(target: Target) -> tuple[list[LinkOpener], str, bool]:
         return [_socket_opener(target)], target.address, True
     if isinstance(target, Sequence):
         return openers(Command(args=tuple(target)))
+    if isinstance(target, RunningServer):
+        target = target.server
     if _is_server(target):
         return [_server_opener(target)], target.info.name, target.is_open
     if _is_channel(target):
@@ -310,8 +313,8 @@ def _server_opener(server: Any) -> LinkOpener:
     @asynccontextmanager
     async def open_link(receive: Receiver) -> AsyncIterator[Link]:
         ours, theirs = memory_channel_pair()
-        async with _opened(server), open_hidden_nursery() as nursery:
-            nursery.start_soon(server.serve, theirs)  # noqa: ASYNC113 - what is sent before waits in the channel
+        async with _opened(server) as running, open_hidden_nursery() as nursery:
+            nursery.start_soon(running.serve, theirs)  # noqa: ASYNC113 - what is sent before waits in the channel
             async with open_pipe_link(ours, receive) as link:
                 yield link
 
@@ -319,13 +322,13 @@ def _server_opener(server: Any) -> LinkOpener:
 
 
 @asynccontextmanager
-async def _opened(server: Any) -> AsyncIterator[None]:
+async def _opened(server: Any) -> AsyncIterator[RunningServer]:
     """A server that is open already serves one more; otherwise it is open for as long as the link."""
     if server.is_open:
-        yield
+        yield RunningServer(server)
     else:
-        async with server.open():
-            yield
+        async with server.open() as running:
+            yield running
 
 
 def _channel_opener(channel: Any) -> LinkOpener:

@@ -1,7 +1,8 @@
 """The server: plugins, registries and the supervisor, assembled.
 
 Made by the command line, by an embedder or by a test; served on any number of channels and HTTP endpoints at once.
-The one rule: a server is a value until it is opened; everything that runs, runs inside ``async with server.open()``.
+The one rule: a server is a value until it is opened; everything that runs, runs inside ``async with server.open()``,
+and only the object that this gives serves channels.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import trio
 
-from mcptrio.abc import Bus, MessageChannel, Principal
+from mcptrio.abc import Bus
 from mcptrio.abc.status import PluginState, Readiness, ServerStatus
 from mcptrio.capabilities.access import Access
 from mcptrio.capabilities.authorization import Authorizers
@@ -49,6 +50,7 @@ from mcptrio.protocol.model.lifecycle import (
     ToolsCapability,
 )
 from mcptrio.protocol.revisions.registry import LATEST
+from mcptrio.running_server import RunningServer
 from mcptrio.runtime.dispatch import Handler
 from mcptrio.runtime.limits import ServerLimits
 from mcptrio.runtime.request_scope import RequestScope
@@ -173,12 +175,15 @@ class Server(Registrar):
     # Serving
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[Server]:
+    async def open(self) -> AsyncIterator[RunningServer]:
         """The server running: plugins' lifespans entered, background tasks started, sessions welcome.
 
         At the end what is in flight has ``timeouts.shutdown`` seconds, then everything is cancelled and the lifespans
         are left, the last one entered first. They have what is left of these seconds, and one second each at least.
         A server is opened once.
+
+        Returns:
+            The open server, which serves channels.
         """
         require_trio("Server.open")
         if self.supervisor.draining:
@@ -199,7 +204,7 @@ class Server(Registrar):
                             nursery.start_soon(self.subscriptions.run)
                             await trio.lowlevel.checkpoint()
                             self.is_open = True
-                            yield self
+                            yield RunningServer(self)
                         finally:
                             self.is_open = False
                             with trio.CancelScope(shield=True):
@@ -211,18 +216,6 @@ class Server(Registrar):
                         # Bounded by the deadline of each. Where opening failed, nothing has been drained yet.
                         await self.supervisor.drain()
                         await self._running.leave_all(self.supervisor.stop_by)
-
-    async def serve(
-        self, channel: MessageChannel, *, principal: Principal | None = None, believes: bool = False
-    ) -> None:
-        """Serve one peer on one channel until either side ends it. The server must be open.
-
-        Args:
-            principal: who the peer is.
-            believes: the peer is the process that started this one, for a plugin (``isolate = true``), and what it says
-                of who asks is true. Never for anybody else: they could say that they are anybody.
-        """
-        await self.supervisor.serve(channel, principal=principal, believes=believes)
 
     # What it offers
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mcptrio.plugins.plugin import Plugin as Plugin
     from mcptrio.plugins.policy import ToolPolicy as ToolPolicy
     from mcptrio.protocol.jsonrpc import MessageLimits as MessageLimits
+    from mcptrio.running_server import RunningServer as RunningServer
     from mcptrio.runtime.limits import ServerLimits as ServerLimits
     from mcptrio.runtime.timeouts import Timeouts as Timeouts
     from mcptrio.serve.http import serve_http as serve_http
@@ -46,6 +47,7 @@ _HOMES = {
     "Component": "mcptrio.capabilities.authorization",
     "Plugin": "mcptrio.plugins.plugin",
     "PluginManager": "mcptrio.plugins.manager",
+    "RunningServer": "mcptrio.running_server",
     "ToolPolicy": "mcptrio.plugins.policy",
     # Bounds
     "HTTPLimits": "mcptrio.transports.http.exchange",

@@ -15,6 +15,7 @@ from attrs import field, frozen
 from mcptrio.abc import AuthMethod, ClientAuth, MessageChannel
 
 if TYPE_CHECKING:
+    from mcptrio.running_server import RunningServer
     from mcptrio.server import Server
 
 __all__ = ["Command", "Endpoint", "Socket", "Target"]
@@ -76,4 +77,6 @@ class Socket:
     connect_timeout: float = 30.0
 
 
-Target: TypeAlias = "str | Sequence[str] | Command | Endpoint | Socket | Mapping[str, Any] | Server | MessageChannel"
+Target: TypeAlias = (
+    "str | Sequence[str] | Command | Endpoint | Socket | Mapping[str, Any] | Server | RunningServer | MessageChannel"
+)

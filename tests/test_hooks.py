@@ -27,9 +27,9 @@ both_eras = pytest.mark.parametrize("revision", [HANDSHAKE, MODERN])
 async def talking(server: Server, revision: str = HANDSHAKE, **options: Any) -> AsyncIterator[Peer]:
     """A client of the open server; ``options`` are the client's."""
     with trio.fail_after(20):
-        async with server.open(), trio.open_nursery() as nursery:
+        async with server.open() as running, trio.open_nursery() as nursery:
             ours, theirs = memory_channel_pair()
-            nursery.start_soon(server.serve, theirs)
+            nursery.start_soon(running.serve, theirs)
             peer = Peer(revision=revision, wire=MemoryWire(ours), nursery=nursery, **options)
             await nursery.start(peer.run)
             await peer.begin()

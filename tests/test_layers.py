@@ -41,7 +41,7 @@ LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
     (*(frozenset({each}) for each in ("abc", "outbox", "contexts", "nurseries", "nesting", "shares")),),
     (frozenset({"runtime"}), frozenset({"transports"}), frozenset({"auth"}), frozenset({"stores"})),
     (frozenset({"capabilities"}),),
-    (frozenset({"server", "plugins"}), frozenset({"client"}), frozenset({"extensions"})),
+    (frozenset({"server", "running_server", "plugins"}), frozenset({"client"}), frozenset({"extensions"})),
     (
         frozenset(
             {

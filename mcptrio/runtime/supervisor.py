@@ -122,12 +122,15 @@ class Supervisor:
             self.loop.enter()
             nursery.start_soon(self.deadlines.run)
             task_status.started()
-            await trio.sleep_forever()
+            try:
+                await trio.sleep_forever()
+            finally:
+                self._nursery = None
 
     @property
     def nursery(self) -> trio.Nursery:
         if self._nursery is None:
-            raise RuntimeError("the server is not open: use `async with server.open():`")
+            raise RuntimeError("the server is not open: use `async with server.open() as running:`")
         return self._nursery
 
     @property
@@ -223,7 +226,9 @@ class Supervisor:
 
         Raises:
             Overloaded: too many sessions; the channel is still open, for saying so.
+            RuntimeError: the server is not open: nothing would keep its deadlines.
         """
+        _ = self.nursery
         write_now = channel.send_now if isinstance(channel, PromptChannel) else None
         limits = self.settings.limits
         outbox = Outbox(limits.outbox, max_bytes=limits.outbox_bytes, write_now=write_now)

@@ -35,7 +35,7 @@ async def serve_stdio(
         shutdown: set it for an orderly end before that.
         restore: give standard input and output back afterwards; ``False`` in a process that ends then.
         identify: finds out who uses it, before anything is served; what it raises ends the call.
-        believes: as that of :meth:`mcptrio.Server.serve`.
+        believes: as that of :meth:`mcptrio.runtime.supervisor.Supervisor.serve`.
         task_status: started once the server is open, with an empty list.
     """
     require_trio("serve_stdio")
@@ -47,7 +47,7 @@ async def serve_stdio(
                 nursery.start_soon(_stop_after, shutdown, made, nursery.cancel_scope)
             async with made.open():
                 task_status.started([])
-                await made.serve(channel, principal=principal, believes=believes)
+                await made.supervisor.serve(channel, principal=principal, believes=believes)
 
 
 async def _stop_after(shutdown: trio.Event, server: Server, scope: trio.CancelScope) -> None:

@@ -94,7 +94,7 @@ class Served:
         ours, theirs = memory_channel_pair()
         channel = FaultyChannel(ours, received=to_client)
         async with open_hidden_nursery() as nursery:
-            nursery.start_soon(self.target.serve, FaultyChannel(theirs, received=to_server))
+            nursery.start_soon(self.target.supervisor.serve, FaultyChannel(theirs, received=to_server))
             recorded = channel if self._recording is None else self._recording.of(channel)
             async with connect(recorded, **{"name": self.target.info.name, **more}) as client:
                 yield client

@@ -36,7 +36,7 @@ def adapt_channel(
     limits: MessageLimits = DEFAULT,
     write_timeout: float = 30.0,
 ) -> AdaptedChannel:
-    """A channel of messages, to be served with ``server.serve(...)`` or connected to with ``connect(...)``.
+    """A channel of messages, to be served with ``running.serve(...)`` or connected to with ``connect(...)``.
 
     Args:
         channel: sends and receives one message, or one batch of them, at a time: ``EndOfChannel`` at the end,

@@ -44,7 +44,8 @@ class Many:
 
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_second_look_shows_what_the_first_did(revision: str) -> None:
-    async with Server(plugins=[Many()], page_size=1).open() as server:
+    server = Server(plugins=[Many()], page_size=1)
+    async with server.open():
 
         async def seen() -> list[object]:
             async with mcptrio.connect(server, revision=revision) as client:
@@ -60,7 +61,8 @@ async def test_second_look_shows_what_the_first_did(revision: str) -> None:
 
 
 async def test_change_is_seen_at_once() -> None:
-    async with Server(plugins=[Many()]).open() as server, mcptrio.connect(server) as client:
+    server = Server(plugins=[Many()])
+    async with server.open(), mcptrio.connect(server) as client:
         assert [tool.name async for tool in client.tools()] == ["first", "second"]
         server.add_tool(lambda: "", name="third")
         async with mcptrio.connect(server) as another:
@@ -71,7 +73,8 @@ async def test_change_is_seen_at_once() -> None:
 
 
 async def test_what_cannot_be_written_costs_nothing_but_itself() -> None:
-    async with Server(plugins=[Many()]).open() as server, mcptrio.connect(server) as client:
+    server = Server(plugins=[Many()])
+    async with server.open(), mcptrio.connect(server) as client:
         server.add_tool(lambda: "", name="odd", description="\ud800")
         with pytest.raises(MCPError, match="cannot be written as JSON"):
             await client.request("tools/list")

@@ -102,9 +102,10 @@ class Valve:
 async def test_calls_that_wait_for_room_are_given_up_too(autojump_clock: object) -> None:
     """Whoever was overtaken when there was room for some is not forgotten."""
     late: list[RequestTimeout] = []
-    async with Server(plugins=[Slow()]).open() as server, trio.open_nursery() as nursery:
+    server = Server(plugins=[Slow()])
+    async with server.open() as running, trio.open_nursery() as nursery:
         ours, theirs = memory_channel_pair()
-        nursery.start_soon(server.serve, theirs)
+        nursery.start_soon(running.serve, theirs)
         valve = Valve(ours)
         async with connect(valve, revision=OLD, ping_interval=0) as client, trio.open_nursery() as calls:
 

@@ -128,8 +128,9 @@ OPERATIONS: dict[str, Callable[[Client], Awaitable[object]]] = {
 @asynccontextmanager
 async def over_memory(folder: Path, revision: str) -> AsyncIterator[Client]:
     ours, theirs = memory_channel_pair()
-    async with offering().open() as server, trio.open_nursery() as nursery:
-        nursery.start_soon(server.serve, theirs)
+    server = offering()
+    async with server.open() as running, trio.open_nursery() as nursery:
+        nursery.start_soon(running.serve, theirs)
         async with connect(ours, revision=revision, handlers=Handlers(elicit=fill_in)) as client:
             yield client
         nursery.cancel_scope.cancel()
@@ -167,8 +168,8 @@ async def through_a_mount(folder: Path, revision: str) -> AsyncIterator[Client]:
     (folder / "offering.py").write_text(PLUGIN)
     server = Server(plugins=[Mount(command(folder), name="mounted", options=MountOptions(prefix=""))])
     ours, theirs = memory_channel_pair()
-    async with server.open(), trio.open_nursery() as nursery:
-        nursery.start_soon(server.serve, theirs)
+    async with server.open() as running, trio.open_nursery() as nursery:
+        nursery.start_soon(running.serve, theirs)
         async with connect(ours, revision=revision, handlers=Handlers(elicit=fill_in)) as client:
             yield client
         nursery.cancel_scope.cancel()

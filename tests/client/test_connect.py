@@ -103,6 +103,12 @@ async def test_server_that_is_open_serves_one_more() -> None:
         assert server.is_open
 
 
+async def test_server_that_was_opened_is_a_target_itself() -> None:
+    async with make_server().open() as running, mcptrio.connect(running) as one, mcptrio.connect(running) as other:
+        assert await grows(one)
+        assert await grows(other)
+
+
 async def test_call_that_is_followed() -> None:
     async with mcptrio.connect(make_server()) as client, client.start_tool("grow", {"name": "mint"}) as call:
         assert isinstance(call, ToolCall)
@@ -112,8 +118,8 @@ async def test_call_that_is_followed() -> None:
 async def test_channel() -> None:
     ours, theirs = memory_channel_pair()
     server = make_server()
-    async with server.open(), trio.open_nursery() as nursery:
-        nursery.start_soon(server.serve, theirs)
+    async with server.open() as running, trio.open_nursery() as nursery:
+        nursery.start_soon(running.serve, theirs)
         async with mcptrio.connect(ours) as client:
             assert await grows(client)
 

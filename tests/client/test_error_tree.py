@@ -103,15 +103,18 @@ async def test_client_raises_what_the_server_raised(mcp_any_client: Client) -> N
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize("upstream", ["2025-11-25", "2026-07-28"])
 async def test_error_of_a_mounted_server_keeps_class_and_code(upstream: str, revision: str) -> None:
-    async with Server(plugins=[raising]).open() as inner:
+    inner = Server(plugins=[raising])
+    async with inner.open():
         mount = Mount(inner, name="up", options=MountOptions(prefix="", revision=upstream))
-        async with Server(plugins=[mount]).open() as server, connect(server, revision=revision) as client:
+        server = Server(plugins=[mount])
+        async with server.open(), connect(server, revision=revision) as client:
             for name in EVERYWHERE:
                 await check(client, name)
 
 
 async def test_host_raises_what_a_server_raised() -> None:
-    async with Server(plugins=[raising]).open() as server, Host({"up": server}, approve=None) as host:
+    server = Server(plugins=[raising])
+    async with server.open(), Host({"up": server}, approve=None) as host:
         await host.settle()
         for name in EVERYWHERE:
             with pytest.raises(MCPError) as read:

@@ -40,14 +40,17 @@ class Scripted:
     received: list[Any] = field(factory=list)
     channel: Any = None
     is_open: bool = True
-    supervisor: None = None
     _arrived: trio.Event = field(factory=trio.Event)
+
+    @property
+    def supervisor(self) -> Scripted:
+        return self
 
     @property
     def info(self) -> Implementation:
         return Implementation(name=self.name, version="1")
 
-    async def serve(self, channel: Any) -> None:
+    async def serve(self, channel: Any, *, principal: object = None) -> None:
         self.connected += 1
         self.channel = channel
         try:

@@ -35,7 +35,7 @@ async def others_work(host: Host, *, within: float = 30.0) -> None:
 class Broken(Scripted):
     """Its transport fails with an error that no transport may raise."""
 
-    async def serve(self, channel: Any) -> None:
+    async def serve(self, channel: Any, *, principal: object = None) -> None:
         raise ZeroDivisionError("a bug")
 
 

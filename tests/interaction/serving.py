@@ -18,7 +18,7 @@ from attrs import define, field
 
 from mcptrio import Server
 from mcptrio.abc import Principal
-from mcptrio.serving import memory_channel_pair, serve_http, serve_stream
+from mcptrio.serving import RunningServer, memory_channel_pair, serve_http, serve_stream
 from mcptrio.transports.stdio import open_stdio
 from tests.interaction.client import Answerer, Peer
 from tests.interaction.wires import HTTPWire, MemoryWire, PipeWire, SSEWire, WebSocketWire
@@ -46,6 +46,7 @@ class Serve:
     nursery: trio.Nursery
     stack: AsyncExitStack
     servers: list[Server] = field(factory=list)
+    runnings: list[RunningServer] = field(factory=list)
     peers: list[Peer] = field(factory=list)
     shutdown: trio.Event = field(factory=trio.Event)
     """Ends the server in an orderly way."""
@@ -128,7 +129,7 @@ class Serve:
             return wire
         if self.transport == "memory":
             ours, theirs = memory_channel_pair()
-            self.nursery.start_soon(partial(self.server.serve, theirs, principal=principal))
+            self.nursery.start_soon(partial(self.runnings[-1].serve, theirs, principal=principal))
             return MemoryWire(ours)
         # The server's ends are closed here, and the client's by its streams.
         (reads, sends), (receives, writes) = os.pipe(), os.pipe()
@@ -137,13 +138,14 @@ class Serve:
         wire = PipeWire(trio.lowlevel.FdStream(receives), trio.lowlevel.FdStream(sends))
         self.stack.push_async_callback(wire.aclose)
         channel = await self.stack.enter_async_context(open_stdio(stdin_fd=reads, stdout_fd=writes))
-        self.nursery.start_soon(partial(self.server.serve, channel, principal=principal))
+        self.nursery.start_soon(partial(self.runnings[-1].serve, channel, principal=principal))
         return wire
 
     async def _in_process(
         self, server: Server, shutdown: trio.Event, closed: trio.Event, *, task_status: trio.TaskStatus[None]
     ) -> None:
-        async with server.open():
+        async with server.open() as running:
+            self.runnings.append(running)
             task_status.started()
             await shutdown.wait()
         closed.set()

@@ -109,7 +109,7 @@ async def test_too_many_channels(serve: Serve) -> None:
     _, theirs = memory_channel_pair()
 
     with pytest.raises(Overloaded, match="1 are open"):
-        await serve.server.serve(theirs)
+        await serve.runnings[-1].serve(theirs)
 
     assert (await peer.request("tools/list"))["tools"]
 
@@ -140,7 +140,8 @@ async def test_result_that_is_nested_too_deeply_fails_its_call_alone() -> None:
                 value = {"in": value}
             return CallToolResult(content=(), structured_content=value)
 
-    async with Server(plugins=[Deep()]).open() as server, connect(server) as client:
+    server = Server(plugins=[Deep()])
+    async with server.open(), connect(server) as client:
         with trio.fail_after(30):
             # More than a server takes, and a client does.
             result = await client.call_tool("nest", {"levels": 100})

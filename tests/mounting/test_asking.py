@@ -86,7 +86,8 @@ async def test_page_that_comes_first(upstream: str, revision: str, tmp_path: Pat
 async def test_error_that_names_a_page(tmp_path: Path) -> None:
     mount = Mount(command(), name="up", options=evolve(WAITING, revision=OLD))
     with trio.fail_after(PATIENCE):
-        async with Server(plugins=[mount]).open() as server, connect(server, revision=OLD) as client:
+        server = Server(plugins=[mount])
+        async with server.open(), connect(server, revision=OLD) as client:
             with pytest.raises(MCPError) as required:
                 await client.call_tool("up_visit", {"log": str(tmp_path / "log")})
 
@@ -98,7 +99,8 @@ async def test_error_that_names_a_page(tmp_path: Path) -> None:
 async def test_client_that_cannot_be_asked(upstream: str) -> None:
     mount = Mount(command(), name="up", options=evolve(WAITING, revision=upstream))
     with trio.fail_after(PATIENCE):
-        async with Server(plugins=[mount]).open() as server, connect(server) as client:
+        server = Server(plugins=[mount])
+        async with server.open(), connect(server) as client:
             with pytest.raises(MCPError, match=r"elicitation\.form"):
                 await client.call_tool("up_order")
 
@@ -110,7 +112,8 @@ async def test_client_that_cannot_be_asked(upstream: str) -> None:
 async def two_clients(mount: Mount, revision: str) -> AsyncIterator[tuple[Client, User, Client, User]]:
     one, other = User(), User(colour="red")
     with trio.fail_after(PATIENCE):
-        async with Server(plugins=[mount]).open() as server:
+        server = Server(plugins=[mount])
+        async with server.open():
             async with (
                 connect(server, revision=revision, handlers=one.handlers()) as first,
                 connect(server, revision=revision, handlers=other.handlers()) as second,

@@ -33,7 +33,8 @@ def bare(result: Any) -> Any:
 async def test_what_is_offered_and_answered(upstream: str, revision: str) -> None:
     user = User()
     async with mounted(upstream=upstream, revision=revision, user=user) as (client, _, _):
-        async with Server(plugins=[offered]).open() as alone, connect(alone, revision=upstream) as direct:
+        alone = Server(plugins=[offered])
+        async with alone.open(), connect(alone, revision=upstream) as direct:
             there = {tool.name: tool for tool in await direct.tools().all()}
             here = {tool.name: tool for tool in await client.tools().all()}
             answers = {name: bare(await direct.call_tool(name)) for name in ("pair", "media", "fail")}

@@ -19,7 +19,7 @@ from mcptrio.abc import Principal
 from mcptrio.errors import InsufficientScope
 from mcptrio.mounting.isolation import Isolation
 from mcptrio.runtime.callers import CALLER
-from mcptrio.serving import HTTPOptions, memory_channel_pair, serve_http
+from mcptrio.serving import HTTPOptions, RunningServer, memory_channel_pair, serve_http
 from tests.guards import FunctionGuard
 from tests.mounting.mounted import PATIENCE, TIMEOUTS, WAITING, User, command, eventually
 
@@ -42,13 +42,14 @@ FORGED = {CALLER: {"caller": "principal:forged", "principal": {"subject": "ann",
 @define
 class Parent:
     server: Server
+    running: RunningServer
     mount: Mount
     nursery: trio.Nursery
 
     @asynccontextmanager
     async def client(self, principal: Principal | None = None, revision: str = NEW) -> AsyncIterator[Client]:
         ours, theirs = memory_channel_pair()
-        self.nursery.start_soon(lambda: self.server.serve(theirs, principal=principal))
+        self.nursery.start_soon(lambda: self.running.serve(theirs, principal=principal))
         async with mcptrio.connect(ours, revision=revision, handlers=User().handlers()) as client:
             yield client
 
@@ -57,8 +58,9 @@ class Parent:
 async def isolated(*others: object) -> AsyncIterator[Parent]:
     mount = Isolation().mount("judged", JUDGED)
     with trio.fail_after(PATIENCE):
-        async with Server(plugins=[mount, *others], strict=True).open() as server, trio.open_nursery() as nursery:
-            yield Parent(server, mount, nursery)
+        server = Server(plugins=[mount, *others], strict=True)
+        async with server.open() as running, trio.open_nursery() as nursery:
+            yield Parent(server, running, mount, nursery)
             nursery.cancel_scope.cancel()
 
 
@@ -238,10 +240,11 @@ async def test_servers_of_others_are_not_told() -> None:
     """Neither by the mount of a stranger, nor by one in a process that was told itself."""
     mount = Mount(command(JUDGED), name="up", options=evolve(WAITING, prefix=""))
     with trio.fail_after(PATIENCE):
-        async with Server(plugins=[mount]).open() as server, trio.open_nursery() as nursery:
+        server = Server(plugins=[mount])
+        async with server.open(), trio.open_nursery() as nursery:
             ours, theirs = memory_channel_pair()
             # As if this server were itself the process of a plugin.
-            nursery.start_soon(lambda: server.serve(theirs, believes=True))
+            nursery.start_soon(lambda: server.supervisor.serve(theirs, believes=True))
             async with mcptrio.connect(ours) as client:
                 told = await who(client, FORGED)
                 assert told["principal"] is None
@@ -272,9 +275,10 @@ async def test_what_cannot_be_read_is_nobody(said: Any, subject: str | None) -> 
             return {}
 
     with trio.fail_after(PATIENCE):
-        async with Server(plugins=[Plain()]).open() as server, trio.open_nursery() as nursery:
+        server = Server(plugins=[Plain()])
+        async with server.open(), trio.open_nursery() as nursery:
             ours, theirs = memory_channel_pair()
-            nursery.start_soon(lambda: server.serve(theirs, believes=True))
+            nursery.start_soon(lambda: server.supervisor.serve(theirs, believes=True))
             async with mcptrio.connect(ours, revision=NEW) as client:
                 await who(client, {CALLER: said})
             nursery.cancel_scope.cancel()

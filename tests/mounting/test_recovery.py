@@ -129,7 +129,8 @@ async def test_slow_one_holds_nothing_up(tmp_path: Path) -> None:
     # Whoever waits for the connection all the same waits for longer than the test.
     options = evolve(WAITING, start_timeout=0.1, timeouts=ClientTimeouts(connect=10 * PATIENCE, probe=10 * PATIENCE))
     with trio.fail_after(PATIENCE):
-        async with Server(plugins=[Mount(slow, name="up", options=options)]).open() as server:
+        server = Server(plugins=[Mount(slow, name="up", options=options)])
+        async with server.open():
             async with connect(server) as client, client.subscribe(tools=True) as changes:
                 assert client.capabilities.tools is not None
                 assert await client.tools().all() == ()
@@ -142,7 +143,8 @@ async def test_one_that_has_to_be_there() -> None:
     missing = Mount(["/no/such/program"], name="up", options=MountOptions(required=True))
     other = Mount(command(), name="other", options=WAITING)
     with trio.fail_after(PATIENCE):
-        async with Server(plugins=[missing, other]).open() as server:
+        server = Server(plugins=[missing, other])
+        async with server.open():
             [up, _] = server.status.plugins
             assert up.state == "quarantined"
             assert "up cannot be reached" in str(up.fault)
@@ -199,7 +201,8 @@ async def test_first_one_keeps_its_name(caplog: pytest.LogCaptureFixture) -> Non
     options = evolve(WAITING, prefix="")
     mounts = [Mount(command(), name="one", options=options), Mount(command(), name="two", options=options)]
     with trio.fail_after(PATIENCE):
-        async with Server(plugins=mounts).open() as server, connect(server) as client:
+        server = Server(plugins=mounts)
+        async with server.open(), connect(server) as client:
             names = [tool.name for tool in await client.tools().all()]
             [one, two] = server.status.plugins
 

@@ -79,8 +79,9 @@ async def two_clients() -> AsyncIterator[tuple[Client, User, Client, User, Mount
     command = Command(args=[sys.executable, "-c", STUBBORN])
     mount = Mount(command, name="up", options=evolve(WAITING, revision=OLD))
     with trio.fail_after(PATIENCE):
+        server = Server(plugins=[mount])
         async with (
-            Server(plugins=[mount]).open() as server,
+            server.open(),
             connect(server, revision=OLD, handlers=one.handlers()) as first,
             connect(server, revision=OLD, handlers=other.handlers()) as second,
         ):

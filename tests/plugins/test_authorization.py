@@ -17,7 +17,7 @@ from mcptrio.client.client import Client
 from mcptrio.plugins.plugin import Plugin, State
 from mcptrio.plugins.settings import PluginTables
 from mcptrio.protocol.revisions.registry import REVISIONS
-from mcptrio.serving import Component, memory_channel_pair
+from mcptrio.serving import Component, RunningServer, memory_channel_pair
 
 __all__: list[str] = []
 
@@ -84,9 +84,9 @@ EVERYTHING = {
 class Served:
     """One server, and clients that are somebody."""
 
-    def __init__(self, nursery: trio.Nursery, server: Server, revision: str) -> None:
+    def __init__(self, nursery: trio.Nursery, running: RunningServer, revision: str) -> None:
         self._nursery = nursery
-        self._server = server
+        self._running = running
         self._revision = revision
 
     def connect(self, subject: str | None) -> Any:
@@ -94,7 +94,7 @@ class Served:
         principal = Principal(subject=subject) if subject is not None else None
 
         async def serve() -> None:
-            await self._server.serve(theirs, principal=principal)
+            await self._running.serve(theirs, principal=principal)
 
         self._nursery.start_soon(serve)
         return mcptrio.connect(ours, revision=self._revision)
@@ -103,8 +103,9 @@ class Served:
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_lists_and_calls_are_those_of_the_principal(revision: str) -> None:
     levels = Levels()
-    async with Server(plugins=[Papers(), levels], page_size=2).open() as server, trio.open_nursery() as nursery:
-        served = Served(nursery, server, revision)
+    server = Server(plugins=[Papers(), levels], page_size=2)
+    async with server.open() as running, trio.open_nursery() as nursery:
+        served = Served(nursery, running, revision)
         async with served.connect("board") as client:
             assert await seen(client) == EVERYTHING
             await client.call_tool("secret")
@@ -136,8 +137,9 @@ async def test_lists_and_calls_are_those_of_the_principal(revision: str) -> None
 
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_changes_are_told_to_who_may_see_them(revision: str) -> None:
-    async with Server(plugins=[Papers(), Levels()]).open() as server, trio.open_nursery() as nursery:
-        served = Served(nursery, server, revision)
+    server = Server(plugins=[Papers(), Levels()])
+    async with server.open() as running, trio.open_nursery() as nursery:
+        served = Served(nursery, running, revision)
         async with served.connect("board") as client, client.subscribe(["paper://secret"]) as changes:
             with trio.fail_after(30):
                 await client.call_tool("tell")
@@ -151,7 +153,8 @@ async def test_changes_are_told_to_who_may_see_them(revision: str) -> None:
 
 async def test_authorizer_that_fails_says_no() -> None:
     levels = Levels()
-    async with Server(plugins=[Papers(), levels]).open() as server, mcptrio.connect(server) as client:
+    server = Server(plugins=[Papers(), levels])
+    async with server.open(), mcptrio.connect(server) as client:
         assert "public" in await seen(client)
 
         def broken(component: Component, principal: Principal | None) -> bool:
@@ -164,7 +167,8 @@ async def test_authorizer_that_fails_says_no() -> None:
 
 
 async def test_without_its_plugin_nothing_is_allowed_until_the_operator_says_so() -> None:
-    async with Server(plugins=[Papers(), Levels()]).open() as server, mcptrio.connect(server) as client:
+    server = Server(plugins=[Papers(), Levels()])
+    async with server.open(), mcptrio.connect(server) as client:
         server.quarantine(server.plugins.plugins["Levels"], "it broke")
         assert await seen(client) == set()
         await server.enable_plugin("Levels")

@@ -103,7 +103,8 @@ async def test_module_with_one_class_stands_for_it() -> None:
     module = types.ModuleType("garden")
     exec(CLASS, vars(module))
 
-    async with Server(plugins=[module], strict=True).open() as server, mcptrio.connect(server) as client:
+    server = Server(plugins=[module], strict=True)
+    async with server.open(), mcptrio.connect(server) as client:
         assert [each.name async for each in client.tools()] == ["dig"]
 
 
@@ -143,5 +144,6 @@ def test_class_whose_settings_cannot_be_told_is_a_fault(plugin: type, said: str)
 
 
 async def test_instance_serves_its_marked_methods() -> None:
-    async with Server(plugins=[Garden()]).open() as server, mcptrio.connect(server) as client:
+    server = Server(plugins=[Garden()])
+    async with server.open(), mcptrio.connect(server) as client:
         assert [each.name async for each in client.tools()] == ["water"]

@@ -97,7 +97,8 @@ async def test_tools_added_later_have_the_prefix_and_go_with_their_plugin() -> N
             return ctx.server.remove_tool("leaf")
 
     manager = installed(("tree", Growing()))
-    async with Server(plugins=manager).open() as server, mcptrio.connect(server) as client:
+    server = Server(plugins=manager)
+    async with server.open(), mcptrio.connect(server) as client:
         assert await said(client, "tree_grow") == "tree_leaf"
         assert names(server) == ["tree_grow", "tree_fall", "tree_leaf"]
         assert await said(client, "tree_fall") == "true"

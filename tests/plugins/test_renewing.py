@@ -152,7 +152,8 @@ async def test_name_that_is_taken_stays_taken(tmp_path: Path, monkeypatch: pytes
     monkeypatch.syspath_prepend(str(tmp_path))
     manager = PluginManager()
     manager.load_installed(only=["same"])
-    async with Server(plugins=manager).open() as server:
+    server = Server(plugins=manager)
+    async with server.open():
         second = server.plugins.plugins["same #2"]
         fault = "the name of same (renew-same-b 1.0) is already taken by same (renew-same-a 1.0)"
         assert (second.state, second.fault) == (State.QUARANTINED, fault)
@@ -182,7 +183,8 @@ async def test_where_a_plugin_runs_is_asked_each_time_it_is_taken_in(
     made = Server(plugins=manager)
     # The client connects before there is any tool, and calls only what was declared then.
     made.announce_lists()
-    async with made.open() as server, mcptrio.connect(server) as client:
+    server = made
+    async with server.open(), mcptrio.connect(server) as client:
         plugin = await server.enable_plugin("apart")
         assert plugin.isolated
         assert "renew_apart" not in sys.modules

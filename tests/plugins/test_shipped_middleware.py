@@ -22,7 +22,7 @@ from mcptrio.abc import Principal
 from mcptrio.middleware.audit_log import AuditLog, AuditLogConfig
 from mcptrio.middleware.rate_limit import RateLimit, RateLimitConfig, RateLimitOverride
 from mcptrio.plugins.settings import PluginTables
-from mcptrio.serving import memory_channel_pair
+from mcptrio.serving import RunningServer, memory_channel_pair
 
 __all__: list[str] = []
 
@@ -44,12 +44,13 @@ class Desk:
 
 async def test_rate_of_a_caller(autojump_clock: trio.testing.MockClock) -> None:
     limit = RateLimit(RateLimitConfig(per_second=2, burst=2))
-    async with Server(plugins=[Desk(), limit]).open() as server, trio.open_nursery() as nursery:
+    server = Server(plugins=[Desk(), limit])
+    async with server.open() as running, trio.open_nursery() as nursery:
         retries: set[float] = set()
 
         async def refused(subject: str, calls: int) -> int:
             ours, theirs = memory_channel_pair()
-            nursery.start_soon(lambda: server.serve(theirs, principal=Principal(subject=subject)))
+            nursery.start_soon(lambda: running.serve(theirs, principal=Principal(subject=subject)))
             count = 0
             async with mcptrio.connect(ours) as client:
                 for _ in range(calls):
@@ -73,7 +74,8 @@ async def test_rate_of_a_caller(autojump_clock: trio.testing.MockClock) -> None:
 
 async def test_rate_of_each_tool_for_everybody(autojump_clock: trio.testing.MockClock) -> None:
     limit = RateLimit(RateLimitConfig(per_second=1, burst=1, by="everybody", each=True))
-    async with Server(plugins=[Desk(), limit]).open() as server, mcptrio.connect(server) as client:
+    server = Server(plugins=[Desk(), limit])
+    async with server.open(), mcptrio.connect(server) as client:
         await client.call_tool("write", {"text": "x"})
         assert (await client.call_tool("fail")).is_error
         async with mcptrio.connect(server) as other:
@@ -81,12 +83,14 @@ async def test_rate_of_each_tool_for_everybody(autojump_clock: trio.testing.Mock
                 await other.call_tool("write", {"text": "x"})
 
 
-async def calls(server: Server, count: int, principal: Principal | None = None, name: str = "write") -> list[MCPError]:
+async def calls(
+    running: RunningServer, count: int, principal: Principal | None = None, name: str = "write"
+) -> list[MCPError]:
     """Call so often in a conversation of its own. Returns what was refused."""
     refused: list[MCPError] = []
     ours, theirs = memory_channel_pair()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(lambda: server.serve(theirs, principal=principal))
+        nursery.start_soon(lambda: running.serve(theirs, principal=principal))
         async with mcptrio.connect(ours) as client:
             for _ in range(count):
                 try:
@@ -100,23 +104,24 @@ async def calls(server: Server, count: int, principal: Principal | None = None, 
 async def test_quotas_of_a_caller(autojump_clock: trio.testing.MockClock) -> None:
     limit = RateLimit(RateLimitConfig(per_second=1000, burst=1000, quotas={"hour": 3, "day": 5}))
     one, other = Principal(subject="one", issuer="a"), Principal(subject="one", issuer="b")
-    async with Server(plugins=[Desk(), limit]).open() as server:
-        assert not await calls(server, 3, one)
-        assert not await calls(server, 3, other), "another issuer's is another person"
+    server = Server(plugins=[Desk(), limit])
+    async with server.open() as running:
+        assert not await calls(running, 3, one)
+        assert not await calls(running, 3, other), "another issuer's is another person"
         await trio.sleep(600)
-        [refused] = await calls(server, 1, one)
+        [refused] = await calls(running, 1, one)
         assert refused.data["retryAfter"] == pytest.approx(3000, abs=1)
         begins = datetime.fromisoformat(refused.message.partition("begins anew at ")[2])
         assert "the quota of 3 a hour is used up" in refused.message
         assert (begins - datetime.now(UTC)).total_seconds() == pytest.approx(3000, abs=60)
 
         await trio.sleep(3001)
-        refused_by_day = await calls(server, 3, one)
+        refused_by_day = await calls(running, 3, one)
         assert len(refused_by_day) == 1, "what was refused was not counted"
         assert "a day" in refused_by_day[0].message
         assert refused_by_day[0].data["retryAfter"] == pytest.approx(86_400 - 3601, abs=1)
         await trio.sleep(86_400)
-        assert not await calls(server, 3, one)
+        assert not await calls(running, 3, one)
 
 
 async def test_limits_of_some(autojump_clock: trio.testing.MockClock) -> None:
@@ -127,44 +132,48 @@ async def test_limits_of_some(autojump_clock: trio.testing.MockClock) -> None:
         subjects={"chief": RateLimitOverride(per_second=100, burst=100, quotas={})},
         clients={"import": RateLimitOverride(burst=3, quotas={"day": 3})},
     )
-    async with Server(plugins=[Desk(), RateLimit(config)]).open() as server:
-        assert not await calls(server, 50, Principal(subject="chief", client_id="import"))
-        assert len(await calls(server, 5, Principal(subject="someone", client_id="import"))) == 2
-        assert len(await calls(server, 5, Principal(subject="someone", client_id="other"))) == 4
+    server = Server(plugins=[Desk(), RateLimit(config)])
+    async with server.open() as running:
+        assert not await calls(running, 50, Principal(subject="chief", client_id="import"))
+        assert len(await calls(running, 5, Principal(subject="someone", client_id="import"))) == 2
+        assert len(await calls(running, 5, Principal(subject="someone", client_id="other"))) == 4
         await trio.sleep(10)
-        assert len(await calls(server, 5, Principal(subject="someone"))) == 4
+        assert len(await calls(running, 5, Principal(subject="someone"))) == 4
         await trio.sleep(10)
-        [refused] = await calls(server, 1, Principal(subject="someone"))
+        [refused] = await calls(running, 1, Principal(subject="someone"))
         assert "the quota of 2 a day" in refused.message
 
 
 async def test_users_of_one_client_count_together(autojump_clock: trio.testing.MockClock) -> None:
     limit = RateLimit(RateLimitConfig(per_second=0.001, burst=2, by="client"))
-    async with Server(plugins=[Desk(), limit]).open() as server:
-        assert not await calls(server, 1, Principal(subject="one", client_id="app"))
-        assert not await calls(server, 1, Principal(subject="two", client_id="app"))
-        assert len(await calls(server, 1, Principal(subject="three", client_id="app"))) == 1
-        assert not await calls(server, 1, Principal(subject="one", client_id="another"))
+    server = Server(plugins=[Desk(), limit])
+    async with server.open() as running:
+        assert not await calls(running, 1, Principal(subject="one", client_id="app"))
+        assert not await calls(running, 1, Principal(subject="two", client_id="app"))
+        assert len(await calls(running, 1, Principal(subject="three", client_id="app"))) == 1
+        assert not await calls(running, 1, Principal(subject="one", client_id="another"))
 
 
 async def test_one_tool_counts_as_several_requests(autojump_clock: trio.testing.MockClock) -> None:
     config = RateLimitConfig(per_second=1, burst=10, quotas={"day": 25}, costs={"f*": 4, "fail": 9, "write": 30})
-    async with Server(plugins=[Desk(), RateLimit(config)]).open() as server:
+    server = Server(plugins=[Desk(), RateLimit(config)])
+    async with server.open() as running:
         someone = Principal(subject="someone")
-        [refused] = await calls(server, 2, someone, "fail")
+        [refused] = await calls(running, 2, someone, "fail")
         assert refused.data["retryAfter"] == pytest.approx(8, abs=0.1)
         await trio.sleep(9)
-        assert not await calls(server, 1, someone, "fail")
+        assert not await calls(running, 1, someone, "fail")
         await trio.sleep(9)
-        [refused] = await calls(server, 1, someone, "fail")
+        [refused] = await calls(running, 1, someone, "fail")
         assert "the quota of 25 a day" in refused.message
-        [refused] = await calls(server, 1, someone, "write")
+        [refused] = await calls(running, 1, someone, "write")
         assert refused.message.startswith("this counts as 30 requests")
 
 
 async def test_names_that_are_made_up_give_no_rate(autojump_clock: trio.testing.MockClock) -> None:
     limit = RateLimit(RateLimitConfig(per_second=0.001, burst=1, each=True))
-    async with Server(plugins=[Desk(), limit]).open() as server, mcptrio.connect(server) as client:
+    server = Server(plugins=[Desk(), limit])
+    async with server.open(), mcptrio.connect(server) as client:
         await client.call_tool("write", {"text": "x"})
         told: list[str] = []
         for number in range(300):
@@ -202,7 +211,8 @@ def test_limits_as_the_configuration_has_them() -> None:
 async def test_record_of_everything_that_was_begun(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
     path = tmp_path / "audit.jsonl"
     audit = AuditLog(AuditLogConfig(path=path, arguments="redacted"))
-    async with Server(plugins=[Desk(), audit]).open() as server, mcptrio.connect(server) as client:
+    server = Server(plugins=[Desk(), audit])
+    async with server.open(), mcptrio.connect(server) as client:
         await client.call_tool("write", {"text": "bearer abcdefghijklmnop", "password": "hunter2"})
         await client.call_tool("fail")
         with pytest.raises(MCPError):
@@ -231,7 +241,8 @@ async def test_arguments_are_kept_as_the_operator_says(
 ) -> None:
     caplog.set_level(logging.INFO, logger="mcptrio.audit")
     audit = AuditLog(AuditLogConfig(arguments=kept))  # type: ignore[arg-type]
-    async with Server(plugins=[Desk(), audit]).open() as server, mcptrio.connect(server) as client:
+    server = Server(plugins=[Desk(), audit])
+    async with server.open(), mcptrio.connect(server) as client:
         await client.call_tool("write", {"text": "x", "password": "hunter2"})
     [record] = [json.loads(each.getMessage()) for each in caplog.records if each.name == "mcptrio.audit"]
     assert record["arguments"] == arguments
@@ -253,7 +264,8 @@ async def test_secrets_are_nowhere_in_the_arguments(tmp_path: Path) -> None:
         secret=("*password*", "api_key", "login.pin"),
         secret_values=("CUST-[0-9-]+",),
     )
-    async with Server(plugins=[Vault(), AuditLog(config)]).open() as server, mcptrio.connect(server) as client:
+    server = Server(plugins=[Vault(), AuditLog(config)])
+    async with server.open(), mcptrio.connect(server) as client:
         with pytest.raises(MCPError):
             await client.call_tool(
                 "open",
@@ -282,7 +294,8 @@ async def test_secrets_that_a_plugin_names_are_not_kept(tmp_path: Path) -> None:
             server.add_redaction(lambda text: text.replace("falcon", "[bird]"))
 
     audit = AuditLog(AuditLogConfig(path=tmp_path / "audit.jsonl", arguments="redacted"))
-    async with Server(plugins=[Desk(), Hush(), audit]).open() as server, mcptrio.connect(server) as client:
+    server = Server(plugins=[Desk(), Hush(), audit])
+    async with server.open(), mcptrio.connect(server) as client:
         await client.call_tool("write", {"text": "the falcon flies"})
     [record] = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
     assert record["arguments"]["text"] == "the [bird] flies"
@@ -293,10 +306,11 @@ async def test_record_says_who_it_was(tmp_path: Path) -> None:
     principal = Principal(
         subject="me", issuer="https://id.example.com", client_id="app", scopes=frozenset("ba"), claims={"secret": "zzz"}
     )
-    async with Server(plugins=[Desk(), audit]).open() as server:
-        await calls(server, 1, principal)
-        await calls(server, 1, principal)
-        await calls(server, 1)
+    server = Server(plugins=[Desk(), audit])
+    async with server.open() as running:
+        await calls(running, 1, principal)
+        await calls(running, 1, principal)
+        await calls(running, 1)
     lines = (tmp_path / "audit.jsonl").read_text().splitlines()
     first, second, nobody = (json.loads(line) for line in lines)
     assert [first[name] for name in ("principal", "issuer", "client_id", "scopes")] == [
@@ -312,7 +326,8 @@ async def test_record_says_who_it_was(tmp_path: Path) -> None:
 
 async def test_what_a_client_makes_up_is_bounded(tmp_path: Path) -> None:
     audit = AuditLog(AuditLogConfig(path=tmp_path / "audit.jsonl"))
-    async with Server(plugins=[Desk(), audit]).open() as server, mcptrio.connect(server) as client:
+    server = Server(plugins=[Desk(), audit])
+    async with server.open(), mcptrio.connect(server) as client:
         with pytest.raises(MCPError):
             await client.call_tool("n" * 100_000, {"a" * 100_000: 1})
         with pytest.raises(MCPError):
@@ -330,7 +345,8 @@ def test_pattern_that_is_none_is_told() -> None:
 async def test_large_arguments_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     audit = AuditLog(AuditLogConfig(path=path, arguments="redacted"))
-    async with Server(plugins=[Desk(), audit]).open() as server, mcptrio.connect(server) as client:
+    server = Server(plugins=[Desk(), audit])
+    async with server.open(), mcptrio.connect(server) as client:
         await client.call_tool("write", {"text": "x" * 100_000})
     assert json.loads(path.read_text())["arguments"].startswith("[left out: ")
 

@@ -104,7 +104,7 @@ async def open_client(server: Server, *, principal: Principal | None = None) -> 
     client = Client(ours)
 
     async def serve() -> None:
-        await server.serve(theirs, principal=principal)
+        await server.supervisor.serve(theirs, principal=principal)
         client.ended.set()
 
     async with trio.open_nursery() as nursery:

@@ -14,7 +14,7 @@ import mcptrio
 from mcptrio import Client, Context, PluginSetup, RequestView, Server, hookimpl, resource, tool
 from mcptrio.abc import Principal
 from mcptrio.client import Change
-from mcptrio.serving import memory_channel_pair
+from mcptrio.serving import RunningServer, memory_channel_pair
 
 __all__: list[str] = []
 
@@ -59,14 +59,14 @@ class Desk:
 
 @define
 class Office:
-    server: Server
+    running: RunningServer
     nursery: trio.Nursery
     desk: Desk
 
     @asynccontextmanager
     async def client(self, principal: Principal | None = None, revision: str = NEW) -> AsyncIterator[Client]:
         ours, theirs = memory_channel_pair()
-        self.nursery.start_soon(lambda: self.server.serve(theirs, principal=principal))
+        self.nursery.start_soon(lambda: self.running.serve(theirs, principal=principal))
         async with mcptrio.connect(ours, revision=revision) as client:
             yield client
 
@@ -75,8 +75,9 @@ class Office:
 async def office() -> AsyncIterator[Office]:
     desk = Desk()
     with trio.fail_after(30):
-        async with Server(plugins=[desk]).open() as server, trio.open_nursery() as nursery:
-            yield Office(server, nursery, desk)
+        server = Server(plugins=[desk])
+        async with server.open() as running, trio.open_nursery() as nursery:
+            yield Office(running, nursery, desk)
             nursery.cancel_scope.cancel()
 
 

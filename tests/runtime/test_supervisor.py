@@ -69,15 +69,23 @@ async def test_sessions_are_bounded(autojump_clock: Any) -> None:
     async with connected(server):
         _, theirs = memory_channel_pair()
         with pytest.raises(Overloaded, match="1 are open"):
-            await server.serve(theirs)
+            await server.supervisor.serve(theirs)
         with pytest.raises(Overloaded, match="1 are open"):
             server.supervisor.open_session()
 
 
-async def test_a_server_that_is_not_open_says_so() -> None:
+async def test_a_server_that_is_not_open_serves_nothing() -> None:
     server = Server()
-    with pytest.raises(RuntimeError, match="not open"):
-        _ = server.supervisor.nursery
+    assert not hasattr(server, "serve")
+    ours, theirs = memory_channel_pair()
+    with pytest.raises(RuntimeError, match="the server is not open"):
+        await server.supervisor.serve(theirs)
+    async with server.open() as running:
+        assert running.server is server
+    with pytest.raises(RuntimeError, match="the server is not open"):
+        await running.serve(theirs)
+    await ours.aclose()
+    await theirs.aclose()
 
 
 async def test_stopping_waits_for_what_is_in_flight_and_cancels_the_rest(autojump_clock: Any) -> None:
@@ -118,10 +126,10 @@ async def test_a_peer_that_never_reads_does_not_hold_up_the_end(autojump_clock: 
 
     server = Server(limits=ServerLimits(outbox=2), timeouts=Timeouts(shutdown=5))
     server.add_tool(flood)
-    async with server.open():
+    async with server.open() as running:
         ours, theirs = memory_channel_pair()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(server.serve, theirs)
+            nursery.start_soon(running.serve, theirs)
             await ours.send([tool(1, "flood", modern=True)])
             await trio.testing.wait_all_tasks_blocked()
             began = trio.current_time()

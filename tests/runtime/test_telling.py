@@ -20,7 +20,7 @@ async def test_a_peer_that_does_not_read_holds_up_no_broadcast(autojump_clock: t
     async with connected(server) as client:
         deaf, theirs = memory_channel_pair()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(server.serve, theirs)
+            nursery.start_soon(server.supervisor.serve, theirs)
             await deaf.send([Request(1, "initialize", INITIALIZE), Notification("notifications/initialized")])
             await trio.testing.wait_all_tasks_blocked()
             with trio.fail_after(1):

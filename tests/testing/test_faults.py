@@ -272,8 +272,8 @@ async def test_a_lost_answer_is_a_timeout_for_one_call(
     ours, theirs = memory_channel_pair()
     caplog.set_level(logging.WARNING)
     faults = [garble(lambda message: isinstance(message, Response) and "content" in message.result)]
-    async with server.open(), trio.open_nursery() as nursery:
-        nursery.start_soon(server.serve, theirs)
+    async with server.open() as running, trio.open_nursery() as nursery:
+        nursery.start_soon(running.serve, theirs)
         channel = FaultyChannel(ours, received=faults)
         async with connect(channel, timeouts=ClientTimeouts(idle=5)) as client:
             with pytest.raises(RequestTimeout):
@@ -287,8 +287,8 @@ async def test_a_lost_cancellation_leaves_the_handler_to_its_deadline(autojump_c
     server = Server()
     server.add_tool(work, timeout=100)
     ours, theirs = memory_channel_pair()
-    async with server.open(), trio.open_nursery() as nursery:
-        nursery.start_soon(server.serve, theirs)
+    async with server.open() as running, trio.open_nursery() as nursery:
+        nursery.start_soon(running.serve, theirs)
         async with connect(FaultyChannel(ours, sent=[drop("notifications/cancelled")])) as client:
             before = trio.current_time()
             with pytest.raises(RequestTimeout):

@@ -52,8 +52,8 @@ async def test_server_is_connected_to_over_it(form: Form, autojump_clock: trio.a
         server = Server("adapted")
         server.add_tool(shout)
         ours, theirs = pair()
-        async with server.open(), trio.open_nursery() as nursery:
-            nursery.start_soon(server.serve, adapt_channel(theirs, form=form))
+        async with server.open() as running, trio.open_nursery() as nursery:
+            nursery.start_soon(running.serve, adapt_channel(theirs, form=form))
             async with connect(adapt_channel(ours, form=form), revision=revision) as client:
                 result = await client.call_tool("shout", {"text": "hey"})
         assert [block.text for block in result.content] == ["HEY"]  # type: ignore[union-attr]

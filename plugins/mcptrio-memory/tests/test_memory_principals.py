@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,15 +33,12 @@ async def clients(
     config = Config(file=file, namespaces="principal", namespace="mine")
     server = Server(plugins=[Installed(config)], strict=True)
 
-    async def talk(channel: Any, principal: Principal | None) -> None:
-        await server.serve(channel, principal=principal)
-
     with trio.fail_after(60):
-        async with server.open(), trio.open_nursery() as nursery, AsyncExitStack() as stack:
+        async with server.open() as running, trio.open_nursery() as nursery, AsyncExitStack() as stack:
             made = []
             for principal in principals:
                 ours, theirs = memory_channel_pair()
-                nursery.start_soon(talk, theirs, principal)
+                nursery.start_soon(partial(running.serve, theirs, principal=principal))
                 made.append(await stack.enter_async_context(connect(ours, revision=revision)))
             yield made
             nursery.cancel_scope.cancel()

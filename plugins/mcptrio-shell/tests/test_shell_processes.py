@@ -120,12 +120,12 @@ async def test_number_of_those_that_run_is_bounded_of_each_caller(inside: Path, 
     config = Config(folders=(inside,), allow=(rules,), max_running=3, max_running_per_caller=2, grace=0)
     server = Server(plugins=[Shell(config)])
     with trio.fail_after(60):
-        async with server.open(), trio.open_nursery() as nursery, AsyncExitStack() as stack:
+        async with server.open() as running, trio.open_nursery() as nursery, AsyncExitStack() as stack:
             clients: dict[str, Client] = {}
             for name, subject in (("ann", "ann"), ("ann again", "ann"), ("bob", "bob"), ("cyd", None)):
                 ours, theirs = memory_channel_pair()
                 principal = Principal(subject=subject) if subject is not None else None
-                nursery.start_soon(partial(server.serve, theirs, principal=principal))
+                nursery.start_soon(partial(running.serve, theirs, principal=principal))
                 clients[name] = await stack.enter_async_context(connect(ours))
             mine = await start(clients["ann"], "sleep 60")
             await start(clients["ann again"], "sleep 60")
@@ -288,11 +288,11 @@ async def test_a_process_belongs_to_a_user_and_not_to_a_token(inside: Path) -> N
     same = (evolve(ada, scopes=frozenset({"run", "more"})), evolve(ada, client_id="two"))
     others = (None, evolve(ada, subject="bob"), evolve(ada, issuer="https://b"))
     with trio.fail_after(60):
-        async with server.open(), trio.open_nursery() as nursery, AsyncExitStack() as stack:
+        async with server.open() as running, trio.open_nursery() as nursery, AsyncExitStack() as stack:
             clients: list[Client] = []
             for principal in (ada, *same, *others):
                 ours, theirs = memory_channel_pair()
-                nursery.start_soon(partial(server.serve, theirs, principal=principal))
+                nursery.start_soon(partial(running.serve, theirs, principal=principal))
                 clients.append(await stack.enter_async_context(connect(ours)))
             id = await start(clients[0], "sleep 60")
             for client in clients[:3]:

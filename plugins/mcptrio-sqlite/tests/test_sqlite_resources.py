@@ -98,11 +98,11 @@ async def test_each_conversation_has_its_own_memo(shop: Path, call: Any, revisio
 async def test_who_has_signed_in_has_one_memo(shop: Path, call: Any) -> None:
     server = Server(plugins=objects(Config(databases={"shop": shop})))
     with trio.fail_after(60):
-        async with server.open(), trio.open_nursery() as nursery, AsyncExitStack() as stack:
+        async with server.open() as running, trio.open_nursery() as nursery, AsyncExitStack() as stack:
             memos = []
             for subject in ("ann", "ann", "bob"):
                 ours, theirs = memory_channel_pair()
-                nursery.start_soon(partial(server.serve, theirs, principal=Principal(subject=subject)))
+                nursery.start_soon(partial(running.serve, theirs, principal=Principal(subject=subject)))
                 client = await stack.enter_async_context(connect(ours))
                 if not memos:
                     await call(client, "append_insight", insight="hers")

@@ -169,7 +169,7 @@ async def test_who_has_signed_in_finds_their_sequences_everywhere() -> None:
     server = Server(plugins=[Thinking(Config())])
     ann, also_ann = Principal(subject="ann", client_id="a"), Principal(subject="ann", client_id="b")
     with trio.fail_after(60):
-        async with server.open(), trio.open_nursery() as nursery:
+        async with server.open() as running, trio.open_nursery() as nursery:
             clients: list[Client] = []
             async with AsyncExitStack() as stack:
                 for principal, revision in (
@@ -178,7 +178,7 @@ async def test_who_has_signed_in_finds_their_sequences_everywhere() -> None:
                     (Principal(subject="bob"), HANDSHAKE),
                 ):
                     ours, theirs = memory_channel_pair()
-                    nursery.start_soon(partial(server.serve, theirs, principal=principal))
+                    nursery.start_soon(partial(running.serve, theirs, principal=principal))
                     clients.append(await stack.enter_async_context(connect(ours, revision=revision)))
                 one, two, bob = clients
                 await think(one, FIRST, sequence_id="hers")

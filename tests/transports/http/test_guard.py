@@ -155,9 +155,9 @@ async def test_lists_hold_what_the_token_is_good_for(version: str) -> None:
 
 async def test_on_a_channel_a_call_that_lacks_scopes_is_an_error_that_names_them() -> None:
     server = Server(plugins=[Notes()])
-    async with server.open(), trio.open_nursery() as nursery:
+    async with server.open() as running, trio.open_nursery() as nursery:
         ours, theirs = memory_channel_pair()
-        nursery.start_soon(partial(server.serve, theirs, principal=Principal(subject="ada")))
+        nursery.start_soon(partial(running.serve, theirs, principal=Principal(subject="ada")))
         async with mcptrio.connect(ours) as client:
             with pytest.raises(mcptrio.MCPError, match="expected a token with the scopes files:read write") as refused:
                 await client.call_tool("write")

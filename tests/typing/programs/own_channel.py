@@ -56,8 +56,8 @@ async def main() -> None:
     back: Ends = trio.open_memory_channel[bytes](0)
     server = Server()
     server.add_tool(ring)
-    async with server.open(), trio.open_nursery() as nursery:
-        nursery.start_soon(server.serve, adapt_channel(Pipe(there[0], back[1]), form="bytes"))
+    async with server.open() as running, trio.open_nursery() as nursery:
+        nursery.start_soon(running.serve, adapt_channel(Pipe(there[0], back[1]), form="bytes"))
         async with connect(adapt_channel(Pipe(back[0], there[1]), form="bytes")) as client:
             result = await client.call_tool("ring")
             assert result.text == "who is it?"
