@@ -3,17 +3,15 @@
 Run it: python examples/embed.py
 
 The application counts; a client can look at the count, change the pace, and is told of every tenth.
-Ctrl-C cancels the application's nursery, and with it the server.
+Ctrl-C cancels the application, and with it the server.
 """
 
 from __future__ import annotations
 
-from functools import partial
-
 import trio
 
 from mcptrio import Server
-from mcptrio.serving import serve_http
+from mcptrio.serving import over_http
 
 __all__ = ["Counter", "main"]
 
@@ -47,8 +45,7 @@ async def main(port: int = 8000, *, task_status: trio.TaskStatus[str] = trio.TAS
     server = Server("counter", version="1.0", instructions="A counter that can be watched.")
     server.add_tool(counter.set_pause, read_only=False)
     server.add_resource(counter.read, "counter://value", name="value")
-    async with trio.open_nursery() as nursery:
-        urls = await nursery.start(partial(serve_http, server, port=port))
+    async with over_http(server, port=port) as urls, trio.open_nursery() as nursery:
         nursery.start_soon(counter.run, server)
         print(f"serving {urls[0]}", flush=True)
         task_status.started(urls[0])

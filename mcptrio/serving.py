@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from mcptrio.running_server import RunningServer as RunningServer
     from mcptrio.runtime.limits import ServerLimits as ServerLimits
     from mcptrio.runtime.timeouts import Timeouts as Timeouts
-    from mcptrio.serve.http import serve_http as serve_http
+    from mcptrio.serve.http import over_http as over_http
     from mcptrio.serve.http_options import HTTPOptions as HTTPOptions
     from mcptrio.serve.mounted import asgi_app as asgi_app
-    from mcptrio.serve.opened import serve_transport as serve_transport
+    from mcptrio.serve.opened import over_transport as over_transport
     from mcptrio.serve.stdio import serve_stdio as serve_stdio
     from mcptrio.serve.stream import StreamOptions as StreamOptions
-    from mcptrio.serve.stream import serve_stream as serve_stream
+    from mcptrio.serve.stream import over_streams as over_streams
     from mcptrio.stores.sqlite import SQLiteBounds as SQLiteBounds
     from mcptrio.stores.sqlite import open_sqlite_stores as open_sqlite_stores
     from mcptrio.stores.sqlite_file import run_pragma as run_pragma
@@ -58,10 +58,10 @@ _HOMES = {
     "HTTPOptions": "mcptrio.serve.http_options",
     "StreamOptions": "mcptrio.serve.stream",
     "asgi_app": "mcptrio.serve.mounted",
-    "serve_http": "mcptrio.serve.http",
+    "over_http": "mcptrio.serve.http",
     "serve_stdio": "mcptrio.serve.stdio",
-    "serve_stream": "mcptrio.serve.stream",
-    "serve_transport": "mcptrio.serve.opened",
+    "over_streams": "mcptrio.serve.stream",
+    "over_transport": "mcptrio.serve.opened",
     "serve_asgi": "mcptrio.transports.http.hypercorn",
     # Stores
     "SQLiteBounds": "mcptrio.stores.sqlite",

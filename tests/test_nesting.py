@@ -16,7 +16,7 @@ import mcptrio
 from mcptrio import Context, MCPError, PluginSetup, Server, completion, hookimpl, resource, tool
 from mcptrio.capabilities.middleware import RequestView
 from mcptrio.client.client import Client
-from mcptrio.serving import serve_http
+from mcptrio.serve.http import serve_http
 from mcptrio.types import TextContent
 
 __all__: list[str] = []

@@ -18,7 +18,12 @@ import pytest
 import trio
 
 from mcptrio import Server
-from mcptrio.serving import HTTPOptions, PluginManager, asgi_app, serve_http
+from mcptrio.serve.http import serve_http
+from mcptrio.serving import (
+    HTTPOptions,
+    PluginManager,
+    asgi_app,
+)
 from tests.processes import HELLO, PATIENCE, Served, run, serving
 
 __all__: list[str] = []

@@ -19,7 +19,13 @@ from attrs import define, field
 
 from mcptrio import Server, connect
 from mcptrio.abc import Engine
-from mcptrio.serving import ServerLimits, StreamOptions, Timeouts, serve_stream, serve_transport
+from mcptrio.serve.opened import serve_transport
+from mcptrio.serve.stream import serve_stream
+from mcptrio.serving import (
+    ServerLimits,
+    StreamOptions,
+    Timeouts,
+)
 from tests.interaction.client import Peer
 from tests.interaction.wires import PipeWire
 

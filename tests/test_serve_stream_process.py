@@ -21,7 +21,7 @@ PLUGIN = """
 import trio
 
 from mcptrio import hookimpl, tool
-from mcptrio.serving import serve_stream
+from mcptrio.serve.stream import serve_stream
 from mcptrio.serve.stream import StreamOptions
 
 @tool

@@ -12,7 +12,10 @@ from mcptrio import Server, connect, hookimpl, tool
 from mcptrio.abc import Engine
 from mcptrio.errors import PluginError
 from mcptrio.plugins.manager import BUILT_IN
-from mcptrio.serving import adapt_channel, serve_transport
+from mcptrio.serve.opened import serve_transport
+from mcptrio.serving import (
+    adapt_channel,
+)
 from tests.transports.test_adapted import End, pair
 
 __all__: list[str] = []

@@ -10,7 +10,7 @@ import pytest
 
 import mcptrio
 from mcptrio import Host, Server
-from mcptrio.serving import serve_http, serve_stdio, serve_stream
+from mcptrio.serving import over_http, over_streams, serve_stdio
 
 __all__: list[str] = []
 
@@ -30,6 +30,16 @@ async def open_server() -> None:
         pass
 
 
+async def open_over_http() -> None:
+    async with over_http(Server()):
+        pass
+
+
+async def open_over_streams() -> None:
+    async with over_streams(Server(), "127.0.0.1:0"):
+        pass
+
+
 async def open_host() -> None:
     approve: Any = None
     async with Host({}, approve=approve):
@@ -44,8 +54,8 @@ async def open_host() -> None:
         open_server,
         open_host,
         lambda: serve_stdio(Server()),
-        lambda: serve_http(Server()),
-        lambda: serve_stream(Server(), "127.0.0.1:0"),
+        open_over_http,
+        open_over_streams,
     ],
 )
 def test_entry_point_under_asyncio_names_the_page_to_read(call: Callable[[], Awaitable[None]]) -> None:

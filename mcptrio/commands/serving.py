@@ -196,7 +196,7 @@ def _adopted() -> Worker | None:
 def _over_stdio(asked: Asked) -> None:
     from mcptrio.protocol.jsonrpc import MessageLimits
     from mcptrio.serve.process import Ready, run
-    from mcptrio.serve.stdio import serve_stdio
+    from mcptrio.serve.stdio import serve_process
 
     limits = MessageLimits(**asked.read.message)
     believes = asked.options["isolated"]
@@ -212,7 +212,7 @@ def _over_stdio(asked: Asked) -> None:
         return made[0]
 
     run(
-        lambda stop: serve_stdio(
+        lambda stop: serve_process(
             make,
             limits=limits,
             shutdown=stop,

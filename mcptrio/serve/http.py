@@ -7,7 +7,8 @@ The one rule: whatever happens, the end takes no longer than the server's shutdo
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +17,13 @@ from attrs import frozen
 
 from mcptrio.nurseries import first_of, open_hidden_nursery, require_trio
 from mcptrio.serve.http_options import HTTPOptions, open_http_app
+from mcptrio.serve.opened import until_left
 from mcptrio.server import Server
 
 if TYPE_CHECKING:
     from mcptrio.transports.http.app import HTTPApp
 
-__all__ = ["HTTP_GRACE", "HTTPSockets", "serve_http"]
+__all__ = ["HTTP_GRACE", "HTTPSockets", "over_http", "serve_http"]
 
 HTTP_GRACE = 1.0
 """Seconds the HTTP server gets after the requests have ended, for closing its connections."""
@@ -44,6 +46,31 @@ class HTTPSockets:
     tls: ssl.SSLContext | None = None
     leaving: trio.Event | None = None
     pause: Callable[[int], float] | None = None
+
+
+@asynccontextmanager
+async def over_http(
+    server: Server, *, host: str = "127.0.0.1", port: int = 8000, options: HTTPOptions | None = None
+) -> AsyncIterator[list[str]]:
+    """Open the server and serve it over HTTP for as long as the block lasts.
+
+    At the end no more connections are accepted, requests in flight have the server's shutdown timeout, and
+    :data:`HTTP_GRACE` seconds later the connections are closed.
+
+    Args:
+        host: the address to listen on; requests may carry it in ``Host``.
+        port: 0 takes a free one.
+
+    Returns:
+        The URLs of the endpoint.
+
+    Raises:
+        OSError: the address cannot be bound.
+        StoreFailed: the store cannot be opened.
+    """
+    require_trio("over_http")
+    async with until_left(partial(serve_http, server, host=host, port=port, options=options)) as urls:
+        yield urls
 
 
 async def serve_http(

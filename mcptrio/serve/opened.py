@@ -6,23 +6,25 @@ The one rule: whatever happens, the end takes no longer than the server's shutdo
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Protocol
 
 import trio
 
 from mcptrio.abc import Engine
-from mcptrio.nurseries import open_hidden_nursery, require_trio
+from mcptrio.nurseries import open_hidden_nursery, raised_alone, require_trio
 from mcptrio.server import Server
 
-__all__ = ["GRACE", "Transport", "serve_transport"]
+__all__ = ["GRACE", "Transport", "over_transport", "serve_transport", "until_left"]
 
 GRACE = 1.0
 """Seconds a transport gets after the requests have ended, for closing its connections."""
 
 
 class Transport(Protocol):
-    """Brings peers to a server. What :func:`serve_transport` and the hook ``register_transports`` take."""
+    """Brings peers to a server. What :func:`over_transport` and the hook ``transports`` take."""
 
     def __call__(
         self, engine: Engine, *, stopping: trio.Event, task_status: trio.TaskStatus[list[str]]
@@ -38,6 +40,42 @@ class Transport(Protocol):
             task_status: started with where it serves, in words for the log, when peers can come.
         """
         ...
+
+
+class Serve(Protocol):
+    """Opens a server and serves it until ``shutdown`` is set."""
+
+    def __call__(self, *, shutdown: trio.Event, task_status: trio.TaskStatus[list[str]]) -> Awaitable[None]: ...
+
+
+@asynccontextmanager
+async def until_left(serve: Serve) -> AsyncIterator[list[str]]:
+    """Serve for as long as the block lasts. Its end is the orderly end of the server, an exception cancels the server.
+
+    Returns:
+        The addresses that ``serve`` is started with.
+    """
+    shutdown = trio.Event()
+    with raised_alone():
+        async with trio.open_nursery() as nursery:
+            where: list[str] = await nursery.start(partial(serve, shutdown=shutdown))
+            yield where
+            shutdown.set()
+
+
+@asynccontextmanager
+async def over_transport(server: Server, transport: Transport) -> AsyncIterator[list[str]]:
+    """Open the server and serve it over a transport of your own for as long as the block lasts.
+
+    At the end no more peers are accepted, requests in flight have the server's shutdown timeout, and
+    :data:`GRACE` seconds later the transport is cancelled. An exception of the transport cancels the block.
+
+    Returns:
+        The addresses that the transport is started with.
+    """
+    require_trio("over_transport")
+    async with until_left(partial(serve_transport, server, transport)) as where:
+        yield where
 
 
 async def serve_transport(

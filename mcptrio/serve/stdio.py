@@ -15,11 +15,17 @@ from mcptrio.protocol.jsonrpc import DEFAULT, MessageLimits
 from mcptrio.server import Server
 from mcptrio.transports.stdio import open_stdio
 
-__all__ = ["serve_stdio"]
+__all__ = ["serve_process", "serve_stdio"]
 
 
-async def serve_stdio(
-    server: Server | Callable[[], Server],
+async def serve_stdio(server: Server, *, limits: MessageLimits = DEFAULT) -> None:
+    """Open the server and serve the standard input and output of this process until the input ends."""
+    require_trio("serve_stdio")
+    await serve_process(lambda: server, limits=limits)
+
+
+async def serve_process(
+    make: Callable[[], Server],
     *,
     limits: MessageLimits = DEFAULT,
     shutdown: trio.Event | None = None,
@@ -28,19 +34,18 @@ async def serve_stdio(
     believes: bool = False,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve the process's standard input and output until the input ends. Opens the server.
+    """The same for a process that does nothing else.
 
     Args:
-        server: or what makes it, called once nothing that is printed can reach standard output any more.
-        shutdown: set it for an orderly end before that.
+        make: makes the server; called once nothing that is printed can reach standard output any more.
+        shutdown: set it for an orderly end before the end of the input.
         restore: give standard input and output back afterwards; ``False`` in a process that ends then.
-        identify: finds out who uses it, before anything is served; what it raises ends the call.
-        believes: as that of :meth:`mcptrio.runtime.supervisor.Supervisor.serve`.
+        identify: finds the user of the process before anything is served; its exception ends the call.
+        believes: as for :meth:`mcptrio.runtime.supervisor.Supervisor.serve`.
         task_status: started once the server is open, with an empty list.
     """
-    require_trio("serve_stdio")
     async with open_stdio(limits=limits, restore=restore) as channel:
-        made = server if isinstance(server, Server) else server()
+        made = make()
         principal = await identify() if identify is not None else None
         async with open_hidden_nursery() as nursery:
             if shutdown is not None:

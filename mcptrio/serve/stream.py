@@ -15,8 +15,8 @@ from __future__ import annotations
 import ipaddress
 import logging
 import socket
-from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, closing
 from functools import partial
 
 import trio
@@ -25,15 +25,16 @@ from attrs.validators import ge, gt
 
 from mcptrio.abc import Engine
 from mcptrio.errors import ConnectionClosed, Overloaded
+from mcptrio.nurseries import require_trio
 from mcptrio.protocol.jsonrpc import DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Batch, ErrorResponse, Incoming, Request
-from mcptrio.serve.opened import serve_transport
+from mcptrio.serve.opened import serve_transport, until_left
 from mcptrio.server import Server
 from mcptrio.transports.accepting import StreamAccepting
 from mcptrio.transports.sockets import Listening, keep_alive, listen
 from mcptrio.transports.stream import StreamChannel
 
-__all__ = ["StreamOptions", "serve_stream"]
+__all__ = ["StreamOptions", "over_streams", "serve_stream"]
 
 _log = logging.getLogger("mcptrio.serve")
 
@@ -45,7 +46,7 @@ _PATIENCE = 1.0
 
 @frozen(kw_only=True)
 class StreamOptions:
-    """Bounds of :func:`serve_stream`.
+    """Bounds of :func:`over_streams`.
 
     Args:
         limits: of one message.
@@ -63,6 +64,29 @@ class StreamOptions:
     unix_mode: int = 0o600
 
 
+@asynccontextmanager
+async def over_streams(
+    server: Server, addresses: str | Sequence[str], *, options: StreamOptions | None = None
+) -> AsyncIterator[list[str]]:
+    """Open the server and serve connections for as long as the block lasts.
+
+    At the end no more connections are accepted, and requests in flight have the server's shutdown timeout.
+
+    Args:
+        addresses: one or several: ``host:port`` (port 0 takes a free one), ``[v6]:port``, ``unix:/path``, ``fd:N`` for
+            a listening socket that was inherited, ``fd:systemd`` for those of socket activation.
+
+    Returns:
+        The addresses, as a client names them: ``tcp://127.0.0.1:9000``, ``unix:/path``.
+
+    Raises:
+        OSError: an address cannot be bound; it says which and why.
+    """
+    require_trio("over_streams")
+    async with until_left(partial(serve_stream, server, addresses, options=options)) as where:
+        yield where
+
+
 async def serve_stream(
     server: Server,
     addresses: str | Sequence[str],
@@ -73,12 +97,9 @@ async def serve_stream(
 ) -> None:
     """Serve connections until ``shutdown`` is set or the caller is cancelled. Opens the server.
 
-    At the end nobody is accepted any more; what is in flight has the server's shutdown timeout.
-
     Args:
-        addresses: one or several: ``host:port`` (port 0 takes a free one), ``[v6]:port``, ``unix:/path``, ``fd:N`` for
-            a listening socket that was inherited, ``fd:systemd`` for those of socket activation.
-        task_status: started with the addresses, as a client names them: ``tcp://127.0.0.1:9000``, ``unix:/path``.
+        addresses: as for :func:`over_streams`.
+        task_status: started with the addresses, as a client names them.
 
     Raises:
         OSError: an address cannot be bound; it says which and why.

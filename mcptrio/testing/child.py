@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from mcptrio.serve.process import run
-from mcptrio.serve.stdio import serve_stdio
+from mcptrio.serve.stdio import serve_process
 from mcptrio.server import Server
 from mcptrio.testing.parcels import open_parcel
 
@@ -24,7 +24,7 @@ def main(file: Path) -> None:
     def make() -> Server:
         return open_parcel(file).make()
 
-    run(lambda stop: serve_stdio(make, shutdown=stop, restore=False))
+    run(lambda stop: serve_process(make, shutdown=stop, restore=False))
 
 
 if __name__ == "__main__":

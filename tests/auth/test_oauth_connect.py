@@ -23,7 +23,10 @@ from mcptrio.auth import DPoPRule, OAuth, OwnRedirects, ResourceOptions, Resourc
 from mcptrio.auth.jose import Key, peek
 from mcptrio.client import ClientTimeouts
 from mcptrio.errors import AuthorizationError, RequestFailed
-from mcptrio.serving import HTTPOptions, serve_http
+from mcptrio.serve.http import serve_http
+from mcptrio.serving import (
+    HTTPOptions,
+)
 from mcptrio.transports.http.fetching import Fetcher
 from mcptrio.transports.http.reach import AddressPolicy
 from tests.processes import held_port

@@ -26,7 +26,10 @@ from mcptrio.auth.dpop import Prover
 from mcptrio.auth.flows import drive
 from mcptrio.auth.issuer_keys import KeyTimes
 from mcptrio.auth.jose import Key, KeySet, sign
-from mcptrio.serving import HTTPOptions, serve_http
+from mcptrio.serve.http import serve_http
+from mcptrio.serving import (
+    HTTPOptions,
+)
 from mcptrio.transports.http.fetching import Fetcher
 from mcptrio.transports.http.reach import AddressPolicy
 from tests.processes import held_port

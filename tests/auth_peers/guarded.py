@@ -22,8 +22,10 @@ import mcptrio
 from mcptrio import Context, Server, tool
 from mcptrio.abc import AuthMethod, ClientAuth, Guard
 from mcptrio.client import Handlers
-from mcptrio.serve.http import HTTPSockets
-from mcptrio.serving import HTTPOptions, serve_http
+from mcptrio.serve.http import HTTPSockets, serve_http
+from mcptrio.serving import (
+    HTTPOptions,
+)
 from mcptrio.transports.http.fetching import Fetcher
 from mcptrio.transports.http.reach import AddressPolicy
 

@@ -16,7 +16,11 @@ from mcptrio import Client, ConnectionClosed, Context, MCPError, MCPTrioError, R
 from mcptrio.client import ClientTimeouts, Form, Handlers, Progress
 from mcptrio.errors import Code, LocalProtocolError, RemoteProtocolError
 from mcptrio.protocol.messages import Incoming, Message, Request, Response
-from mcptrio.serving import ServerLimits, memory_channel_pair, serve_stream
+from mcptrio.serve.stream import serve_stream
+from mcptrio.serving import (
+    ServerLimits,
+    memory_channel_pair,
+)
 from mcptrio.transports.memory import MemoryChannel
 from mcptrio.types import CallToolResult, TextContent
 from tests.client.scripted import FORM, lives, play, text

@@ -20,7 +20,12 @@ import trio
 
 from mcptrio import Client, Command, Context, MCPTrioError, Mount, Server, connect, tool
 from mcptrio.client import Form, Handlers
-from mcptrio.serving import MountOptions, memory_channel_pair, serve_http, serve_stream
+from mcptrio.serve.http import serve_http
+from mcptrio.serve.stream import serve_stream
+from mcptrio.serving import (
+    MountOptions,
+    memory_channel_pair,
+)
 from mcptrio.types import TextContent
 from tests.interaction.applies import HANDSHAKE, MODERN
 

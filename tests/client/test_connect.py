@@ -16,7 +16,10 @@ from attrs import define, field
 import mcptrio
 from mcptrio.client import ClientTimeouts, ToolCall
 from mcptrio.errors import RequestFailed
-from mcptrio.serving import memory_channel_pair, serve_http
+from mcptrio.serve.http import serve_http
+from mcptrio.serving import (
+    memory_channel_pair,
+)
 from mcptrio.types import TextContent
 from tests.processes import held_port
 

@@ -16,7 +16,7 @@ from mcptrio import Client, Context, Header, MCPError, Server, connect
 from mcptrio.client.known_tools import KnownTools
 from mcptrio.errors import Code, MissingClientCapability, RemoteProtocolError
 from mcptrio.protocol.model.tools import ListToolsResult, Tool
-from mcptrio.serving import serve_http
+from mcptrio.serve.http import serve_http
 from mcptrio.types import CallToolResult, TextContent
 from tests.client.scripted import Script, play
 from tests.interaction.applies import HANDSHAKE, MODERN, SINCE_2025_06

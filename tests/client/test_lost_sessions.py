@@ -15,7 +15,7 @@ import trio
 from mcptrio import Client, ConnectionClosed, Server, connect
 from mcptrio.client import Change, Changes, ClientTimeouts
 from mcptrio.errors import RequestFailed, SessionLost
-from mcptrio.serving import serve_http
+from mcptrio.serve.http import serve_http
 from tests.interaction.applies import HANDSHAKE
 from tests.transports.http.web import Seen, Wire, answer, eventually, serving
 

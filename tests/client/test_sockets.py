@@ -17,7 +17,10 @@ from mcptrio import Client, ConfigError, ConnectionClosed, MCPError, Server, Soc
 from mcptrio.commands.targets import TargetOptions, find_target
 from mcptrio.errors import RequestFailed
 from mcptrio.mcp_json import load_mcp_json
-from mcptrio.serving import StreamOptions, serve_stream
+from mcptrio.serve.stream import serve_stream
+from mcptrio.serving import (
+    StreamOptions,
+)
 from mcptrio.transports.sockets import listen
 from tests.test_serve_stream import eventually, exists
 

@@ -14,7 +14,7 @@ from mcptrio import ConnectionClosed, Host, MCPTrioError
 from mcptrio.errors import RemoteProtocolError
 from mcptrio.host import HostOptions
 from mcptrio.protocol.messages import Request
-from mcptrio.serving import serve_http
+from mcptrio.serve.http import serve_http
 from tests.host.scripted import Scripted, note, plain, text_of
 
 __all__: list[str] = []

@@ -18,7 +18,12 @@ from attrs import define, field
 
 from mcptrio import Server
 from mcptrio.abc import Principal
-from mcptrio.serving import RunningServer, memory_channel_pair, serve_http, serve_stream
+from mcptrio.serve.http import serve_http
+from mcptrio.serve.stream import serve_stream
+from mcptrio.serving import (
+    RunningServer,
+    memory_channel_pair,
+)
 from mcptrio.transports.stdio import open_stdio
 from tests.interaction.client import Answerer, Peer
 from tests.interaction.wires import HTTPWire, MemoryWire, PipeWire, SSEWire, WebSocketWire

@@ -19,7 +19,12 @@ from mcptrio.abc import Principal
 from mcptrio.errors import InsufficientScope
 from mcptrio.mounting.isolation import Isolation
 from mcptrio.runtime.callers import CALLER
-from mcptrio.serving import HTTPOptions, RunningServer, memory_channel_pair, serve_http
+from mcptrio.serve.http import serve_http
+from mcptrio.serving import (
+    HTTPOptions,
+    RunningServer,
+    memory_channel_pair,
+)
 from tests.guards import FunctionGuard
 from tests.mounting.mounted import PATIENCE, TIMEOUTS, WAITING, User, command, eventually
 

@@ -50,7 +50,8 @@ async def two_mounted(revision: str) -> AsyncIterator[tuple[Client, Server, Serv
                 await stack.enter_async_context(target.open())
             options = evolve(WAITING, prefix="")
             mounts = [Mount(each, name=each.info.name, options=options) for each in targets]
-            server = await stack.enter_async_context(Server(plugins=mounts).open())
+            server = Server(plugins=mounts)
+            await stack.enter_async_context(server.open())
             client = await stack.enter_async_context(connect(server, revision=revision))
             yield client, server, targets[0], mounts[1]
 

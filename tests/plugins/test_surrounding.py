@@ -18,7 +18,10 @@ import mcptrio
 from mcptrio import MCPError, PluginSetup, Server, hookimpl, notification, tool
 from mcptrio.middleware.audit_log import AuditLog, AuditLogConfig
 from mcptrio.protocol.revisions.registry import REVISIONS
-from mcptrio.serving import Timeouts, serve_http
+from mcptrio.serve.http import serve_http
+from mcptrio.serving import (
+    Timeouts,
+)
 from mcptrio.types import TextContent
 
 __all__: list[str] = []

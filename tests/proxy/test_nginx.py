@@ -14,7 +14,7 @@ import trio
 from attrs import define, field
 
 from mcptrio import Context, Server, tool
-from mcptrio.serving import serve_http
+from mcptrio.serve.http import serve_http
 from tests.interaction.client import Peer
 from tests.interaction.wires import HTTPWire, SSEWire, WebSocketWire
 from tests.proxy.nginx import UPSTREAM, documented, proxying

@@ -17,7 +17,13 @@ from mcptrio import Context, Endpoint, MCPError, PluginSetup, Server, hookimpl
 from mcptrio import tool as mark
 from mcptrio.abc import Principal
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request
-from mcptrio.serving import HTTPOptions, ServerLimits, ThreadStatus, Timeouts, serve_http
+from mcptrio.serve.http import serve_http
+from mcptrio.serving import (
+    HTTPOptions,
+    ServerLimits,
+    ThreadStatus,
+    Timeouts,
+)
 from tests.guards import FunctionGuard
 from tests.runtime.peers import connected, tool
 from tests.runtime.test_round_trips import accept, keys, retry, text

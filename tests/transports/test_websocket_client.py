@@ -22,7 +22,7 @@ from mcptrio.errors import AuthorizationError, RequestFailed
 from mcptrio.mcp_json import read_entry
 from mcptrio.protocol.messages import Request, Response
 from mcptrio.protocol.revisions.registry import REVISIONS
-from mcptrio.serving import serve_http
+from mcptrio.serve.http import serve_http
 from mcptrio.transports.http.dialing import Dialing
 from mcptrio.transports.websocket import open_websocket_channel
 from tests.commands.processes import run

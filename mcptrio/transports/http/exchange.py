@@ -55,7 +55,7 @@ class HTTPLimits:
         streams: exchanges open at the same time on the endpoint, and as many on the routes of plugins; more are
             answered with 503. One client (a principal; without authentication an address, or a /64 network for IPv6)
             may have as many open as are free, so at most half of them.
-        connections: open at the same time on the server of :func:`mcptrio.serving.serve_http`, as far as the
+        connections: open at the same time on the server of :func:`mcptrio.serving.over_http`, as far as the
             descriptors of the process allow, and half of them from one address. One more closes the connection that has
             waited longest for a request; if all have one, it is answered with 503.
         address_rate: requests a second from one address, on average, of whoever sends them; more are answered with 429

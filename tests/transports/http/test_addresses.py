@@ -20,8 +20,11 @@ import trio.testing
 from mcptrio import Server
 from mcptrio.abc import Principal
 from mcptrio.networks import network_of
-from mcptrio.serve.http import HTTPSockets
-from mcptrio.serving import HTTPLimits, HTTPOptions, serve_http
+from mcptrio.serve.http import HTTPSockets, serve_http
+from mcptrio.serving import (
+    HTTPLimits,
+    HTTPOptions,
+)
 from mcptrio.transports.http.addresses import Proxies, address_of
 from mcptrio.transports.http.owner_rates import OwnerRates
 from tests.guards import FunctionGuard

@@ -19,7 +19,11 @@ import mcptrio
 from mcptrio import Context, PluginSetup, Server, tool
 from mcptrio.abc import Principal
 from mcptrio.errors import AuthorizationError, InsufficientScope, Overloaded, RateLimited, RequestFailed
-from mcptrio.serving import HTTPOptions, memory_channel_pair, serve_http
+from mcptrio.serve.http import serve_http
+from mcptrio.serving import (
+    HTTPOptions,
+    memory_channel_pair,
+)
 from tests.guards import FunctionGuard
 
 __all__: list[str] = []

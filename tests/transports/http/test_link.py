@@ -19,7 +19,10 @@ from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.protocol.revisions.revision import Lifecycle, Revision
-from mcptrio.serving import HTTPOptions, serve_http
+from mcptrio.serve.http import serve_http
+from mcptrio.serving import (
+    HTTPOptions,
+)
 from mcptrio.stores.memory import MemorySessionStore
 from mcptrio.transports.http.link import HTTPLink, open_http_link
 

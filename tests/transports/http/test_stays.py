@@ -21,7 +21,10 @@ from mcptrio.abc import Guard, Principal, RequestHead
 from mcptrio.auth_config import guard_of
 from mcptrio.config_file import load_config
 from mcptrio.errors import AuthorizationError
-from mcptrio.serving import HTTPOptions, serve_http
+from mcptrio.serve.http import serve_http
+from mcptrio.serving import (
+    HTTPOptions,
+)
 from mcptrio.transports.http.stays import Stays
 from tests.auth.server_parts import ISSUER, RESOURCE, Clock, Issuer
 from tests.guards import FunctionGuard

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
-import trio
-
 from mcptrio import Server, connect
-from mcptrio.serving import HTTPOptions, serve_http
+from mcptrio.serving import HTTPOptions, over_http
 
 __all__ = ["main"]
 
@@ -25,11 +22,9 @@ async def main() -> None:
     counter = Counter()
     server = Server("counter")
     server.add_tool(counter.read, read_only=True)
-    async with trio.open_nursery() as nursery:
-        urls: list[str] = await nursery.start(partial(serve_http, server, port=0, options=HTTPOptions(path="/counter")))
+    async with over_http(server, port=0, options=HTTPOptions(path="/counter")) as urls:
         counter.value = 3
         async with connect(urls[0]) as client:
             result = await client.call_tool("read")
             content: dict[str, Any] | None = result.structured_content
             assert result.text == "3", content
-        nursery.cancel_scope.cancel()
