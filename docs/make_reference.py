@@ -7,6 +7,7 @@ The one rule: nothing is said here that the code does not say; the groups are th
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import re
 from collections.abc import Iterator
@@ -94,10 +95,27 @@ def _group(package: ModuleType, title: str, names: list[str]) -> Iterator[str]:
     if package is not mcptrio:
         yield f"Names of `{package.__name__}`.\n"
     for name in names:
-        yield from _entry(name, getattr(package, name))
+        yield from _entry(name, getattr(package, name), alias_of(package.__name__, name))
 
 
-def _entry(name: str, value: Any) -> Iterator[str]:
+def alias_of(module: str, name: str) -> tuple[str, str] | None:
+    """An alias of types: its value as the source has it, and the string below it. ``None`` for all other names."""
+    body = ast.parse(inspect.getsource(importlib.import_module(module))).body
+    for node in (each for part in body for each in (part.body if isinstance(part, ast.If) else [part])):
+        if isinstance(node, ast.ImportFrom) and name in {each.asname or each.name for each in node.names}:
+            return alias_of(node.module or "", name)
+    for node, after in zip(body, [*body[1:], None], strict=True):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
+            said = after.value if isinstance(after, ast.Expr) else None
+            value = ast.unparse(node.value) if node.value is not None else ""
+            if isinstance(node.value, ast.Constant):
+                value = str(node.value.value)
+            is_alias = ast.unparse(node.annotation) == "TypeAlias"
+            return (value, str(said.value) if isinstance(said, ast.Constant) else "") if is_alias else None
+    return None
+
+
+def _entry(name: str, value: Any, alias: tuple[str, str] | None) -> Iterator[str]:
     yield f"### `{name}`\n"
     if isinstance(value, EnumMeta):
         yield f"{_prose(value.__doc__)}\n"
@@ -109,7 +127,7 @@ def _entry(name: str, value: Any) -> Iterator[str]:
         if issubclass(value, Exception) and base != "Exception":
             yield f"Is a `{base}`.\n"
         signature = _signature(name, value)
-        if signature:
+        if signature and (attrs.has(value) or "Made by" not in (value.__doc__ or "")):
             yield signature
         yield from _docstring(value)
         yield from _fields(value)
@@ -117,18 +135,16 @@ def _entry(name: str, value: Any) -> Iterator[str]:
     elif inspect.isroutine(value):
         yield _signature(name, value)
         yield from _docstring(value)
+    elif alias is not None:
+        yield f"```text\n{name} = {alias[0]}\n```\n"
+        yield f"{_inline(alias[1])}\n"
     else:
         yield f"{_OTHERS[name]}\n"
 
 
 _OTHERS = {
     "ALGORITHMS": "The signature algorithms that are accepted, none of them symmetric.",
-    "ASGIApp": "An ASGI application: `async def app(scope, receive, send)`.",
-    "Address": "An IPv4 or IPv6 address, as `ipaddress` has it.",
     "Fetch": "Sends one HTTP request and gives its response.",
-    "LinkOpener": "Opens a link to a server: `LinkOpener(receive)` is an asynchronous context manager.",
-    "Receiver": "Is called with each message that arrives on a link.",
-    "Flow": "A generator that yields requests, is sent their responses, and returns what they were for.",
     "ANYONE": "What `ctx.caller` is where one caller cannot be told from another: over HTTP in 2026-07-28, where "
     "nobody has to sign in.",
     "hookimpl": "Marks a function, or a method of a plugin object, as the implementation of a [hook](hooks.md).",

@@ -17,10 +17,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import ModuleType
 
 import attrs
 import click
@@ -32,6 +31,7 @@ import mcptrio  # noqa: E402
 from mcptrio import Server, config_keys  # noqa: E402
 from mcptrio.cli import cli  # noqa: E402
 from mcptrio.plugins.hooks import Hooks  # noqa: E402
+from tests.test_public_signatures import NAMESPACES, everything, public, unnamed  # noqa: E402
 from tests.test_readme import blocks  # noqa: E402
 
 __all__ = ["LIMITS", "main"]
@@ -45,8 +45,8 @@ LIMITS = {
     "options of run": 6,
     "configuration keys": 69,
     "hooks": 4,
-    "option classes": 13,
-    "private types in public signatures": 31,
+    "option classes": 14,
+    "private types in public signatures": 0,
     "private imports of plugins, examples and docs": 0,
     "lines of docs/hooks.md": 149,
     "mypy errors in programs and blocks": 0,
@@ -54,27 +54,9 @@ LIMITS = {
 }
 """The largest value that each figure may have."""
 
-PUBLIC = (
-    "mcptrio",
-    "mcptrio.abc",
-    "mcptrio.auth",
-    "mcptrio.auth.jose",
-    "mcptrio.auth.urls",
-    "mcptrio.client",
-    "mcptrio.errors",
-    "mcptrio.host",
-    "mcptrio.middleware",
-    "mcptrio.net",
-    "mcptrio.schema",
-    "mcptrio.serving",
-    "mcptrio.testing",
-    "mcptrio.types",
-)
-"""The modules that programs import from."""
-
 
 def _packages() -> Iterator[ModuleType]:
-    for name in PUBLIC:
+    for name in NAMESPACES:
         if importlib.util.find_spec(name) is not None:
             yield importlib.import_module(name)
 
@@ -107,44 +89,10 @@ def _option_figures() -> dict[str, int]:
 # Names
 
 
-@cache
-def _public_objects() -> dict[int, str]:
-    return {id(getattr(package, name)): name for package in _packages() for name in package.__all__}
-
-
-def _callables() -> Iterator[FunctionType]:
-    """The functions of the public modules, and the public methods of their classes."""
-    for package in _packages():
-        for name in package.__all__:
-            value = getattr(package, name)
-            if isinstance(value, FunctionType):
-                yield value
-            elif isinstance(value, type):
-                for method, member in vars(value).items():
-                    function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
-                    if isinstance(function, FunctionType) and (method == "__init__" or not method.startswith("_")):
-                        yield function
-
-
 def _private_types() -> set[str]:
-    """Classes of mcptrio that a public signature names, and that have no public name."""
-    public = _public_objects()
-    found: set[str] = set()
-    for function in _callables():
-        known: Mapping[str, object] = function.__globals__
-        for annotation in function.__annotations__.values():
-            words = (
-                re.findall(r"\w+", annotation)
-                if isinstance(annotation, str)
-                else [annotation.__name__]
-                if isinstance(annotation, type)
-                else []
-            )
-            for word in words:
-                value = known.get(word)
-                if isinstance(value, type) and value.__module__.startswith("mcptrio") and id(value) not in public:
-                    found.add(f"{value.__module__}.{value.__qualname__}")
-    return found
+    """The classes and aliases of mcptrio that a public signature names, and that have no public name."""
+    values = [value for namespace in NAMESPACES for value in public(namespace).values()]
+    return {name for value in values for name in unnamed(value, everything())}
 
 
 def _option_classes() -> set[str]:
@@ -158,7 +106,7 @@ def _private_imports() -> list[str]:
     files = [*ROOT.glob("plugins/*/mcptrio_*/**/*.py"), *ROOT.glob("examples/*.py")]
     sources = [(str(file.relative_to(ROOT)), file.read_text("utf-8")) for file in files]
     sources += [(block.where, block.text) for block in blocks("python")]
-    return [f"{where}: {name}" for where, text in sources for name in _imports(text) if name not in PUBLIC]
+    return [f"{where}: {name}" for where, text in sources for name in _imports(text) if name not in NAMESPACES]
 
 
 def _imports(text: str) -> Iterator[str]:

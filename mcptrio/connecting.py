@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 import trio
 
-from mcptrio.abc import AuthMethod, ClientAuth, Link, LinkOpener, MessageChannel, Receiver
+from mcptrio.abc import AuthMethod, ClientAuth, MessageChannel
+from mcptrio.abc.links import Link, LinkOpener, Receiver
 from mcptrio.client.client import Client
 from mcptrio.client.handlers import Handlers
 from mcptrio.client.timeouts import ClientTimeouts

@@ -37,7 +37,7 @@ from mcptrio.capabilities.tools import Tools
 from mcptrio.nurseries import raised_alone, require_trio
 from mcptrio.plugins.contributions import Contributions
 from mcptrio.plugins.manager import PluginManager
-from mcptrio.plugins.plugin import Plugin, State
+from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.policy import ToolPolicy
 from mcptrio.plugins.running import RunningPlugins
 from mcptrio.plugins.settings import PluginTables
@@ -167,7 +167,7 @@ class Server(Registrar):
         self._running = RunningPlugins(self, self.plugins, self.contributions)
         for plugin in self.plugins.active():
             self.contributions.offer(plugin)
-        if any(plugin.state in (State.QUARANTINED, State.DISABLED) for plugin in self.plugins.plugins.values()):
+        if any(plugin.state in ("quarantined", "disabled") for plugin in self.plugins.plugins.values()):
             # It may be enabled or tried again, and its lists are unknown. Clients only ask for a list that the server
             # has declared when they connected.
             self.announce_lists()
@@ -355,8 +355,8 @@ class Server(Registrar):
         return any(registry.remove(key) for registry in registries(self, kind))
 
     def _readiness(self) -> Readiness:
-        plugins: dict[str, PluginState] = {plugin.name: plugin.state.value for plugin in self.plugins.plugins.values()}
-        return Readiness(ready=self.is_open and State.QUARANTINED.value not in plugins.values(), plugins=plugins)
+        plugins: dict[str, PluginState] = {plugin.name: plugin.state for plugin in self.plugins.plugins.values()}
+        return Readiness(ready=self.is_open and "quarantined" not in plugins.values(), plugins=plugins)
 
     def _status(self) -> ServerStatus:
         supervisor = self.supervisor

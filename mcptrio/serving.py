@@ -9,17 +9,28 @@ from mcptrio.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from mcptrio.abc.status import ParkedStatus as ParkedStatus
+    from mcptrio.abc.status import PluginState as PluginState
     from mcptrio.abc.status import PluginStatus as PluginStatus
     from mcptrio.abc.status import QuestionStatus as QuestionStatus
+    from mcptrio.abc.status import Readiness as Readiness
     from mcptrio.abc.status import RequestStatus as RequestStatus
     from mcptrio.abc.status import ServerStatus as ServerStatus
     from mcptrio.abc.status import SessionStatus as SessionStatus
     from mcptrio.abc.status import ThreadStatus as ThreadStatus
+    from mcptrio.capabilities.authorization import Authorizer as Authorizer
     from mcptrio.capabilities.authorization import Component as Component
+    from mcptrio.capabilities.logging import LogSink as LogSink
+    from mcptrio.capabilities.logging import Redaction as Redaction
+    from mcptrio.capabilities.marks import PromptOptions as PromptOptions
+    from mcptrio.capabilities.marks import ResourceOptions as ResourceOptions
+    from mcptrio.capabilities.marks import ToolOptions as ToolOptions
+    from mcptrio.capabilities.middleware import Middleware as Middleware
+    from mcptrio.mounting.mount import MountState as MountState
     from mcptrio.mounting.mount import MountStatus as MountStatus
     from mcptrio.mounting.options import MountOptions as MountOptions
     from mcptrio.plugins.manager import PluginManager as PluginManager
     from mcptrio.plugins.plugin import Plugin as Plugin
+    from mcptrio.plugins.policy import PluginPolicy as PluginPolicy
     from mcptrio.plugins.policy import ToolPolicy as ToolPolicy
     from mcptrio.protocol.jsonrpc import MessageLimits as MessageLimits
     from mcptrio.running_server import RunningServer as RunningServer
@@ -27,18 +38,23 @@ if TYPE_CHECKING:
     from mcptrio.runtime.timeouts import Timeouts as Timeouts
     from mcptrio.serve.http import over_http as over_http
     from mcptrio.serve.http_options import HTTPOptions as HTTPOptions
+    from mcptrio.serve.mounted import ServerApp as ServerApp
     from mcptrio.serve.mounted import asgi_app as asgi_app
+    from mcptrio.serve.opened import Transport as Transport
     from mcptrio.serve.opened import over_transport as over_transport
     from mcptrio.serve.stdio import serve_stdio as serve_stdio
     from mcptrio.serve.stream import StreamOptions as StreamOptions
     from mcptrio.serve.stream import over_streams as over_streams
     from mcptrio.stores.sqlite import SQLiteBounds as SQLiteBounds
+    from mcptrio.stores.sqlite import SQLiteStores as SQLiteStores
     from mcptrio.stores.sqlite import open_sqlite_stores as open_sqlite_stores
     from mcptrio.stores.sqlite_file import run_pragma as run_pragma
     from mcptrio.stores.sqlite_file import store_failed as store_failed
+    from mcptrio.stores.wall_clock import WallClock as WallClock
     from mcptrio.transports.adapted import adapt_channel as adapt_channel
     from mcptrio.transports.http.exchange import HTTPLimits as HTTPLimits
     from mcptrio.transports.http.hypercorn import serve_asgi as serve_asgi
+    from mcptrio.transports.http1.limits import ConnectionLimits as ConnectionLimits
     from mcptrio.transports.memory import memory_channel_pair as memory_channel_pair
     from mcptrio.transports.stream import StreamChannel as StreamChannel
 
@@ -47,24 +63,31 @@ _HOMES = {
     "Component": "mcptrio.capabilities.authorization",
     "Plugin": "mcptrio.plugins.plugin",
     "PluginManager": "mcptrio.plugins.manager",
+    "PluginPolicy": "mcptrio.plugins.policy",
+    "PluginState": "mcptrio.abc.status",
     "RunningServer": "mcptrio.running_server",
     "ToolPolicy": "mcptrio.plugins.policy",
     # Bounds
+    "ConnectionLimits": "mcptrio.transports.http1.limits",
     "HTTPLimits": "mcptrio.transports.http.exchange",
     "MessageLimits": "mcptrio.protocol.jsonrpc",
     "ServerLimits": "mcptrio.runtime.limits",
     "Timeouts": "mcptrio.runtime.timeouts",
     # Where it is served
     "HTTPOptions": "mcptrio.serve.http_options",
+    "ServerApp": "mcptrio.serve.mounted",
     "StreamOptions": "mcptrio.serve.stream",
+    "Transport": "mcptrio.serve.opened",
     "asgi_app": "mcptrio.serve.mounted",
     "over_http": "mcptrio.serve.http",
-    "serve_stdio": "mcptrio.serve.stdio",
     "over_streams": "mcptrio.serve.stream",
     "over_transport": "mcptrio.serve.opened",
     "serve_asgi": "mcptrio.transports.http.hypercorn",
+    "serve_stdio": "mcptrio.serve.stdio",
     # Stores
     "SQLiteBounds": "mcptrio.stores.sqlite",
+    "SQLiteStores": "mcptrio.stores.sqlite",
+    "WallClock": "mcptrio.stores.wall_clock",
     "open_sqlite_stores": "mcptrio.stores.sqlite",
     "run_pragma": "mcptrio.stores.sqlite_file",
     "store_failed": "mcptrio.stores.sqlite_file",
@@ -76,13 +99,23 @@ _HOMES = {
     "ParkedStatus": "mcptrio.abc.status",
     "PluginStatus": "mcptrio.abc.status",
     "QuestionStatus": "mcptrio.abc.status",
+    "Readiness": "mcptrio.abc.status",
     "RequestStatus": "mcptrio.abc.status",
     "ServerStatus": "mcptrio.abc.status",
     "SessionStatus": "mcptrio.abc.status",
     "ThreadStatus": "mcptrio.abc.status",
     # Mounted servers
     "MountOptions": "mcptrio.mounting.options",
+    "MountState": "mcptrio.mounting.mount",
     "MountStatus": "mcptrio.mounting.mount",
+    # What plugins add
+    "Authorizer": "mcptrio.capabilities.authorization",
+    "LogSink": "mcptrio.capabilities.logging",
+    "Middleware": "mcptrio.capabilities.middleware",
+    "PromptOptions": "mcptrio.capabilities.marks",
+    "Redaction": "mcptrio.capabilities.logging",
+    "ResourceOptions": "mcptrio.capabilities.marks",
+    "ToolOptions": "mcptrio.capabilities.marks",
 }
 """Every public name, and the module that has it."""
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Command", "Endpoint", "Socket", "Target"]
 
 Stderr: TypeAlias = "Literal['log', 'forward', 'drop'] | Callable[[str], object]"
+"""Where the lines of a server's standard error go: into the log, to ours, nowhere, or to a function."""
 
 
 @frozen(kw_only=True)
@@ -80,3 +81,4 @@ class Socket:
 Target: TypeAlias = (
     "str | Sequence[str] | Command | Endpoint | Socket | Mapping[str, Any] | Server | RunningServer | MessageChannel"
 )
+"""What ``connect`` connects to."""

@@ -14,7 +14,6 @@ import pytest
 
 from mcptrio import ConfigError, PluginSetup, Server, hookimpl, notification
 from mcptrio.errors import PluginError
-from mcptrio.plugins.plugin import State
 from mcptrio.protocol.messages import Request
 from mcptrio.serving import PluginManager
 from tests.distributions import install, one_tool
@@ -59,8 +58,8 @@ async def listed(client: Client) -> list[str]:
     return sorted(tool["name"] for tool in (await client.result(Request("list", "tools/list", {})))["tools"])
 
 
-def wanted(manager: PluginManager) -> dict[str, State]:
-    return {name: plugin.state for name, plugin in manager.plugins.items() if plugin.state is not State.DISABLED}
+def wanted(manager: PluginManager) -> dict[str, str]:
+    return {name: plugin.state for name, plugin in manager.plugins.items() if plugin.state != "disabled"}
 
 
 PREFIX = """
@@ -122,7 +121,7 @@ async def test_a_plugin_that_cannot_be_registered_is_alone(
     server = Server(plugins=manager)
 
     assert await tools_of(server) == ["good_fine"]
-    assert wanted(manager) == {"bad": State.QUARANTINED, "good": State.RUNNING}
+    assert wanted(manager) == {"bad": "quarantined", "good": "running"}
     fault = manager.plugins["bad"].fault
     assert fault is not None
     assert said in fault
@@ -147,7 +146,7 @@ def test_a_plugin_that_is_not_wanted_is_not_imported(site: Path, load: Load) -> 
     install(site, "other", modules={"plug_unwanted": "raise RuntimeError"}, other="plug_unwanted")
     manager = load()
 
-    assert manager.plugins["other"].state is State.DISABLED
+    assert manager.plugins["other"].state == "disabled"
     assert manager.plugins["other"].distribution == "other"
     assert "plug_unwanted" not in sys.modules
 
@@ -185,7 +184,7 @@ async def test_a_name_of_two_distributions_belongs_to_the_first(site: Path, load
     server = Server(plugins=manager)
 
     assert await tools_of(server) == ["twice_a"]
-    assert wanted(manager) == {"twice": State.RUNNING, "twice #2": State.QUARANTINED}
+    assert wanted(manager) == {"twice": "running", "twice #2": "quarantined"}
     assert manager.plugins["twice #2"].distribution == "dist-b"
     assert manager.plugins["twice #2"].fault == (
         "the name of twice (dist-b 2.0) is already taken by twice (dist-a 1.0)"
@@ -200,7 +199,7 @@ def test_a_module_of_two_names_belongs_to_the_first(site: Path, load: Load) -> N
     install(site, "aliased", modules={"plug_alias": one_tool("a")}, alias="plug_alias", zalias="plug_alias")
     manager = load("alias", "zalias")
 
-    assert wanted(manager) == {"alias": State.LOADED, "zalias": State.QUARANTINED}
+    assert wanted(manager) == {"alias": "loaded", "zalias": "quarantined"}
     fault = manager.plugins["zalias"].fault
     assert fault is not None
     assert fault.endswith("is already registered by alias")
@@ -214,8 +213,8 @@ def test_a_file_with_the_name_of_an_installed_plugin(site: Path, load: Load) -> 
     manager.load_file(file)
     manager.load_file(file)
 
-    assert wanted(manager) == {"notes": State.LOADED, "notes #2": State.QUARANTINED, "notes #3": State.QUARANTINED}
-    assert load().load_file(file).state is State.LOADED
+    assert wanted(manager) == {"notes": "loaded", "notes #2": "quarantined", "notes #3": "quarantined"}
+    assert load().load_file(file).state == "loaded"
 
 
 def test_a_file_that_fails_leaves_no_module(site: Path) -> None:

@@ -20,7 +20,6 @@ from mcptrio.abc.authorization import (
 )
 from mcptrio.abc.channels import MessageChannel, Outlet, PromptChannel
 from mcptrio.abc.engine import ASGIApp, Engine, PeerSession, StateSealer
-from mcptrio.abc.links import Link, LinkOpener, Receiver
 from mcptrio.abc.stores import Bus, EventStore, SessionRecord, SessionStore, StoredEvent
 
 __all__ = [
@@ -34,15 +33,12 @@ __all__ = [
     "FetchRequest",
     "FetchResponse",
     "Guard",
-    "Link",
-    "LinkOpener",
     "MessageChannel",
     "Outlet",
     "OwnIssuer",
     "PeerSession",
     "Principal",
     "PromptChannel",
-    "Receiver",
     "RequestHead",
     "SessionRecord",
     "SessionStore",

@@ -24,6 +24,8 @@ __all__ = [
 ]
 
 PluginState: TypeAlias = Literal["loaded", "running", "quarantined", "disabled"]
+"""Imported, and what it offers is offered; its lifespan is open; it failed (see ``fault``), and what it offers is
+withdrawn; installed, and never imported."""
 
 
 @frozen(kw_only=True)

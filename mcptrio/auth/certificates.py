@@ -20,6 +20,7 @@ from mcptrio.abc import Principal
 __all__ = ["CertificateNames", "CertificatePrincipals", "certificate_thumbprint"]
 
 CertificateNames: TypeAlias = Literal["uri", "dns", "email", "subject"]
+"""The kind of name that is read from a certificate."""
 _KINDS: Final = ("uri", "dns", "email", "subject")
 _MOST_BYTES: Final = 64 * 1024
 _LONGEST: Final = 1024

@@ -15,7 +15,7 @@ from typing import Literal
 import trio
 from attrs import field, frozen, validators
 
-from mcptrio.abc import Fetch
+from mcptrio.abc import ClientAuth, Fetch
 from mcptrio.auth.flows import Flow
 from mcptrio.auth.granted_client import DPOP_MODES, GrantedClient, GrantedServer, GrantRequest, GrantRules
 from mcptrio.auth.registration import PreRegistered
@@ -55,7 +55,7 @@ class ClientCredentials:
         """See :class:`mcptrio.abc.AuthMethod`."""
         return () if self.client.issuer is None else (self.client.issuer,)
 
-    def client_auth(self, url: str, fetch: Fetch) -> GrantedClient:
+    def client_auth(self, url: str, fetch: Fetch) -> ClientAuth:
         """See :class:`mcptrio.abc.AuthMethod`. Clients of one server share its token.
 
         Raises:

@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from attrs import field, frozen, validators
 
-from mcptrio.abc import Fetch
+from mcptrio.abc import ClientAuth, Fetch
 from mcptrio.auth.discovery import discover_server
 from mcptrio.auth.flows import Flow
 from mcptrio.auth.granted_client import DPOP_MODES, GrantedClient, GrantedServer, GrantRequest, GrantRules
@@ -93,7 +93,7 @@ class EnterpriseManaged:
         named = (self.client.issuer, self.provider.issuer, self.provider.token_endpoint)
         return tuple(url for url in named if url is not None)
 
-    def client_auth(self, url: str, fetch: Fetch) -> GrantedClient:
+    def client_auth(self, url: str, fetch: Fetch) -> ClientAuth:
         """See :class:`mcptrio.abc.AuthMethod`. Clients of one server share its token.
 
         Raises:

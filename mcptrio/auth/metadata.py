@@ -19,7 +19,7 @@ from attrs import fields, frozen
 from mcptrio.auth.urls import check_url, shown
 from mcptrio.errors import AuthorizationError
 
-__all__ = ["MOST_BYTES", "MetadataDocument", "ResourceMetadata", "ServerMetadata", "read_object"]
+__all__ = ["MOST_BYTES", "ResourceMetadata", "ServerMetadata", "read_object"]
 
 MOST_BYTES: Final = 128 * 1024
 """Of a document; those of large providers have 10 KiB."""
@@ -28,11 +28,11 @@ _MOST: Final = 500
 _LONGEST: Final = 2048
 """Characters of a text."""
 
-D = TypeVar("D", bound="MetadataDocument")
+D = TypeVar("D", bound="_MetadataDocument")
 
 
 @frozen(kw_only=True)
-class MetadataDocument:
+class _MetadataDocument:
     """What the two have in common: a JSON object of texts, lists of texts, and truths."""
 
     _URLS: ClassVar[frozenset[str]] = frozenset()
@@ -78,7 +78,7 @@ class MetadataDocument:
 
 
 @frozen(kw_only=True)
-class ResourceMetadata(MetadataDocument):
+class ResourceMetadata(_MetadataDocument):
     """Of a protected resource. The members are those of RFC 9728."""
 
     _REQUIRED: ClassVar[frozenset[str]] = frozenset({"resource"})
@@ -94,7 +94,7 @@ class ResourceMetadata(MetadataDocument):
 
 
 @frozen(kw_only=True)
-class ServerMetadata(MetadataDocument):
+class ServerMetadata(_MetadataDocument):
     """Of an authorization server. The members are those of RFC 8414 and what has been added to it."""
 
     _URLS: ClassVar[frozenset[str]] = frozenset(

@@ -7,7 +7,7 @@ The one rule: the defaults are safe for a server that says nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from attrs import field, frozen, validators
 
@@ -17,7 +17,8 @@ from mcptrio.auth.replays import ReplayBounds
 
 __all__ = ["DPoPRule", "DPoPUse", "ResourceOptions"]
 
-DPoPUse = Literal["off", "accepted", "required"]
+DPoPUse: TypeAlias = Literal["off", "accepted", "required"]
+"""Whether tokens may, or must, be bound to a key."""
 
 
 @frozen(kw_only=True)

@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 from attrs import define, field, frozen, validators
 
-from mcptrio.abc import Fetch
+from mcptrio.abc import ClientAuth, Fetch
 from mcptrio.auth.flows import Flow
 from mcptrio.auth.granted_client import DPOP_MODES, GrantedClient, GrantedServer, GrantRequest, GrantRules
 from mcptrio.auth.jose import BadToken, peek
@@ -67,7 +67,7 @@ class WorkloadIdentity:
         """See :class:`mcptrio.abc.AuthMethod`."""
         return () if self.issuer is None else (self.issuer,)
 
-    def client_auth(self, url: str, fetch: Fetch) -> GrantedClient:
+    def client_auth(self, url: str, fetch: Fetch) -> ClientAuth:
         """See :class:`mcptrio.abc.AuthMethod`. Clients of one server share its token.
 
         Raises:

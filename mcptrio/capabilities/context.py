@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 else:
     StateT = TypeVar("StateT")
 
-__all__ = ["Context"]
+__all__ = ["Context", "inputs_of"]
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -59,7 +59,7 @@ P = ParamSpec("P")
 
 
 class Context(Generic[StateT]):
-    """One request, as its handler sees it.
+    """One request, as its handler sees it. Made by the server.
 
     A plugin with a lifespan annotates ``ctx: Context[State]``, where ``State`` is the type that the lifespan yields.
 
@@ -79,11 +79,6 @@ class Context(Generic[StateT]):
     @property
     def _scope(self) -> RequestScope:
         return self._inputs.scope
-
-    @property
-    def inputs(self) -> InputChannel:
-        """How this request asks its client; for what carries requests on to another server."""
-        return self._inputs
 
     @property
     def request_id(self) -> RequestId:
@@ -465,3 +460,8 @@ def _as_json(value: Any, what: str) -> Any:
         return orjson.loads(orjson.dumps(json.loads(json.dumps(value, allow_nan=False))))
     except (TypeError, ValueError) as error:
         raise TypeError(f"ctx.once: expected JSON values as {what}, got {type(value).__name__}: {error}") from error
+
+
+def inputs_of(context: Context[Any]) -> InputChannel:
+    """How a request asks its client: for what mcptrio itself carries on to another server, not for plugins."""
+    return context._inputs

@@ -12,7 +12,7 @@ import logging
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from mcptrio.protocol.model.base import EmptyResult
 from mcptrio.protocol.model.logging import LEVELS, LoggingLevel, LoggingMessageParams, SetLevelParams
@@ -37,9 +37,9 @@ _UNCHECKED = "[redaction failed]"
 TEXT_LENGTH = 16 * 1024
 """Characters of one log text; the rest is cut, and says so."""
 
-Redaction = Callable[[str], str]
+Redaction: TypeAlias = Callable[[str], str]
 """Takes secrets out of a text."""
-LogSink = Callable[[str, Any, str | None], None]
+LogSink: TypeAlias = Callable[[str, Any, str | None], None]
 """Hears every log message of every request: level, data (redacted), logger."""
 
 _SECRETS = (

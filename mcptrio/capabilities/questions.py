@@ -29,7 +29,6 @@ from mcptrio.protocol.model.sampling import (
     ToolChoice,
 )
 from mcptrio.protocol.model.tools import Tool
-from mcptrio.runtime.inputs import Question as Carried
 
 __all__ = ["Elicit", "ElicitURL", "Elicited", "ListRoots", "Question", "Sample"]
 
@@ -37,8 +36,16 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Question(Carried, Protocol[T_co]):
+class Question(Protocol[T_co]):
     """A question for ``ctx.ask_all``: :class:`Elicit`, :class:`ElicitURL`, :class:`Sample` or :class:`ListRoots`."""
+
+    @property
+    def key(self) -> str | None: ...
+    @property
+    def capability(self) -> str: ...
+    def request(self) -> InputRequest: ...
+    def result_type(self) -> type[Result]: ...
+    def read(self, result: Any) -> Any: ...
 
     def settle(self, answer: Any) -> T_co:
         """Return the value that the handler gets, given what ``read`` returned.
@@ -79,7 +86,7 @@ class Elicit(Generic[T]):
     message: str
     schema: Any
     key: str | None = None
-    form: Form = field(init=False, repr=False, default=Factory(lambda self: Form.of(self.schema), takes_self=True))
+    _form: Form = field(init=False, repr=False, default=Factory(lambda self: Form.of(self.schema), takes_self=True))
 
     if TYPE_CHECKING:
 
@@ -99,7 +106,7 @@ class Elicit(Generic[T]):
         return "elicitation.form"
 
     def request(self) -> InputRequest:
-        return ElicitRequest(params=ElicitFormParams(message=self.message, requested_schema=self.form.schema))
+        return ElicitRequest(params=ElicitFormParams(message=self.message, requested_schema=self._form.schema))
 
     def result_type(self) -> type[Result]:
         return ElicitResult
@@ -108,7 +115,7 @@ class Elicit(Generic[T]):
     def read(self, result: ElicitResult) -> Elicited[Any]:
         if result.action != "accept":
             return Elicited(result.action)
-        return Elicited("accept", self.form.convert(result.content or {}))
+        return Elicited("accept", self._form.convert(result.content or {}))
 
     def settle(self, answer: Elicited[Any]) -> T:
         _check_accepted(answer, self.message)

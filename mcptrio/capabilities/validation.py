@@ -25,9 +25,9 @@ from mcptrio.errors import InvalidParams
 if TYPE_CHECKING:
     import jsonschema_rs
 
-__all__ = ["SchemaLimits", "Validator", "check_header_annotations"]
+__all__ = ["Validator", "check_header_annotations"]
 
-_DEFAULT_LIMITS = SchemaLimits()
+_LIMITS = SchemaLimits()
 _DIALECT_2020_12 = "json-schema.org/draft/2020-12/schema"
 _DIALECT_07 = "json-schema.org/draft-07/schema"
 _REGEX_BYTES = 1 << 20
@@ -61,22 +61,18 @@ class Validator:
 
     Args:
         schema: JSON Schema 2020-12, or draft-07 where ``$schema`` says so.
-        limits: of the schema and the instances.
         formats: whether ``format`` is checked; by the standard it is only a note.
 
     Raises:
         ValueError: the schema is no object, over a limit, in another dialect, invalid in its own, or refers outside.
     """
 
-    def __init__(
-        self, schema: Mapping[str, Any], *, limits: SchemaLimits = _DEFAULT_LIMITS, formats: bool = False
-    ) -> None:
+    def __init__(self, schema: Mapping[str, Any], *, formats: bool = False) -> None:
         if not isinstance(schema, dict):
             raise ValueError(f"schema: expected an object, got {show_value(schema)}")
         is_draft_07 = _dialect(schema) == _DIALECT_07
         self.schema = schema
-        self._limits = limits
-        self._cost = SchemaCost(schema, limits, old_references=is_draft_07)
+        self._cost = SchemaCost(schema, _LIMITS, old_references=is_draft_07)
         self._validator = _compile(schema, is_draft_07=is_draft_07, formats=formats)
 
     def validate(self, instance: Any) -> None:
@@ -103,10 +99,10 @@ class Validator:
         evaluations, depth = 0, 0
         level = [instance]
         while level:
-            if depth > self._limits.instance_depth:
-                raise InvalidParams(f"expected at most {self._limits.instance_depth} levels of nesting @ $, got more")
+            if depth > _LIMITS.instance_depth:
+                raise InvalidParams(f"expected at most {_LIMITS.instance_depth} levels of nesting @ $, got more")
             evaluations += len(level) * self._cost.at_depth(depth)
-            if evaluations > self._limits.evaluations:
+            if evaluations > _LIMITS.evaluations:
                 raise InvalidParams("expected a smaller or less nested value @ $; this one takes too long to check")
             following: list[Any] = []
             for item in level:

@@ -8,35 +8,46 @@ from typing import TYPE_CHECKING
 from mcptrio.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from mcptrio.client.calls import OnProgress as OnProgress
     from mcptrio.client.calls import Progress as Progress
     from mcptrio.client.form_fields import Choice as Choice
+    from mcptrio.client.form_fields import FieldKind as FieldKind
     from mcptrio.client.form_fields import FormField as FormField
-    from mcptrio.client.form_schemas import ElicitationLimits as ElicitationLimits
     from mcptrio.client.forms import Form as Form
     from mcptrio.client.forms import OpenURL as OpenURL
     from mcptrio.client.handlers import Handlers as Handlers
+    from mcptrio.client.handlers import Roots as Roots
     from mcptrio.client.listings import Listing as Listing
     from mcptrio.client.subscriptions import Change as Change
+    from mcptrio.client.subscriptions import ChangeKind as ChangeKind
     from mcptrio.client.subscriptions import Changes as Changes
     from mcptrio.client.timeouts import ClientTimeouts as ClientTimeouts
     from mcptrio.client.tool_calls import ToolCall as ToolCall
+    from mcptrio.targets import Stderr as Stderr
+    from mcptrio.targets import Target as Target
 
 _HOMES = {
     # Answering the server
     "Choice": "mcptrio.client.form_fields",
-    "ElicitationLimits": "mcptrio.client.form_schemas",
+    "FieldKind": "mcptrio.client.form_fields",
     "Form": "mcptrio.client.forms",
     "FormField": "mcptrio.client.form_fields",
     "Handlers": "mcptrio.client.handlers",
     "OpenURL": "mcptrio.client.forms",
+    "Roots": "mcptrio.client.handlers",
     # Calls
     "ClientTimeouts": "mcptrio.client.timeouts",
+    "OnProgress": "mcptrio.client.calls",
     "Progress": "mcptrio.client.calls",
     "ToolCall": "mcptrio.client.tool_calls",
     # Lists and changes
     "Change": "mcptrio.client.subscriptions",
+    "ChangeKind": "mcptrio.client.subscriptions",
     "Changes": "mcptrio.client.subscriptions",
     "Listing": "mcptrio.client.listings",
+    # Targets
+    "Stderr": "mcptrio.targets",
+    "Target": "mcptrio.targets",
 }
 """Every public name, and the module that has it."""
 

@@ -13,7 +13,7 @@ from typing import Any
 import trio
 from attrs import define, field
 
-from mcptrio.abc import Link
+from mcptrio.abc.links import Link
 from mcptrio.client.negotiation import Fail, Handshake, PerRequest, TryAgain, judge
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.errors import Code, InvalidParams, MCPError, MCPTrioError, RemoteProtocolError, RequestFailed, SessionLost

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from math import inf
-from typing import Any, TypeAlias
+from typing import Any
 
 import trio
 
@@ -26,10 +26,8 @@ from mcptrio.errors import ConnectionClosed, Overloaded, RequestFailed, SessionL
 from mcptrio.protocol.model.input_required import InputRequest, InputRequiredResult
 from mcptrio.protocol.revisions.revision import Inputs
 
-__all__ = ["Asking", "Meta"]
+__all__ = ["Asking"]
 
-Meta: TypeAlias = Mapping[str, Any]
-"""Members of a request's ``_meta``."""
 
 _REPEATABLE = frozenset(
     {
@@ -77,7 +75,7 @@ class Asking:
         timeout: float | None = None,
         progress: OnProgress | None = None,
         mirrored: Mapping[str, tuple[str, ...]] | None = None,
-        meta: Meta | None = None,
+        meta: Mapping[str, Any] | None = None,
     ) -> Any:
         """One request and its result, over a session that may have to be made anew.
 
@@ -121,7 +119,7 @@ class Asking:
         timeout: float | None = None,
         progress: OnProgress | None = None,
         mirrored: Mapping[str, tuple[str, ...]] | None = None,
-        meta: Meta | None = None,
+        meta: Mapping[str, Any] | None = None,
         unasked: Callable[[Any], None] | None = None,
     ) -> Any:
         """A request during which the server may ask; what it asks goes to the handlers.

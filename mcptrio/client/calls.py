@@ -21,7 +21,7 @@ from typing import TypeAlias
 import trio
 from attrs import define, frozen
 
-from mcptrio.abc import Link
+from mcptrio.abc.links import Link
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.errors import MCPTrioError, RequestTimeout
 from mcptrio.protocol.client_connection import RequestSent

@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 import trio
 
-from mcptrio.abc import LinkOpener
-from mcptrio.client.asking import Asking, Meta
+from mcptrio.abc.links import LinkOpener
+from mcptrio.client.asking import Asking
 from mcptrio.client.cache import Cache
 from mcptrio.client.calls import OnProgress, Progress
 from mcptrio.client.consent import with_consent
@@ -141,7 +141,7 @@ class Client:
             return
         raise ConnectionClosed(f"{self.name} is not connected")
 
-    async def ping(self, *, meta: Meta | None = None) -> float:
+    async def ping(self, *, meta: Mapping[str, Any] | None = None) -> float:
         """Ask the server for a sign of life, and return the seconds it took."""
         started = trio.current_time()
         session = await self._supervisor.current()
@@ -153,7 +153,7 @@ class Client:
 
     # Tools
 
-    def tools(self, *, meta: Meta | None = None) -> Listing[Tool]:
+    def tools(self, *, meta: Mapping[str, Any] | None = None) -> Listing[Tool]:
         """The server's tools, without those whose ``x-mcp-header`` annotations break a rule."""
         return Listing(partial(self._list_tools, meta), lambda page: page.tools, "tools/list")
 
@@ -164,7 +164,7 @@ class Client:
         *,
         timeout: float | None = None,
         progress: OnProgress | None = None,
-        meta: Meta | None = None,
+        meta: Mapping[str, Any] | None = None,
     ) -> CallToolResult:
         """Call a tool; what the server asks meanwhile goes to the handlers.
 
@@ -194,7 +194,7 @@ class Client:
         arguments: Mapping[str, Any] | None = None,
         *,
         timeout: float | None = None,
-        meta: Meta | None = None,
+        meta: Mapping[str, Any] | None = None,
     ) -> AsyncIterator[ToolCall]:
         """Call a tool and follow it: iterate over its progress, then take ``await call.result()``.
 
@@ -220,18 +220,23 @@ class Client:
 
     # Resources
 
-    def resources(self, *, meta: Meta | None = None) -> Listing[Resource]:
+    def resources(self, *, meta: Mapping[str, Any] | None = None) -> Listing[Resource]:
         """The server's resources."""
         fetch = partial(self._list, "resources/list", ListResourcesParams, meta)
         return Listing(fetch, lambda page: page.resources, "resources/list")
 
-    def resource_templates(self, *, meta: Meta | None = None) -> Listing[ResourceTemplate]:
+    def resource_templates(self, *, meta: Mapping[str, Any] | None = None) -> Listing[ResourceTemplate]:
         """Its families of resources."""
         fetch = partial(self._list, "resources/templates/list", ListResourceTemplatesParams, meta)
         return Listing(fetch, lambda page: page.resource_templates, "resources/templates/list")
 
     async def read_resource(
-        self, uri: str, *, timeout: float | None = None, progress: OnProgress | None = None, meta: Meta | None = None
+        self,
+        uri: str,
+        *,
+        timeout: float | None = None,
+        progress: OnProgress | None = None,
+        meta: Mapping[str, Any] | None = None,
     ) -> ReadResourceResult:
         """Read a resource; from what is kept, while that is fresh.
 
@@ -251,7 +256,7 @@ class Client:
 
     # Prompts and completion
 
-    def prompts(self, *, meta: Meta | None = None) -> Listing[Prompt]:
+    def prompts(self, *, meta: Mapping[str, Any] | None = None) -> Listing[Prompt]:
         """The server's prompts."""
         fetch = partial(self._list, "prompts/list", ListPromptsParams, meta)
         return Listing(fetch, lambda page: page.prompts, "prompts/list")
@@ -263,7 +268,7 @@ class Client:
         *,
         timeout: float | None = None,
         progress: OnProgress | None = None,
-        meta: Meta | None = None,
+        meta: Mapping[str, Any] | None = None,
     ) -> GetPromptResult:
         """Fill in a prompt.
 
@@ -284,7 +289,7 @@ class Client:
         value: str,
         *,
         context: Mapping[str, str] | None = None,
-        meta: Meta | None = None,
+        meta: Mapping[str, Any] | None = None,
     ) -> Completion:
         """Suggestions for an argument of a prompt, or a variable of a resource template.
 
@@ -310,7 +315,7 @@ class Client:
 
     # Logging and roots
 
-    async def set_log_level(self, level: LoggingLevel, *, meta: Meta | None = None) -> None:
+    async def set_log_level(self, level: LoggingLevel, *, meta: Mapping[str, Any] | None = None) -> None:
         """Have log messages of this level and above sent to the handler.
 
         Raises:
@@ -418,7 +423,9 @@ class Client:
 
     # Lists
 
-    async def _list(self, method: str, cls: Callable[..., Any], meta: Meta | None, cursor: str | None) -> Any:
+    async def _list(
+        self, method: str, cls: Callable[..., Any], meta: Mapping[str, Any] | None, cursor: str | None
+    ) -> Any:
         """One page, from what is kept while that is fresh."""
         params = {"cursor": cursor} if cursor is not None else {}
         kept = self._cache.get(method, params)
@@ -429,7 +436,7 @@ class Client:
         self._cache.put(method, params, result, asked=changes)
         return result
 
-    async def _list_tools(self, meta: Meta | None, cursor: str | None) -> Any:
+    async def _list_tools(self, meta: Mapping[str, Any] | None, cursor: str | None) -> Any:
         return await self._tools.learn(await self._list("tools/list", ListToolsParams, meta, cursor))
 
     # What the server tells
@@ -440,7 +447,7 @@ class Client:
             return
         method, params = event.method.name, event.params
         if isinstance(params, dict):
-            self._handlers.hear_other(method, params)
+            self._handlers._hear_other(method, params)
             return
         self._cache.changed(method)
         if isinstance(params, ResourceUpdatedParams):

@@ -23,9 +23,9 @@ from mcptrio.client.printable import printable, quote
 from mcptrio.errors import InvalidParams
 from mcptrio.protocol.model.fields import ABSENT
 
-__all__ = ["Choice", "FormField", "Kind"]
+__all__ = ["Choice", "FieldKind", "FormField"]
 
-Kind: TypeAlias = Literal["string", "number", "integer", "boolean", "choice", "choices"]
+FieldKind: TypeAlias = Literal["string", "number", "integer", "boolean", "choice", "choices"]
 """``choice`` is one of several strings, ``choices`` some of them."""
 
 _INTEGERS: Final = (-(2**63), 2**64 - 1)
@@ -61,7 +61,7 @@ class FormField:
     name: str
     title: str = field(default=Factory(lambda self: self.name, takes_self=True))
     description: str | None = None
-    kind: Kind
+    kind: FieldKind
     required: bool = False
     default: Any = ABSENT
     """The value where nothing is given; of ``choices`` a tuple. ``ABSENT``: there is none."""

@@ -20,7 +20,7 @@ import attrs
 from attrs import frozen
 
 from mcptrio.capabilities.problems import show_value
-from mcptrio.client.form_fields import Choice, FormField, Kind
+from mcptrio.client.form_fields import Choice, FieldKind, FormField
 from mcptrio.client.printable import quote, quote_name
 
 __all__ = ["ElicitationLimits", "check_text", "read_fields"]
@@ -125,7 +125,7 @@ class _Definition:
     def get(self, keyword: str) -> Any:
         return self._keywords.get(keyword)
 
-    def kind(self) -> tuple[Kind, tuple[Choice, ...]]:
+    def kind(self) -> tuple[FieldKind, tuple[Choice, ...]]:
         kind = self.get("type")
         if kind == "array":
             items = self.get("items")

@@ -23,14 +23,14 @@ from mcptrio.client.url_looks import URLLooks
 from mcptrio.protocol.model.elicitation import ElicitFormParams, ElicitResult, ElicitURLParams
 from mcptrio.protocol.model.fields import ABSENT
 
-__all__ = ["Choice", "ElicitationLimits", "Form", "FormField", "OpenURL"]
+__all__ = ["Choice", "ElicitationLimits", "Form", "FormField", "OpenURL", "read_form", "read_url"]
 
 _DEFAULT = ElicitationLimits()
 
 
 @frozen(kw_only=True)
 class Form:
-    """A form a server wants filled in. Made by :meth:`of`."""
+    """A form that a server wants filled in."""
 
     server: str
     """Who asks, as the user knows the server."""
@@ -39,23 +39,6 @@ class Form:
     """In the server's order; none where only consent is asked for."""
     schema: dict[str, Any] = field(repr=False)
     """As it came."""
-
-    @classmethod
-    def of(cls, params: ElicitFormParams, *, server: str, limits: ElicitationLimits = _DEFAULT) -> Form:
-        """Read a question.
-
-        A default that does not fit its own field is left out, as if it had not been sent.
-
-        Args:
-            server: who asks, for the user: the name the user gave the server rather than one it gives itself.
-
-        Raises:
-            ValueError: the schema is no flat object of primitives, nobody could fill it in, or it is over a limit;
-                what was expected, what came, and in which field.
-        """
-        check_text("message", params.message, limits)
-        schema = params.requested_schema
-        return cls(server=server, message=params.message, fields=tuple(read_fields(schema, limits)), schema=schema)
 
     def defaults(self) -> dict[str, Any]:
         """The values of the fields that have a default, by name."""
@@ -128,21 +111,6 @@ class OpenURL:
         default=attrs.Factory(lambda self: URLLooks.of(self.url), takes_self=True),
     )
 
-    @classmethod
-    def of(cls, params: ElicitURLParams, *, server: str, limits: ElicitationLimits = _DEFAULT) -> OpenURL:
-        """Read a question.
-
-        Args:
-            server: who asks, for the user: the name the user gave the server rather than one it gives itself.
-
-        Raises:
-            ValueError: the message or the URL is over a limit.
-        """
-        check_text("message", params.message, limits)
-        if len(params.url) > limits.url:
-            raise ValueError(f"url: expected at most {limits.url} characters, got {len(params.url)}")
-        return cls(server=server, message=params.message, url=params.url, elicitation_id=params.elicitation_id)
-
     @property
     def host(self) -> str:
         """Where it leads, in ASCII, so that a host which looks like another does not; empty where it names none."""
@@ -180,3 +148,35 @@ class OpenURL:
     def cancel(self) -> ElicitResult:
         """The user went away without saying."""
         return ElicitResult(action="cancel")
+
+
+def read_form(params: ElicitFormParams, *, server: str, limits: ElicitationLimits = _DEFAULT) -> Form:
+    """Read a question.
+
+    A default that does not fit its own field is left out, as if the server had not sent it.
+
+    Args:
+        server: shown to the user: the name that the user gave the server rather than one it gives itself.
+
+    Raises:
+        ValueError: the schema is no flat object of primitives, no answer could fit it, or it is over a limit;
+            what was expected, what came, and in which field.
+    """
+    check_text("message", params.message, limits)
+    schema = params.requested_schema
+    return Form(server=server, message=params.message, fields=tuple(read_fields(schema, limits)), schema=schema)
+
+
+def read_url(params: ElicitURLParams, *, server: str, limits: ElicitationLimits = _DEFAULT) -> OpenURL:
+    """Read a question.
+
+    Args:
+        server: shown to the user: the name that the user gave the server rather than one it gives itself.
+
+    Raises:
+        ValueError: the message or the URL is over a limit.
+    """
+    check_text("message", params.message, limits)
+    if len(params.url) > limits.url:
+        raise ValueError(f"url: expected at most {limits.url} characters, got {len(params.url)}")
+    return OpenURL(server=server, message=params.message, url=params.url, elicitation_id=params.elicitation_id)

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import trio
 from attrs import Attribute, field, frozen
 
-from mcptrio.client.forms import Form, OpenURL
+from mcptrio.client.forms import Form, OpenURL, read_form, read_url
 from mcptrio.errors import ConfigError, InputFailed, InvalidParams, MCPError, MethodNotFound
 from mcptrio.protocol.model.base import Result
 from mcptrio.protocol.model.content import TextContent, ToolResultContent, ToolUseContent
@@ -41,11 +41,8 @@ __all__ = ["Handlers", "Roots"]
 
 _log = logging.getLogger("mcptrio.client.handlers")
 
-Folder: TypeAlias = str | Path | Root
-"""A path, a ``file://`` URI, or a root."""
-
-Roots: TypeAlias = Sequence[Folder] | Callable[[], Awaitable[Sequence[Folder]]]
-"""The folders a server may work in, or what tells them each time."""
+Roots: TypeAlias = Sequence[str | Path | Root] | Callable[[], Awaitable[Sequence[str | Path | Root]]]
+"""The folders a server may work in, as paths, ``file://`` URIs or roots; or a function that gives them each time."""
 
 
 def _check_plain(_handlers: Handlers, attribute: Attribute[Any], handler: object) -> None:
@@ -108,7 +105,7 @@ class Handlers:
             extensions=self.extensions or None,
         )
 
-    async def answer(self, method: str, params: Any, *, server: str, timeout: float, revision: Revision) -> Result:
+    async def _answer(self, method: str, params: Any, *, server: str, timeout: float, revision: Revision) -> Result:
         """Answer one question.
 
         Args:
@@ -143,21 +140,21 @@ class Handlers:
             return outcome.value
         raise InputFailed(f"the client did not answer {method} within {timeout:g} s")
 
-    def hear(self, message: LoggingMessageParams) -> None:
+    def _hear(self, message: LoggingMessageParams) -> None:
         """Hand on a log message; a handler that fails is logged itself."""
         if self.log is not None:
             outcome = contain_sync(partial(_call, self.log, message))
             if isinstance(outcome, Failure):
                 _log.error("the handler of log messages failed", exc_info=outcome.error)
 
-    def hear_other(self, method: str, params: dict[str, Any]) -> None:
+    def _hear_other(self, method: str, params: dict[str, Any]) -> None:
         """Hand on a notification that the specification does not have; a handler that fails is logged itself."""
         if self.notification is not None:
             outcome = contain_sync(partial(_call, self.notification, method, params))
             if isinstance(outcome, Failure):
                 _log.error("the handler of notifications failed", exc_info=outcome.error)
 
-    def url_done(self, elicitation_id: str) -> None:
+    def _url_done(self, elicitation_id: str) -> None:
         """The server says that the user is done with a URL (2025-11-25). Calls wait for it by themselves."""
 
     # Private
@@ -166,7 +163,7 @@ class Handlers:
         if self.elicit is None:
             raise InvalidParams("elicitation by form is not declared")
         try:
-            form = Form.of(params, server=server)
+            form = read_form(params, server=server)
         except ValueError as error:
             raise InvalidParams(str(error)) from error
         filled = await self.elicit(form)
@@ -183,7 +180,7 @@ class Handlers:
         if self.open_url is None:
             raise InvalidParams("elicitation by URL is not declared")
         try:
-            question = OpenURL.of(params, server=server)
+            question = read_url(params, server=server)
         except ValueError as error:
             raise InvalidParams(str(error)) from error
         opened = await self.open_url(question)
@@ -232,7 +229,7 @@ class Handlers:
     async def _list_roots(self) -> ListRootsResult:
         if self.roots is None:
             raise MethodNotFound("roots are not declared")
-        folders: Iterable[Folder] = await self.roots() if callable(self.roots) else self.roots
+        folders: Iterable[str | Path | Root] = await self.roots() if callable(self.roots) else self.roots
         return ListRootsResult(roots=tuple(_root(folder) for folder in folders))
 
 
@@ -252,7 +249,7 @@ def _declares_context(revision: Revision) -> bool:
     return bool(revision.unstructure(SamplingCapability(context={})))
 
 
-def _root(folder: Folder) -> Root:
+def _root(folder: str | Path | Root) -> Root:
     if isinstance(folder, Root):
         return folder
     if isinstance(folder, str) and folder.startswith("file://"):

@@ -17,7 +17,7 @@ from typing import Any
 
 import trio
 
-from mcptrio.abc import Link
+from mcptrio.abc.links import Link
 from mcptrio.client.agreeing import Agreeing
 from mcptrio.client.calls import Calls, OnProgress
 from mcptrio.client.consent import with_consent
@@ -256,7 +256,7 @@ class ClientSession:
     async def answer(self, method: str, params: Any) -> Any:
         """Have the handlers answer a question of the server; meanwhile no request of ours can time out."""
         with self._calls.asked():
-            return await self._handlers.answer(
+            return await self._handlers._answer(
                 method, params, server=self.asker, timeout=self._timeouts.input, revision=self.revision
             )
 
@@ -373,12 +373,12 @@ class ClientSession:
             self._calls.progressed(params)
         elif isinstance(params, LoggingMessageParams):
             if self._log_limit.allows(self.link.name, is_connected=self.server is not None):
-                self._handlers.hear(params)
+                self._handlers._hear(params)
         elif isinstance(params, ElicitationCompleteParams):
             done = self._urls.get(params.elicitation_id)
             if done is not None:
                 done.set()
-            self._handlers.url_done(params.elicitation_id)
+            self._handlers._url_done(params.elicitation_id)
         else:
             self._heard(event)
 

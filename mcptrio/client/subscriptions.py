@@ -17,21 +17,22 @@ from attrs import frozen
 
 from mcptrio.protocol.model.subscriptions import SubscriptionFilter
 
-__all__ = ["Change", "Changes", "Kind"]
+__all__ = ["Change", "ChangeKind", "Changes"]
 
-Kind: TypeAlias = Literal["tools", "prompts", "resources", "resource"]
+ChangeKind: TypeAlias = Literal["tools", "prompts", "resources", "resource"]
+"""A list that has changed, or (``resource``) the contents of one resource."""
 
 _WAITING = 1000
 """Different changes that wait to be read. At one more, everything subscribed to counts as changed."""
 
-_NOTIFICATIONS: dict[str, Kind] = {
+_NOTIFICATIONS: dict[str, ChangeKind] = {
     "notifications/tools/list_changed": "tools",
     "notifications/prompts/list_changed": "prompts",
     "notifications/resources/list_changed": "resources",
     "notifications/resources/updated": "resource",
 }
 
-_LISTS: tuple[Kind, ...] = ("tools", "prompts", "resources")
+_LISTS: tuple[ChangeKind, ...] = ("tools", "prompts", "resources")
 
 
 @frozen
@@ -43,7 +44,7 @@ class Change:
         uri: of the resource; it may lie below the one subscribed to.
     """
 
-    kind: Kind
+    kind: ChangeKind
     uri: str | None = None
 
 
@@ -117,7 +118,7 @@ class Changes:
         yield from (Change(kind) for kind in _LISTS if _has(self.wanted, kind))
         yield from (Change("resource", uri) for uri in self.wanted.resource_subscriptions)
 
-    def _wants(self, kind: Kind, uri: str | None) -> bool:
+    def _wants(self, kind: ChangeKind, uri: str | None) -> bool:
         wanted = self.wanted
         if kind == "resource":
             return uri is not None and any(
@@ -133,5 +134,5 @@ class Changes:
         self._lot.unpark_all()
 
 
-def _has(filter: SubscriptionFilter, kind: Kind) -> bool:
+def _has(filter: SubscriptionFilter, kind: ChangeKind) -> bool:
     return bool(getattr(filter, f"{kind}_list_changed"))

@@ -17,7 +17,7 @@ from typing import TypeGuard
 import trio
 from attrs import define, field
 
-from mcptrio.abc import LinkOpener
+from mcptrio.abc.links import LinkOpener
 from mcptrio.client.consent import with_consent
 from mcptrio.client.session import ClientSession
 from mcptrio.client.timeouts import ClientTimeouts

@@ -27,7 +27,7 @@ from mcptrio.commands.plugin_server import Chosen, make_server
 from mcptrio.errors import ConfigError, PluginError
 from mcptrio.plugins.finding import offered
 from mcptrio.plugins.manager import SLOW_IMPORT
-from mcptrio.plugins.plugin import Plugin, State
+from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.portability import oddities_of
 from mcptrio.plugins.tokens import tokens_by_tool
 from mcptrio.runtime.dispatch import Failure, contain_sync
@@ -86,7 +86,7 @@ def examine(text: str, tell: Any) -> None:
     tell({"stage": "its own doctor"})
     reports = []
     for plugin in server.plugins.plugins.values():
-        if plugin.state is not State.DISABLED:
+        if plugin.state != "disabled":
             report = _report(server, plugin)
             report["problems"] += missing[plugin.name]
             report["problems"] += map(str, mismatches(read, server, plugin))
@@ -111,7 +111,7 @@ def _report(server: Server, plugin: Plugin) -> dict[str, Any]:
         "name": plugin.name,
         "version": plugin.version,
         "distribution": plugin.distribution,
-        "state": plugin.state.value,
+        "state": plugin.state,
         "import_seconds": plugin.import_seconds,
         "offers": offers,
         "tokens": tokens,
@@ -122,7 +122,7 @@ def _report(server: Server, plugin: Plugin) -> dict[str, Any]:
 
 
 def _problems(server: Server, plugin: Plugin) -> Iterator[str]:
-    if plugin.state is not State.QUARANTINED:
+    if plugin.state != "quarantined":
         try:
             for said in server.plugins.call(plugin, "doctor"):
                 outcome = contain_sync(lambda said=said: _sentences(said))  # type: ignore[misc]
@@ -153,7 +153,7 @@ def _missing_modules(plugin: Plugin) -> Iterator[str]:
     A plugin may import some of its modules at the first call, and would fail only then if a library is missing.
     """
     package = plugin.object
-    if plugin.state is State.DISABLED or not ismodule(package) or not hasattr(package, "__path__"):
+    if plugin.state == "disabled" or not ismodule(package) or not hasattr(package, "__path__"):
         return
     # What cannot be imported is told below; walk_packages would raise some of it.
     for found in walk_packages(package.__path__, f"{package.__name__}.", onerror=lambda _: None):

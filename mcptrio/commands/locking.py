@@ -22,7 +22,6 @@ from mcptrio.help_pages import Command
 from mcptrio.installing.files import encoded
 from mcptrio.installing.files import read as read_file
 from mcptrio.plugins.locking import KINDS, ToolLock
-from mcptrio.plugins.plugin import State
 from mcptrio.server import Server
 
 __all__ = ["command"]
@@ -72,7 +71,7 @@ def _write(path: Path, server: Server, *, as_json: bool) -> None:
         ConfigError: the file cannot be written.
     """
     for plugin in server.plugins.plugins.values():
-        if plugin.state is State.QUARANTINED:
+        if plugin.state == "quarantined":
             raise click.ClickException(
                 f"{plugin.name} is in quarantine: {plugin.fault}; nothing is locked (--no-plugin leaves it out)"
             )

@@ -16,7 +16,7 @@ from mcptrio.auth.urls import canonical, origin
 from mcptrio.commands.serving_auth import settings_of
 from mcptrio.config import Config
 from mcptrio.errors import AuthorizationError, ConfigError
-from mcptrio.plugins.plugin import Plugin, State
+from mcptrio.plugins.plugin import Plugin
 from mcptrio.server import Server
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def check_own_issuers(read: Config, server: Server) -> None:
 
 def mismatches(read: Config, server: Server, plugin: Plugin) -> Iterator[ConfigError]:
     """Why nobody could log in at the authorization server that a plugin is."""
-    if plugin.state in (State.DISABLED, State.QUARANTINED) or not read.asks_for_auth(os.environ):
+    if plugin.state in ("disabled", "quarantined") or not read.asks_for_auth(os.environ):
         return
     if plugin.issuer is None:
         return

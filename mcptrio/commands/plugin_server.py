@@ -246,7 +246,8 @@ def make_server(
     from mcptrio.server import Server
 
     tables = tables_of(read)
-    manager = PluginManager(strict=wanted.strict, instead=isolation(read, options, strict=wanted.strict))
+    manager = PluginManager(strict=wanted.strict)
+    manager.instead = isolation(read, options, strict=wanted.strict)
     if wanted.names is None or wanted.names or wanted.without:
         manager.load_installed(only=wanted.names, without=wanted.without)
     for file in wanted.files:

@@ -18,7 +18,7 @@ from mcptrio.commands.plugin_server import Chosen, make_server, plugin_names, pl
 from mcptrio.config import Config
 from mcptrio.help_pages import Command
 from mcptrio.plugins.finding import check_offered
-from mcptrio.plugins.plugin import Plugin, State
+from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.shown_settings import shown_settings
 from mcptrio.plugins.tokens import estimated_tokens
 from mcptrio.server import Server
@@ -91,7 +91,7 @@ def _told(server: Server, plugin: Plugin, read: Config) -> dict[str, Any]:
 
 
 def _class_of(server: Server, plugin: Plugin) -> type[Any] | None:
-    if plugin.object is None or plugin.state is State.DISABLED:
+    if plugin.object is None or plugin.state == "disabled":
         return None
     return plugin.config_class
 

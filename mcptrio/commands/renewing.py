@@ -12,7 +12,6 @@ from functools import partial
 from mcptrio.commands.asked import Asked
 from mcptrio.commands.plugin_server import MOUNT, add_mounts, isolation, tables_of
 from mcptrio.errors import ConfigError, PluginError
-from mcptrio.plugins.plugin import State
 from mcptrio.server import Server
 
 __all__ = ["renewal"]
@@ -37,7 +36,7 @@ async def _renew(server: Server, asked: Asked) -> None:
         server.plugins.instead = isolation(read, asked.options, strict=server.plugins.strict)
         if wanted.mounts and MOUNT not in server.plugins.plugins:
             # The first server that is mounted. The renewal enables the plugin.
-            add_mounts(server.plugins).state = State.DISABLED
+            add_mounts(server.plugins).state = "disabled"
         await server.renew_plugins(tables_of(read), wanted.includes)
     except (ConfigError, PluginError) as error:
         _log.error("the plugins stay as they are: %s", error)

@@ -35,7 +35,7 @@ from mcptrio.commands.url_hints import hint_of, usual_endpoint
 from mcptrio.commands.visit import Visit
 from mcptrio.connecting import connect
 from mcptrio.errors import AuthorizationError, MCPTrioError, RequestFailed
-from mcptrio.mcp_json import Ask, Input
+from mcptrio.mcp_json import AskInput, Input
 from mcptrio.protocol.model.logging import LoggingLevel
 from mcptrio.targets import Endpoint, Target
 
@@ -129,7 +129,7 @@ async def _answers(url: str) -> bool:
     return False
 
 
-def _asker(options: ClientOptions) -> Ask | None:
+def _asker(options: ClientOptions) -> AskInput | None:
     """Asks for what a file of servers leaves open, before anything is started."""
 
     def ask(input: Input) -> str | None:

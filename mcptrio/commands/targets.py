@@ -24,7 +24,7 @@ from mcptrio.commands.client_settings import ClientSettings
 from mcptrio.commands.config_options import configured
 from mcptrio.commands.plugin_server import Wanted, make_server
 from mcptrio.errors import ConfigError
-from mcptrio.mcp_json import Ask, is_reference, load_mcp_json, read_reference
+from mcptrio.mcp_json import AskInput, is_reference, load_mcp_json, read_reference
 from mcptrio.targets import Command, Endpoint, Socket, Target
 from mcptrio.transports.http.client_tls import client_context
 
@@ -60,7 +60,7 @@ class Found:
     """What the user should know of how it was found."""
 
 
-def find_target(options: TargetOptions, *, ask: Ask | None = None) -> Found:
+def find_target(options: TargetOptions, *, ask: AskInput | None = None) -> Found:
     """
     Args:
         ask: asks the person for what a file of servers leaves open; ``None``: nobody is there.
@@ -118,7 +118,7 @@ def _is_reference(text: str) -> bool:
     return is_reference(text) and (not any(map(str.isspace, text)) or file.is_file())
 
 
-def _beside(options: TargetOptions, name: str, ask: Ask | None) -> Found | None:
+def _beside(options: TargetOptions, name: str, ask: AskInput | None) -> Found | None:
     """The server of this name in a file that lies here, if there is one."""
     for path in map(Path, FILES):
         if path.is_file() and name in (file := load_mcp_json(path, ask=ask)).names:

@@ -8,11 +8,18 @@ from typing import TYPE_CHECKING
 from mcptrio.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from mcptrio.host.approval import ApprovalKind as ApprovalKind
     from mcptrio.host.approval import ApprovalRequest as ApprovalRequest
+    from mcptrio.host.approval import Approve as Approve
     from mcptrio.host.approval import Decision as Decision
+    from mcptrio.host.audit import Audit as Audit
+    from mcptrio.host.audit import AuditKind as AuditKind
+    from mcptrio.host.audit import AuditOutcome as AuditOutcome
     from mcptrio.host.audit import AuditRecord as AuditRecord
+    from mcptrio.host.audit import Redact as Redact
     from mcptrio.host.audit_file import AuditFile as AuditFile
     from mcptrio.host.changes import HostChange as HostChange
+    from mcptrio.host.changes import HostChangeKind as HostChangeKind
     from mcptrio.host.changes import HostChanges as HostChanges
     from mcptrio.host.listing import HostList as HostList
     from mcptrio.host.listing import HostListing as HostListing
@@ -20,18 +27,28 @@ if TYPE_CHECKING:
     from mcptrio.host.listing import HostResource as HostResource
     from mcptrio.host.listing import HostResourceTemplate as HostResourceTemplate
     from mcptrio.host.listing import HostTool as HostTool
+    from mcptrio.host.member import ConnectionState as ConnectionState
     from mcptrio.host.member import ConnectionStatus as ConnectionStatus
     from mcptrio.host.options import HostOptions as HostOptions
+    from mcptrio.mcp_json.inputs import AskInput as AskInput
+    from mcptrio.mcp_json.inputs import Input as Input
 
 _HOMES = {
     # Consent
+    "ApprovalKind": "mcptrio.host.approval",
     "ApprovalRequest": "mcptrio.host.approval",
+    "Approve": "mcptrio.host.approval",
     "Decision": "mcptrio.host.approval",
     # Audit
+    "Audit": "mcptrio.host.audit",
     "AuditFile": "mcptrio.host.audit_file",
+    "AuditKind": "mcptrio.host.audit",
+    "AuditOutcome": "mcptrio.host.audit",
     "AuditRecord": "mcptrio.host.audit",
+    "Redact": "mcptrio.host.audit",
     # Lists and changes
     "HostChange": "mcptrio.host.changes",
+    "HostChangeKind": "mcptrio.host.changes",
     "HostChanges": "mcptrio.host.changes",
     "HostList": "mcptrio.host.listing",
     "HostListing": "mcptrio.host.listing",
@@ -40,8 +57,11 @@ _HOMES = {
     "HostResourceTemplate": "mcptrio.host.listing",
     "HostTool": "mcptrio.host.listing",
     # Options and status
-    "HostOptions": "mcptrio.host.options",
+    "AskInput": "mcptrio.mcp_json.inputs",
+    "ConnectionState": "mcptrio.host.member",
     "ConnectionStatus": "mcptrio.host.member",
+    "HostOptions": "mcptrio.host.options",
+    "Input": "mcptrio.mcp_json.inputs",
 }
 """Every public name, and the module that has it."""
 

@@ -31,9 +31,10 @@ __all__ = ["Approval", "ApprovalRequest", "Approve", "Decision"]
 
 _log = logging.getLogger("mcptrio.host.approval")
 
-Kind: TypeAlias = Literal["tool", "form", "url", "sampling", "reply"]
+ApprovalKind: TypeAlias = Literal["tool", "form", "url", "sampling", "reply"]
+"""What the user is asked to allow: a tool call, a form, a URL, sampling, or (``reply``) the model's reply."""
 
-_VERBS: dict[Kind, str] = {
+_VERBS: dict[ApprovalKind, str] = {
     "tool": "call the tool {name} of {server}",
     "form": "let {server} ask you",
     "url": "let {server} have you open a URL",
@@ -42,7 +43,7 @@ _VERBS: dict[Kind, str] = {
 }
 
 
-_EDITABLE: dict[Kind, Any] = {"tool": None, "sampling": CreateMessageParams, "reply": CreateMessageResult}
+_EDITABLE: dict[ApprovalKind, Any] = {"tool": None, "sampling": CreateMessageParams, "reply": CreateMessageResult}
 """What the edited arguments have to be; those of a tool are checked by its server."""
 
 
@@ -81,7 +82,7 @@ class ApprovalRequest:
 
     server: str
     where: str
-    kind: Kind
+    kind: ApprovalKind
     name: str = ""
     arguments: Mapping[str, Any] = field(factory=dict)
     tool: Tool | None = None

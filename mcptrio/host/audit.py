@@ -20,12 +20,14 @@ from mcptrio.capabilities.logging import Logging
 from mcptrio.errors import MCPError, MCPTrioError, NotApproved, RequestTimeout
 from mcptrio.runtime.dispatch import Failure, contain_sync
 
-__all__ = ["Audit", "AuditKind", "AuditRecord", "Auditor", "Entry", "Outcome", "Redact"]
+__all__ = ["Audit", "AuditKind", "AuditOutcome", "AuditRecord", "Auditor", "Entry", "Redact"]
 
 _log = logging.getLogger("mcptrio.host.audit")
 
 AuditKind: TypeAlias = Literal["tool", "resource", "prompt", "completion", "form", "url", "sampling"]
-Outcome: TypeAlias = Literal["ok", "error", "failed", "timeout", "not_approved", "declined", "cancelled"]
+"""What a record is about."""
+AuditOutcome: TypeAlias = Literal["ok", "error", "failed", "timeout", "not_approved", "declined", "cancelled"]
+"""How it ended."""
 
 _UNCHECKED = "[redaction failed]"
 
@@ -53,7 +55,7 @@ class AuditRecord:
     kind: AuditKind
     name: str
     arguments: Any
-    outcome: Outcome
+    outcome: AuditOutcome
     detail: str | None
     seconds: float
 
@@ -73,7 +75,7 @@ class Entry:
         """Better known later, perhaps."""
         self.arguments = arguments
         self.started = trio.current_time()
-        self.outcome: Outcome = "failed"
+        self.outcome: AuditOutcome = "failed"
         self.detail: str | None = None
         self._has_ended = False
 
@@ -87,12 +89,12 @@ class Entry:
         if edited is not None:
             self.arguments = edited
 
-    def end(self, outcome: Outcome, detail: str | None = None) -> None:
+    def end(self, outcome: AuditOutcome, detail: str | None = None) -> None:
         self.outcome = outcome
         self.detail = detail
         self._has_ended = True
 
-    def failed(self, outcome: Outcome, detail: str | None = None) -> None:
+    def failed(self, outcome: AuditOutcome, detail: str | None = None) -> None:
         """Something was raised, of which less is known than was told already."""
         if not self._has_ended:
             self.end(outcome, detail)

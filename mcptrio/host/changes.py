@@ -29,6 +29,7 @@ __all__ = ["Following", "HostChange", "HostChangeKind", "HostChanges", "Wanted"]
 _log = logging.getLogger("mcptrio.host.changes")
 
 HostChangeKind: TypeAlias = Literal["server", "tools", "prompts", "resources", "resource"]
+"""What has changed: a server's connection, a list, or the contents of one resource."""
 
 _WAITING = 256
 """Different changes of one server that wait to be read; of more, the oldest is dropped, and its lists and all that is

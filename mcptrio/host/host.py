@@ -15,7 +15,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TypeAlias, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import orjson
 import trio
@@ -39,7 +39,7 @@ from mcptrio.host.options import HostOptions
 from mcptrio.host.origins import origin_of
 from mcptrio.host.questions import guarded
 from mcptrio.mcp_json.files import load_mcp_json
-from mcptrio.mcp_json.inputs import Ask
+from mcptrio.mcp_json.inputs import AskInput
 from mcptrio.nurseries import open_hidden_nursery, require_trio
 from mcptrio.protocol.model.completion import Completion
 from mcptrio.protocol.model.prompts import GetPromptResult
@@ -53,8 +53,6 @@ _log = logging.getLogger("mcptrio.host")
 
 T = TypeVar("T")
 
-HandlersFor: TypeAlias = Handlers | Callable[[str], Handlers]
-"""The same for every server, or made for each by its name."""
 
 _LONGEST_NAME = 200
 _SPOKEN = 1000
@@ -84,13 +82,13 @@ class Host:
         targets: Mapping[str, Target],
         *,
         approve: Approve | None,
-        handlers: HandlersFor | None = None,
+        handlers: Handlers | Callable[[str], Handlers] | None = None,
         audit: Audit | None = None,
         redact: Redact | None = None,
         options: HostOptions | None = None,
     ) -> None:
         self._options = options or HostOptions()
-        self._handlers: HandlersFor = handlers or Handlers()
+        self._handlers: Handlers | Callable[[str], Handlers] = handlers or Handlers()
         self._approval = Approval(approve, self._options.timeouts.input)
         self._auditor = Auditor(audit, redact)
         self._members: dict[str, Member] = {}
@@ -108,8 +106,8 @@ class Host:
         path: Path | str,
         *,
         approve: Approve | None,
-        ask: Ask | None = None,
-        handlers: HandlersFor | None = None,
+        ask: AskInput | None = None,
+        handlers: Handlers | Callable[[str], Handlers] | None = None,
         audit: Audit | None = None,
         redact: Redact | None = None,
         options: HostOptions | None = None,

@@ -17,7 +17,7 @@ import trio
 from attrs import frozen
 
 from mcptrio import __version__
-from mcptrio.abc import LinkOpener
+from mcptrio.abc.links import LinkOpener
 from mcptrio.client.client import Client
 from mcptrio.client.handlers import Handlers
 from mcptrio.errors import ConnectionClosed, MCPTrioError
@@ -29,7 +29,7 @@ from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.protocol.revisions.revision import Changes, Revision
 from mcptrio.runtime.dispatch import Failure, contain
 
-__all__ = ["ConnectionStatus", "Member", "ServerState"]
+__all__ = ["ConnectionState", "ConnectionStatus", "Member"]
 
 _log = logging.getLogger("mcptrio.host.member")
 
@@ -40,7 +40,8 @@ LONGEST = 30.0
 """Seconds before a server that was never reached is tried again: doubled from the first to the longest, give or take a
 quarter. One that was reached and lost is started again by its client, in the same way."""
 
-ServerState: TypeAlias = Literal["connecting", "ready", "failed", "removed"]
+ConnectionState: TypeAlias = Literal["connecting", "ready", "failed", "removed"]
+"""The state of a host's connection to one server."""
 
 _LISTS = {
     "notifications/tools/list_changed": "tools",
@@ -64,7 +65,7 @@ class ConnectionStatus:
         is_over: whether it is not tried again.
     """
 
-    state: ServerState
+    state: ConnectionState
     where: str
     reason: str | None
     revision: str | None
@@ -120,7 +121,7 @@ class Member:
         self._moved = moved
         self._known = known
         self._learned = learned
-        self._state: ServerState = "connecting"
+        self._state: ConnectionState = "connecting"
         self._reason: str | None = None
         self._client: Client | None = None
         """The newest that was ever connected."""
@@ -356,7 +357,7 @@ class Member:
         for scope in self._asking:
             scope.cancel()
 
-    def _move(self, state: ServerState) -> None:
+    def _move(self, state: ConnectionState) -> None:
         if self._state == "removed":
             return
         self._state = state

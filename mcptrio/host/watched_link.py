@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import Protocol
 
-from mcptrio.abc import Link, LinkOpener, Receiver
+from mcptrio.abc.links import Link, LinkOpener, Receiver
 from mcptrio.errors import MCPTrioError
 from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, RequestId, Response

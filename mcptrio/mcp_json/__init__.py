@@ -7,10 +7,10 @@ expected.
 
 from mcptrio.mcp_json.entries import read_entry
 from mcptrio.mcp_json.files import ServerFile, is_reference, load_mcp_json, read_mcp_json, read_reference
-from mcptrio.mcp_json.inputs import Ask, Input
+from mcptrio.mcp_json.inputs import AskInput, Input
 
 __all__ = [
-    "Ask",
+    "AskInput",
     "Input",
     "ServerFile",
     "is_reference",

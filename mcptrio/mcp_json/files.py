@@ -18,7 +18,7 @@ from typing import Any
 from mcptrio.client.printable import printable
 from mcptrio.errors import ConfigError
 from mcptrio.mcp_json.entries import read_entry_at
-from mcptrio.mcp_json.inputs import Ask, Input, Inputs
+from mcptrio.mcp_json.inputs import AskInput, Input, Inputs
 from mcptrio.mcp_json.jsonc import JSONProblem, parse
 from mcptrio.mcp_json.places import Place, kind_of
 from mcptrio.mcp_json.variables import Variables
@@ -80,7 +80,7 @@ class ServerFile:
 def load_mcp_json(
     path: Path | str,
     *,
-    ask: Ask | None = None,
+    ask: AskInput | None = None,
     environ: Mapping[str, str] | None = None,
     workspace: Path | str | None = None,
 ) -> ServerFile:
@@ -121,7 +121,7 @@ def load_mcp_json(
 def read_mcp_json(
     path: Path | str,
     *,
-    ask: Ask | None = None,
+    ask: AskInput | None = None,
     environ: Mapping[str, str] | None = None,
     workspace: Path | str | None = None,
 ) -> dict[str, Command | Endpoint | Socket]:
@@ -142,7 +142,7 @@ def is_reference(text: str) -> bool:
 def read_reference(
     text: str,
     *,
-    ask: Ask | None = None,
+    ask: AskInput | None = None,
     environ: Mapping[str, str] | None = None,
     workspace: Path | str | None = None,
 ) -> tuple[str, Command | Endpoint | Socket]:

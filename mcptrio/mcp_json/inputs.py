@@ -16,7 +16,7 @@ from attrs import field, frozen
 from mcptrio.client.printable import printable
 from mcptrio.mcp_json.places import Place, kind_of
 
-__all__ = ["Ask", "Input", "Inputs"]
+__all__ = ["AskInput", "Input", "Inputs"]
 
 _SHOWN = 200
 """Characters of a description in an error."""
@@ -41,7 +41,7 @@ class Input:
     options: tuple[str, ...] = ()
 
 
-Ask: TypeAlias = Callable[[Input], str | None]
+AskInput: TypeAlias = Callable[[Input], str | None]
 """Asks the user; ``None`` where there is no answer."""
 
 
@@ -52,7 +52,7 @@ class Inputs:
         ask: asks the user.
     """
 
-    def __init__(self, declared: Any, place: Place, ask: Ask | None) -> None:
+    def __init__(self, declared: Any, place: Place, ask: AskInput | None) -> None:
         self._declared = _read(declared, place)
         self._ask = ask
         self._answers: dict[str, str] = {}

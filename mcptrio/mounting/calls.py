@@ -28,7 +28,7 @@ from typing import Any
 
 import trio
 
-from mcptrio.capabilities.context import Context
+from mcptrio.capabilities.context import Context, inputs_of
 from mcptrio.capabilities.registrar import server_of
 from mcptrio.errors import InternalError, InvalidRequest, MCPError
 from mcptrio.mounting.questions import RelayedQuestion
@@ -77,7 +77,7 @@ class Call:
 
         Where a conversation carries the calls of several clients, because the peer is a mount too, that says whose.
         """
-        said = f"{_SECRET}{self.context.inputs.scope.session.id} {self.context.meta.get(CLIENT)}"
+        said = f"{_SECRET}{inputs_of(self.context).scope.session.id} {self.context.meta.get(CLIENT)}"
         return sha256(said.encode()).hexdigest()[:24]
 
     async def ask(self, question: RelayedQuestion) -> Result:
@@ -96,7 +96,7 @@ class Call:
             # Here, below the handler, since a question that waits for another request suspends that.
             try:
                 with scope:
-                    outcomes.append(await contain(partial(self.context.inputs.ask, [question])))
+                    outcomes.append(await contain(partial(inputs_of(self.context).ask, [question])))
             finally:
                 answered.set()
 
@@ -183,7 +183,7 @@ class Calls:
 
     def url_asked(self, elicitation_id: str, context: Context) -> None:
         """A client is to open a page; that the user is done with it is told later, when the call may be over."""
-        self._urls[elicitation_id] = context.inputs.scope.session
+        self._urls[elicitation_id] = inputs_of(context).scope.session
         if len(self._urls) > _MOST_URLS:
             self._urls.popitem(last=False)
 
@@ -203,7 +203,11 @@ class Calls:
             return
         context = call.context
         emit = partial(
-            server_of(context.server).logging.emit, context.inputs.scope, message.level, message.data, message.logger
+            server_of(context.server).logging.emit,
+            inputs_of(context).scope,
+            message.level,
+            message.data,
+            message.logger,
         )
         outcome = contain_sync(emit)
         if isinstance(outcome, Failure):
@@ -240,7 +244,7 @@ class Calls:
         working = CURRENT.get()
         if working is not None:
             for call in self._calls:
-                if call.context.inputs.scope is working.scope:
+                if inputs_of(call.context).scope is working.scope:
                     return call
         clients = {call.client for call in self._calls}
         if self._abandoned_on == self._connection():

@@ -41,6 +41,7 @@ __all__ = ["Mount", "MountState", "MountStatus"]
 _log = logging.getLogger("mcptrio.mounting")
 
 MountState: TypeAlias = Literal["closed", "starting", "ready", "away", "asleep"]
+"""Whether a mounted server can be called. An ``asleep`` server is started by the next call."""
 
 
 @frozen(kw_only=True)

@@ -127,11 +127,11 @@ class RelayingHandlers(Handlers):
             elicitation=ElicitationCapability(form={}, url={}),
         )
 
-    async def answer(self, method: str, params: Any, *, server: str, timeout: float, revision: Revision) -> Result:
+    async def _answer(self, method: str, params: Any, *, server: str, timeout: float, revision: Revision) -> Result:
         return await self.relay(method, params)
 
-    def hear(self, message: LoggingMessageParams) -> None:
+    def _hear(self, message: LoggingMessageParams) -> None:
         self.heard(message)
 
-    def url_done(self, elicitation_id: str) -> None:
+    def _url_done(self, elicitation_id: str) -> None:
         self.visited(elicitation_id)

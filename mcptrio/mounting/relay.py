@@ -16,7 +16,7 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from mcptrio.capabilities.context import Context
+from mcptrio.capabilities.context import Context, inputs_of
 from mcptrio.client.calls import Progress
 from mcptrio.client.client import Client
 from mcptrio.errors import (
@@ -86,7 +86,7 @@ class Relay:
                 return done
             if "urls" in recorded:
                 # The request was refused until the pages are visited: it is made anew.
-                await context.inputs.ask(url_questions(recorded["urls"]))
+                await inputs_of(context).ask(url_questions(recorded["urls"]))
                 continue
             asked: InputRequiredResult = LATEST.structure(recorded, InputRequiredResult)
             wire = {**params, "inputResponses": await self._answers(context, number, asked)}
@@ -161,7 +161,7 @@ class Relay:
             try:
                 result = await self._upstream.ask(partial(self._send, context, method, wire))
             except URLElicitationRequired as required:
-                if context.inputs.scope.request.peer.revision.inputs is Inputs.BACK_CHANNEL:
+                if inputs_of(context).scope.request.peer.revision.inputs is Inputs.BACK_CHANNEL:
                     for each in required.elicitations:
                         self._calls.url_asked(str(each.get("elicitationId")), context)
                     raise
@@ -178,7 +178,7 @@ class Relay:
 
         await context.once(begin, key=f"request {number}")
         # Not shared: it may ask, and its result is not recorded.
-        recorded = await context.inputs.once(f"answer {number}", exchange if is_new else missing, shared=False)
+        recorded = await inputs_of(context).once(f"answer {number}", exchange if is_new else missing, shared=False)
         return (done[0] if done else None), recorded
 
     async def _answers(self, context: Context, number: int, asked: InputRequiredResult) -> dict[str, Any]:
@@ -187,7 +187,7 @@ class Relay:
         if not questions and asked.request_state is None:
             raise RemoteProtocolError(f"{self._name}: expected inputRequests or requestState in an unfinished result")
         relayed = [RelayedQuestion.of(question, f"{number}:{key}") for key, question in questions.items()]
-        answers = await context.inputs.ask(relayed) if relayed else []
+        answers = await inputs_of(context).ask(relayed) if relayed else []
         return {key: LATEST.unstructure(answer) for key, answer in zip(questions, answers, strict=True)}
 
     async def _send(self, context: Context, method: str, wire: dict[str, Any], client: Client) -> Any:
@@ -232,14 +232,14 @@ class Relay:
             meta[CALLER] = stated(context.principal, context.caller)
         if revision.lifecycle is Lifecycle.PER_REQUEST:
             meta[CLIENT_CAPABILITIES] = revision.unstructure(context.client_capabilities)
-            level = context.inputs.scope.log_level
+            level = inputs_of(context).scope.log_level
             if level is not None:
                 meta[LOG_LEVEL] = level
         return meta
 
     async def _choose_level(self, context: Context, client: Client, revision: Revision) -> None:
         """Have the server send what the most curious caller so far wants; the others are not sent it from here."""
-        level = context.inputs.scope.log_level
+        level = inputs_of(context).scope.log_level
         if level is None or revision.log_level is not LogLevel.SESSION or client.capabilities.logging is None:
             return
         wanted = _SEVERITY[level]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from mcptrio.capabilities.authorization import Component
-from mcptrio.capabilities.context import Context
+from mcptrio.capabilities.context import Context, inputs_of
 from mcptrio.errors import MethodNotFound
 from mcptrio.server import Server
 
@@ -25,7 +25,7 @@ def report_access(server: Server) -> None:
     """Have a server answer it."""
 
     async def report(ctx: Context) -> dict[str, Any]:
-        stated = ctx.inputs.scope.stated
+        stated = inputs_of(ctx).scope.stated
         if stated is None:
             raise MethodNotFound(f"no such method: {ACCESS}")
         if stated.is_own:

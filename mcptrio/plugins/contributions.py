@@ -14,7 +14,7 @@ from mcptrio.capabilities.call_limits import CallLimits
 from mcptrio.capabilities.registrar import Registrar
 from mcptrio.errors import PluginError
 from mcptrio.plugins.manager import PluginManager
-from mcptrio.plugins.plugin import Plugin, State
+from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.policy import ToolPolicy
 from mcptrio.plugins.redactions import PluginRedactions
 from mcptrio.plugins.settings import PluginTables
@@ -82,7 +82,7 @@ class Contributions:
         if kept_back:
             self._server.entering.add(plugin.name)
         try:
-            self._plugins.configure(plugin, self._tables)
+            self._plugins._configure(plugin, self._tables)
             self._taken[plugin.name] = self._tables.resolved(plugin.name)
             setup = self._seen[plugin.name] = PluginSetup(
                 self._server, plugin, policy=self._policy, redactions=self._redactions, adopt=self._plugins.adopt
@@ -110,7 +110,7 @@ class Contributions:
         Raises:
             PluginError: it failed; the plugin is quarantined.
         """
-        if not self._plugins.reconfigure(plugin, self._tables):
+        if not self._plugins._reconfigure(plugin, self._tables):
             return False
         self._taken[plugin.name] = self._tables.resolved(plugin.name)
         return True
@@ -139,7 +139,7 @@ class Contributions:
             plugin.undo.pop()()
         server.middleware.withdraw(plugin.name)
         server.routes.withdraw(plugin.name)
-        if plugin.state is State.QUARANTINED:
+        if plugin.state == "quarantined":
             server.authorizers.distrust(plugin.name)
         self._limits.pop(plugin.name, None)
         plugin.offers.clear()

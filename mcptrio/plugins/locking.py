@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from attrs import field, frozen
 
-from mcptrio.plugins.plugin import Plugin, State
+from mcptrio.plugins.plugin import Plugin
 
 if TYPE_CHECKING:
     from mcptrio.protocol.model.prompts import Prompt
@@ -124,7 +124,7 @@ class ToolLock:
         found = {
             name: _locked(plugin, server)
             for name, plugin in sorted(server.plugins.plugins.items())
-            if plugin.state in (State.LOADED, State.RUNNING)
+            if plugin.state in ("loaded", "running")
         }
         return cls(
             plugins={name: each for name, each in found.items() if each.distribution or any(each.offers.values())}
@@ -151,7 +151,7 @@ class ToolLock:
             if is_ is None:
                 if plugin is None:
                     yield Change(plugin=name, kind=None, name=None, what="is not installed any more")
-                elif plugin.state is State.QUARANTINED:
+                elif plugin.state == "quarantined":
                     yield Change(plugin=name, kind=None, name=None, what=f"is in quarantine: {plugin.fault}")
                 continue
             if was is None:

@@ -25,7 +25,7 @@ from mcptrio.errors import PluginError
 from mcptrio.plugins.checking import check_kind, check_plugin, find_plugin, forgotten
 from mcptrio.plugins.finding import check_offered, distribution_of, import_file, offered
 from mcptrio.plugins.hooks import HOOKS
-from mcptrio.plugins.plugin import Plugin, State
+from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.policy import PluginPolicy
 from mcptrio.plugins.settings import PluginTables
 from mcptrio.plugins.settings_class import settings_class
@@ -41,6 +41,8 @@ BUILT_IN = ("stdio", "http", "stream")
 """The transports there are without any plugin."""
 
 Instead: TypeAlias = Callable[[str, Path | None], Callable[[], Any] | None]
+"""Given the name of a plugin and, of a file, its path: what the server takes in its place, so that the plugin is not
+imported into this process; ``None`` for one that is."""
 
 SLOW_IMPORT = 1.0
 """Seconds after which the import of a plugin is worth a warning: everybody waits for it at every start."""
@@ -50,13 +52,11 @@ class PluginManager:
     """
     Args:
         strict: a plugin that fails is an error for all.
-        instead: what is taken in the place of a plugin, by its name and, of a file, its path, so that it is not
-            imported into this process; ``None`` for one that is.
     """
 
-    def __init__(self, *, strict: bool = False, instead: Instead | None = None) -> None:
+    def __init__(self, *, strict: bool = False) -> None:
         self._strict = strict
-        self.instead = instead
+        self.instead: Instead | None = None
         """Asked whenever a plugin is taken in, so that another answer holds for what begins anew."""
         self.plugins: dict[str, Plugin] = {}
 
@@ -98,7 +98,7 @@ class PluginManager:
             for point in points:
                 plugin = Plugin(name, *distribution_of(point), load=point.load)
                 if unwanted:
-                    plugin.state = State.DISABLED
+                    plugin.state = "disabled"
                     self._enlist(plugin)
                 elif self._is_new(plugin):
                     self._import(plugin)
@@ -129,7 +129,7 @@ class PluginManager:
         for name, points in offered().items():
             if name not in self.plugins:
                 point = points[0]
-                self._enlist(Plugin(name, *distribution_of(point), load=point.load, state=State.DISABLED))
+                self._enlist(Plugin(name, *distribution_of(point), load=point.load, state="disabled"))
 
     def renew(self, plugin: Plugin) -> bool:
         """Begin with a plugin anew: as it is, if it could be imported and is to run where it did, else from its import.
@@ -147,12 +147,12 @@ class PluginManager:
             self._import(plugin)
         else:
             self._adopt(plugin)
-        return plugin.state is State.LOADED
+        return plugin.state == "loaded"
 
     # Using
 
     def active(self) -> list[Plugin]:
-        return [plugin for plugin in self.plugins.values() if plugin.state in (State.LOADED, State.RUNNING)]
+        return [plugin for plugin in self.plugins.values() if plugin.state in ("loaded", "running")]
 
     def owner_of_file(self, path: str) -> str | None:
         """The plugin that a source file belongs to, in words."""
@@ -177,7 +177,7 @@ class PluginManager:
                 results.append(outcome.value)
         return results
 
-    def configure(self, plugin: Plugin, tables: PluginTables) -> None:
+    def _configure(self, plugin: Plugin, tables: PluginTables) -> None:
         """Read what the operator has set for a plugin: for the server, and as the class it names wants it.
 
         Raises:
@@ -233,7 +233,7 @@ class PluginManager:
             if implementation.plugin is part:
                 implementation.function(*(given[name] for name in implementation.argnames))
 
-    def reconfigure(self, plugin: Plugin, tables: PluginTables) -> bool:
+    def _reconfigure(self, plugin: Plugin, tables: PluginTables) -> bool:
         """Hand new settings to a plugin that runs. Returns whether it took them.
 
         ``False`` if the plugin has no hook for that or declines, if the settings do not fit its class, or if one of the
@@ -337,7 +337,7 @@ class PluginManager:
 
     def _is_new(self, plugin: Plugin) -> bool:
         taken = self.plugins.get(plugin.name)
-        if taken is None or taken.state is State.DISABLED:
+        if taken is None or taken.state == "disabled":
             self.plugins[plugin.name] = plugin
             return True
         self._enlist(plugin)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Awaitable, Callable
-from enum import Enum
 from inspect import ismodule
 from pathlib import Path
 from typing import Any
@@ -17,22 +16,11 @@ import pluggy
 from attrs import define, field
 
 from mcptrio.abc import OwnIssuer
-from mcptrio.abc.status import PluginStatus
+from mcptrio.abc.status import PluginState, PluginStatus
 from mcptrio.plugins.hooks import Hooks
 from mcptrio.plugins.policy import PluginPolicy
 
-__all__ = ["Plugin", "State"]
-
-
-class State(Enum):
-    LOADED = "loaded"
-    """Imported; its capabilities are offered."""
-    RUNNING = "running"
-    """Its lifespan is open."""
-    QUARANTINED = "quarantined"
-    """Something failed: see ``fault``. Its capabilities are withdrawn."""
-    DISABLED = "disabled"
-    """Found, and not wanted: never imported."""
+__all__ = ["Plugin"]
 
 
 @define(eq=False, slots=True)
@@ -43,7 +31,7 @@ class Plugin:
     distribution: str | None = None
     version: str | None = None
     object: Any = None
-    state: State = State.LOADED
+    state: PluginState = "loaded"
     fault: str | None = None
     error: BaseException | None = None
     hooks: pluggy.PluginManager | None = None
@@ -104,7 +92,7 @@ class Plugin:
         return os.path.dirname(file) if os.path.basename(file) == "__init__.py" else str(file)
 
     def quarantine(self, fault: str, error: BaseException | None = None) -> None:
-        self.state = State.QUARANTINED
+        self.state = "quarantined"
         self.fault = fault
         self.error = error
         self.offers.clear()
@@ -112,7 +100,7 @@ class Plugin:
 
     def renew(self) -> None:
         """As if nothing had been tried: another attempt begins."""
-        self.state = State.LOADED
+        self.state = "loaded"
         self.fault = self.error = None
         self.offers.clear()
         self.withheld.clear()
@@ -134,7 +122,7 @@ class Plugin:
             name=self.name,
             version=self.version,
             distribution=self.distribution,
-            state=self.state.value,
+            state=self.state,
             isolated=self.isolated,
             fault=self.fault,
             warnings=tuple(self.warnings),

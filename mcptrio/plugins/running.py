@@ -19,7 +19,7 @@ import trio
 from mcptrio.errors import ConfigError, PluginError
 from mcptrio.plugins.contributions import Contributions
 from mcptrio.plugins.manager import PluginManager
-from mcptrio.plugins.plugin import Plugin, State
+from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.settings import PluginTables
 from mcptrio.runtime.dispatch import Done, Failure, contain
 from mcptrio.runtime.lifespans import Lifespan
@@ -63,7 +63,7 @@ class RunningPlugins:
         for plugin in self._plugins.active():
             async with self._changing[plugin.name]:
                 # Meanwhile it may have gone, and come again.
-                if plugin.state is State.LOADED:
+                if plugin.state == "loaded":
                     await self._enter(plugin)
 
     async def leave_all(self, stop_by: float) -> None:
@@ -90,7 +90,7 @@ class RunningPlugins:
         plugin = self._plugin(name)
 
         async def work() -> None:
-            if plugin.state not in (State.LOADED, State.RUNNING):
+            if plugin.state not in ("loaded", "running"):
                 with self._contributions.suspended(plugin):
                     await self._leave(plugin, trio.current_time())
                     await self._begin(plugin)
@@ -111,7 +111,7 @@ class RunningPlugins:
             self._entering[plugin.name].cancel()
 
         async def work() -> None:
-            if plugin.state is not State.DISABLED:
+            if plugin.state != "disabled":
                 self._contributions.forget(plugin)
                 await self._stop(plugin, "the plugin was disabled")
                 _log.info("%s is disabled", plugin.label)
@@ -176,7 +176,7 @@ class RunningPlugins:
         Raises:
             PluginError: it failed, and the server is strict.
         """
-        if plugin.state is State.RUNNING:
+        if plugin.state == "running":
             try:
                 if self._contributions.reconfigure(plugin):
                     _log.info("%s has taken its new settings", plugin.label)
@@ -196,17 +196,17 @@ class RunningPlugins:
         is_open = self._nursery is not None
         if self._plugins.renew(plugin) and self._contributions.offer(plugin, kept_back=is_open) and is_open:
             await self._enter(plugin)
-        _log.info("%s is %s", plugin.label, plugin.state.value)
+        _log.info("%s is %s", plugin.label, plugin.state)
 
     async def _stop(self, plugin: Plugin, reason: str) -> None:
         """Give the calls of a plugin that offers nothing any more their time, and leave its lifespan."""
-        plugin.state = State.DISABLED
+        plugin.state = "disabled"
         supervisor = self._server.supervisor
         deadline = trio.current_time() + supervisor.settings.timeouts.shutdown
         await supervisor.drain_owner(plugin.name, reason, deadline)
         await self._leave(plugin, deadline)
         # Whatever it said when it was left: it is gone, as was wanted.
-        plugin.state = State.DISABLED
+        plugin.state = "disabled"
 
     async def _leave(self, plugin: Plugin, stop_by: float) -> None:
         """Leave its lifespan, where that is open: also that of one in quarantine may be."""
@@ -233,7 +233,7 @@ class RunningPlugins:
             return plugin.background
 
         def opened(lifespan: Lifespan) -> None:
-            plugin.state = State.RUNNING
+            plugin.state = "running"
             self._lifespans[plugin.name] = lifespan
             self._contributions.publish(plugin)
 
@@ -257,7 +257,7 @@ class RunningPlugins:
         if outcome is None and trio.current_time() >= scope.deadline:
             failed(trio.TooSlowError(f"it did not yield within {seconds:g} s (timeouts.start)"))
         elif isinstance(outcome, Failure):
-            if isinstance(outcome.error, PluginError) and plugin.state is State.QUARANTINED:
+            if isinstance(outcome.error, PluginError) and plugin.state == "quarantined":
                 # Not its lifespan: a hook has failed, and that is written on it already.
                 self._withdraw(plugin)
             else:

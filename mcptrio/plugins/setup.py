@@ -28,7 +28,7 @@ from mcptrio.capabilities.marks import (
 from mcptrio.capabilities.middleware import Middleware
 from mcptrio.capabilities.registrar import Registrar, register, registries
 from mcptrio.plugins.naming import LONG, exposed, is_portable
-from mcptrio.plugins.plugin import Plugin, State
+from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.policy import ToolPolicy
 from mcptrio.plugins.redactions import PluginRedactions
 from mcptrio.plugins.tool_names import name_tools_in
@@ -51,7 +51,7 @@ _KINDS: Final[Mapping[type[Mark], str]] = {
 
 
 class PluginSetup(Registrar):
-    """The parameter ``server`` of a plugin's hook ``setup``: everything that a plugin can add."""
+    """Everything that a plugin can add: the parameter ``server`` of the hook ``setup``. Made by the server."""
 
     def __init__(
         self,
@@ -225,9 +225,9 @@ class PluginSetup(Registrar):
 
     def _offer(self, function: Any, mark: Mark) -> str:
         plugin, host = self._plugin, self._host
-        if plugin.state in (State.QUARANTINED, State.DISABLED):
+        if plugin.state in ("quarantined", "disabled"):
             # Its entries were withdrawn, so none may be added after that.
-            raise ValueError(f"{plugin.label} is {plugin.state.value}")
+            raise ValueError(f"{plugin.label} is {plugin.state}")
         if isinstance(mark, ToolMark):
             return self._offer_tool(function, mark)
         name = register(host, function, mark, plugin.name)
@@ -237,7 +237,7 @@ class PluginSetup(Registrar):
         return name
 
     def _remove(self, kind: type[Mark], key: str) -> bool:
-        if self._plugin.state in (State.QUARANTINED, State.DISABLED):
+        if self._plugin.state in ("quarantined", "disabled"):
             # Everything of the plugin was withdrawn: an entry with this name belongs to the embedder.
             return False
         names: tuple[str, ...] = (key,)

@@ -87,6 +87,7 @@ class Malformed:
 
 
 Message: TypeAlias = Request | Notification | Response | ErrorResponse
+"""What is sent on a channel."""
 
 
 @define(slots=True)
@@ -97,3 +98,4 @@ class Batch:
 
 
 Incoming: TypeAlias = Message | Batch | Malformed
+"""What arrives on a channel."""

@@ -14,7 +14,6 @@ from attrs import field, frozen
 
 from mcptrio.capabilities.tools import ToolEntry
 from mcptrio.errors import ConfigError, PluginError
-from mcptrio.plugins.plugin import State
 from mcptrio.publishing.settings import Setting, settings_of
 from mcptrio.server import Server
 
@@ -59,7 +58,7 @@ def describe(server: Server, files: Sequence[Path], asked: Sequence[str] = ()) -
     found: list[Described] = []
     known: list[str] = []
     for name, plugin in sorted(server.plugins.plugins.items()):
-        if plugin.state is State.DISABLED:
+        if plugin.state == "disabled":
             continue
         if plugin.object is None:
             raise PluginError(plugin.fault or "is not loaded", plugin=name, distribution=plugin.distribution)

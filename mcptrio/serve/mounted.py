@@ -16,19 +16,19 @@ from mcptrio.nurseries import first_of
 from mcptrio.serve.http_options import HTTPOptions, make_http_app, open_http_app
 from mcptrio.server import Server
 
-__all__ = ["Mounted", "asgi_app"]
+__all__ = ["ServerApp", "asgi_app"]
 
 
-def asgi_app(server: Server, options: HTTPOptions | None = None) -> Mounted:
+def asgi_app(server: Server, options: HTTPOptions | None = None) -> ServerApp:
     """The server as an ASGI application, to be mounted inside another one on Trio.
 
     It must run while it is used: either whoever serves it speaks ASGI's lifespan protocol with it, or the application
     around it enters ``async with app.running():``.
     """
-    return Mounted(server, options or HTTPOptions())
+    return ServerApp(server, options or HTTPOptions())
 
 
-class Mounted:
+class ServerApp:
     """What :func:`asgi_app` returns."""
 
     def __init__(self, server: Server, options: HTTPOptions) -> None:
@@ -39,7 +39,7 @@ class Mounted:
         self._app = self._closed
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[Mounted]:
+    async def running(self) -> AsyncIterator[ServerApp]:
         """The server open, and its HTTP sessions alive.
 
         Raises:

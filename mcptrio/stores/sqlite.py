@@ -16,6 +16,7 @@ from typing import Final
 
 from attrs import frozen
 
+from mcptrio.abc import EventStore, SessionStore
 from mcptrio.stores.presence import Presence
 from mcptrio.stores.sqlite_database import Database, open_database
 from mcptrio.stores.sqlite_events import SQLiteEventStore, drop_events
@@ -61,8 +62,8 @@ class SQLiteBounds:
 class SQLiteStores:
     """What :func:`open_sqlite_stores` gives."""
 
-    sessions: SQLiteSessionStore
-    events: SQLiteEventStore
+    sessions: SessionStore
+    events: EventStore
 
 
 @asynccontextmanager
@@ -85,13 +86,14 @@ async def open_sqlite_stores(
         watch=opening.watch,
         end=opening.end,
     ):
-        yield opening.stores
+        yield SQLiteStores(sessions=opening.sessions, events=opening.events)
 
 
 class _Opening:
     """One opening of the file, from its beginning to its end, which block and run in a thread."""
 
-    stores: SQLiteStores
+    sessions: SQLiteSessionStore
+    events: SQLiteEventStore
     presence: Presence
 
     def __init__(self, path: str | Path, bounds: SQLiteBounds, clock: WallClock) -> None:
@@ -108,7 +110,7 @@ class _Opening:
         begun = False
         try:
             self.presence.sweep()
-            self.stores = self._make_stores(database)
+            self._make_stores(database)
             for gone in database.write_now(self._enter):
                 self._settle(database, gone)
             begun = True
@@ -117,7 +119,7 @@ class _Opening:
                 self.presence.leave()
 
     async def watch(self, _: Database) -> None:
-        await self.stores.events.look_around()
+        await self.events.look_around()
 
     def end(self, database: Database) -> None:
         """
@@ -125,14 +127,14 @@ class _Opening:
             StoreFailed: the file cannot be written; the next opening does what was to be done.
         """
         try:
-            database.write_now(self.stores.sessions.note)
+            database.write_now(self.sessions.note)
             self._settle(database, self.presence.id)
         finally:
             self.presence.leave()
 
-    def _make_stores(self, database: Database) -> SQLiteStores:
+    def _make_stores(self, database: Database) -> None:
         bounds = self.bounds
-        sessions = SQLiteSessionStore(
+        self.sessions = SQLiteSessionStore(
             database,
             self._clock,
             idle_timeout=bounds.idle_timeout,
@@ -140,7 +142,7 @@ class _Opening:
             total_bytes=bounds.record_bytes,
             forget=drop_events,
         )
-        events = SQLiteEventStore(
+        self.events = SQLiteEventStore(
             database,
             self._clock,
             self.presence,
@@ -149,11 +151,10 @@ class _Opening:
             total_bytes=bounds.total_bytes,
             event_timeout=bounds.event_timeout,
         )
-        return SQLiteStores(sessions=sessions, events=events)
 
     def _settle(self, database: Database, writer: str) -> None:
         def work(connection: sqlite3.Connection) -> bool:
-            return self.stores.events.settle_writer(connection, writer=writer, now=self._clock.now())
+            return self.events.settle_writer(connection, writer=writer, now=self._clock.now())
 
         while database.write_now(work):
             pass

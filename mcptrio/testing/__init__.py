@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from mcptrio.testing.cases import REVISIONS as REVISIONS
     from mcptrio.testing.cases import TRANSPORTS as TRANSPORTS
     from mcptrio.testing.cases import Case as Case
+    from mcptrio.testing.cases import Transport as Transport
     from mcptrio.testing.cases import cases_of as cases_of
     from mcptrio.testing.clock import run_jumping as run_jumping
     from mcptrio.testing.faults import Fault as Fault
+    from mcptrio.testing.faults import Which as Which
     from mcptrio.testing.faults import cut as cut
     from mcptrio.testing.faults import delay as delay
     from mcptrio.testing.faults import drop as drop
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from mcptrio.testing.parcels import ServerParts as ServerParts
     from mcptrio.testing.recording import Recording as Recording
     from mcptrio.testing.scripts import Asked as Asked
+    from mcptrio.testing.scripts import FormAnswer as FormAnswer
+    from mcptrio.testing.scripts import QuestionKind as QuestionKind
+    from mcptrio.testing.scripts import SampleAnswer as SampleAnswer
     from mcptrio.testing.scripts import Script as Script
     from mcptrio.testing.servers import Connect as Connect
     from mcptrio.testing.servers import Served as Served
@@ -42,6 +47,7 @@ _HOMES = {
     "MODERN": "mcptrio.testing.cases",
     "REVISIONS": "mcptrio.testing.cases",
     "TRANSPORTS": "mcptrio.testing.cases",
+    "Transport": "mcptrio.testing.cases",
     "cases_of": "mcptrio.testing.cases",
     "run_jumping": "mcptrio.testing.clock",
     # A server and its clients
@@ -51,10 +57,14 @@ _HOMES = {
     "open_served": "mcptrio.testing.servers",
     # What the client answers
     "Asked": "mcptrio.testing.scripts",
+    "FormAnswer": "mcptrio.testing.scripts",
+    "QuestionKind": "mcptrio.testing.scripts",
+    "SampleAnswer": "mcptrio.testing.scripts",
     "Script": "mcptrio.testing.scripts",
     # What goes wrong on the way
     "Fault": "mcptrio.testing.faults",
     "FaultyChannel": "mcptrio.testing.faulty_channel",
+    "Which": "mcptrio.testing.faults",
     "cut": "mcptrio.testing.faults",
     "delay": "mcptrio.testing.faults",
     "drop": "mcptrio.testing.faults",

@@ -19,6 +19,7 @@ from mcptrio.protocol.revisions.revision import Inputs
 __all__ = ["HANDSHAKE", "MODERN", "REVISIONS", "TRANSPORTS", "Case", "Transport", "cases_of"]
 
 Transport: TypeAlias = Literal["memory", "stdio", "http"]
+"""What a test case runs over."""
 
 TRANSPORTS: Final[tuple[Transport, ...]] = get_args(Transport)
 """``memory``: channels of this process. ``stdio``: a child process. ``http``: a socket on 127.0.0.1."""

@@ -25,7 +25,6 @@ from attrs import field, frozen
 
 from mcptrio.errors import ConfigError
 from mcptrio.plugins.manager import PluginManager
-from mcptrio.plugins.plugin import State
 from mcptrio.server import Server
 
 __all__ = ["ServerParts", "open_parcel", "packed"]
@@ -66,7 +65,7 @@ class ServerParts:
                     manager.register(each)
                 except TypeError as error:
                     raise ConfigError(f"mcp_plugins: {error}") from error
-        there = [name for name, plugin in manager.plugins.items() if plugin.state is not State.DISABLED]
+        there = [name for name, plugin in manager.plugins.items() if plugin.state != "disabled"]
         for name in self.config:
             if name not in there:
                 known = ", ".join(there) or "none"

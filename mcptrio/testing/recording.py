@@ -40,7 +40,7 @@ class Recording:
         self._update = update
         self._connections = 0
 
-    def of(self, channel: MessageChannel) -> RecordingChannel:
+    def of(self, channel: MessageChannel) -> MessageChannel:
         """A channel to use in the place of a client's own; what goes over it is kept."""
         self._connections += 1
         return RecordingChannel(channel, self, self._connections)

@@ -13,38 +13,42 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import trio
 from attrs import frozen
 
 from mcptrio.client.forms import Form, OpenURL
-from mcptrio.client.handlers import Folder, Handlers
+from mcptrio.client.handlers import Handlers
 from mcptrio.errors import MCPError
 from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.elicitation import ElicitResult
+from mcptrio.protocol.model.roots import Root
 from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult
 from mcptrio.runtime.dispatch import Failure, contain_sync
 
-__all__ = ["Asked", "Kind", "Script"]
+__all__ = ["Asked", "FormAnswer", "QuestionKind", "SampleAnswer", "Script"]
 
-Kind: TypeAlias = Literal["form", "url", "sampling", "roots"]
+QuestionKind: TypeAlias = Literal["form", "url", "sampling", "roots"]
+"""What a server asks."""
 
-_KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+_KINDS: Final[tuple[QuestionKind, ...]] = get_args(QuestionKind)
 _SHOWN: Final = 120
 """Characters of a question or an answer in a failure."""
 
-Values: TypeAlias = Mapping[str, Any] | Callable[[Form], Any]
+FormAnswer: TypeAlias = Mapping[str, Any] | Callable[[Form], Any]
 """The values of a form by name, or what makes an answer of the form."""
-Said: TypeAlias = str | CreateMessageResult | Callable[[CreateMessageParams], CreateMessageResult | str]
+SampleAnswer: TypeAlias = str | CreateMessageResult | Callable[[CreateMessageParams], CreateMessageResult | str]
+"""What the model says, or a function that says it."""
 
 
 @frozen(kw_only=True)
 class Asked:
     """A question of the server, and what it was answered."""
 
-    kind: Kind
+    kind: QuestionKind
     message: str
     """Of the form or the URL; of a conversation its last text; empty for roots."""
     question: Form | OpenURL | CreateMessageParams | None
@@ -60,12 +64,12 @@ class Asked:
 class _Line:
     text: str
     """As it was written, for a failure."""
-    kinds: tuple[Kind, ...]
+    kinds: tuple[QuestionKind, ...]
     about: str | None
     after: float
     answer: Callable[[Any], Any]
 
-    def fits(self, kind: Kind, message: str) -> bool:
+    def fits(self, kind: QuestionKind, message: str) -> bool:
         return kind in self.kinds and (self.about is None or self.about in message)
 
 
@@ -85,7 +89,7 @@ class Script:
 
     # Writing
 
-    def elicit(self, values: Values | None = None, *, about: str | None = None, after: float = 0.0) -> Script:
+    def elicit(self, values: FormAnswer | None = None, *, about: str | None = None, after: float = 0.0) -> Script:
         """A form is accepted with these values and its defaults.
 
         Args:
@@ -106,7 +110,7 @@ class Script:
         """The user leaves a form or a URL without saying."""
         return self._add("cancel", "", ("form", "url"), _cancel, about, after)
 
-    def sample(self, said: Said, *, about: str | None = None, after: float = 0.0) -> Script:
+    def sample(self, said: SampleAnswer, *, about: str | None = None, after: float = 0.0) -> Script:
         """The model says this.
 
         Args:
@@ -114,7 +118,7 @@ class Script:
         """
         return self._add("sample", _shown(said), ("sampling",), partial(_say, said), about, after)
 
-    def roots(self, *folders: Folder, after: float = 0.0) -> Script:
+    def roots(self, *folders: str | Path | Root, after: float = 0.0) -> Script:
         """The client names these folders: paths, ``file://`` URIs or roots."""
         return self._add("roots", ", ".join(map(_shown, folders)), ("roots",), lambda _: folders, None, after)
 
@@ -128,7 +132,7 @@ class Script:
 
     # Acting
 
-    def handlers(self, *kinds: Kind) -> Handlers:
+    def handlers(self, *kinds: QuestionKind) -> Handlers:
         """What a client is connected with: ``connect(server, handlers=script.handlers())``.
 
         Args:
@@ -195,7 +199,7 @@ class Script:
         self,
         word: str,
         given: str,
-        kinds: tuple[Kind, ...],
+        kinds: tuple[QuestionKind, ...],
         answer: Callable[[Any], Any],
         about: str | None,
         after: float,
@@ -221,7 +225,7 @@ class Script:
     async def _roots(self) -> Any:
         return await self._answer("roots", "", None)
 
-    async def _answer(self, kind: Kind, message: str, question: Any) -> Any:
+    async def _answer(self, kind: QuestionKind, message: str, question: Any) -> Any:
         line = next((line for line in self._lines if line.fits(kind, message)), None)
         named = _named(kind, message, question)
         if line is None:
@@ -249,7 +253,7 @@ class Script:
             await trio.sleep_forever()
 
 
-def _fill_in(values: Values | None, form: Form) -> ElicitResult:
+def _fill_in(values: FormAnswer | None, form: Form) -> ElicitResult:
     filled = values(form) if callable(values) else values
     return filled if isinstance(filled, ElicitResult) else form.accept(filled)
 
@@ -262,7 +266,7 @@ def _cancel(question: Form | OpenURL) -> ElicitResult:
     return question.cancel()
 
 
-def _say(said: Said, params: CreateMessageParams) -> CreateMessageResult | str:
+def _say(said: SampleAnswer, params: CreateMessageParams) -> CreateMessageResult | str:
     return said(params) if callable(said) else said
 
 
@@ -274,7 +278,7 @@ def _last_text(params: CreateMessageParams) -> str:
 # For failures
 
 
-def _named(kind: Kind, message: str, question: Any) -> str:
+def _named(kind: QuestionKind, message: str, question: Any) -> str:
     if isinstance(question, Form):
         fields = ", ".join(field.name for field in question.fields) or "no fields"
         return f"{kind} {_shown(message)} ({fields})"

@@ -11,19 +11,17 @@ Source: MCP 2026-07-28, basic/transports, "Custom Transports".
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import orjson
 import trio
 
+from mcptrio.abc import MessageChannel
 from mcptrio.errors import ConnectionClosed
 from mcptrio.protocol.jsonrpc import DEFAULT, MessageLimits, decode, encode
 from mcptrio.protocol.messages import Incoming, Message
 
-__all__ = ["AdaptedChannel", "Form", "adapt_channel"]
-
-Form: TypeAlias = Literal["text", "bytes", "json"]
-"""What is sent for a message: its JSON as a text or as bytes, or the value that the JSON stands for."""
+__all__ = ["AdaptedChannel", "adapt_channel"]
 
 _MAKERS: Mapping[str, Callable[[bytes], Any]] = {"text": bytes.decode, "bytes": bytes, "json": orjson.loads}
 
@@ -31,17 +29,18 @@ _MAKERS: Mapping[str, Callable[[bytes], Any]] = {"text": bytes.decode, "bytes": 
 def adapt_channel(
     channel: trio.abc.Channel[Any],
     *,
-    form: Form = "json",
+    form: Literal["text", "bytes", "json"] = "json",
     name: str = "channel",
     limits: MessageLimits = DEFAULT,
     write_timeout: float = 30.0,
-) -> AdaptedChannel:
+) -> MessageChannel:
     """A channel of messages, to be served with ``running.serve(...)`` or connected to with ``connect(...)``.
 
     Args:
         channel: sends and receives one message, or one batch of them, at a time: ``EndOfChannel`` at the end,
             ``BrokenResourceError`` where it broke. It is owned from now on. Received may be any form, whatever is sent.
-        form: what is sent. ``json``: dicts, and lists for batches.
+        form: of a message: its JSON as a text or as bytes; ``json``: the dict that the JSON stands for, or a list for
+            a batch.
         name: for logs and the tree.
         limits: of one message.
         write_timeout: seconds that sending one message may take; then the peer counts as gone.

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import trio
 
+from mcptrio.abc import MessageChannel
 from mcptrio.errors import ConnectionClosed
 from mcptrio.protocol.jsonrpc import CLIENT_DEFAULT, DEFAULT, MessageLimits, decode, encode
 from mcptrio.protocol.messages import Incoming, Message
@@ -78,7 +79,7 @@ class MemoryChannel:
 
 def memory_channel_pair(
     limits: MessageLimits = DEFAULT, *, client: MessageLimits = CLIENT_DEFAULT
-) -> tuple[MemoryChannel, MemoryChannel]:
+) -> tuple[MessageChannel, MessageChannel]:
     """Two ends, for a client and a server: what is sent on one is received on the other.
 
     Args:

@@ -17,7 +17,8 @@ from typing import TypeAlias
 
 import trio
 
-from mcptrio.abc import MessageChannel, PromptChannel, Receiver
+from mcptrio.abc import MessageChannel, PromptChannel
+from mcptrio.abc.links import Receiver
 from mcptrio.errors import ConnectionClosed, RequestFailed
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.messages import (
@@ -69,13 +70,13 @@ class PipeLink:
 
     @property
     def closed(self) -> bool:
-        """See :class:`mcptrio.abc.Link`."""
+        """See :class:`mcptrio.abc.links.Link`."""
         return bool(self._reason)
 
     async def exchange(
         self, request: Request, revision: Revision, *, mirrored: Mapping[str, tuple[str, ...]] = _NOTHING
     ) -> Answer:
-        """See :class:`mcptrio.abc.Link`; headers are none here."""
+        """See :class:`mcptrio.abc.links.Link`; headers are none here."""
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._reason:
             raise ConnectionClosed(self._reason)
@@ -94,7 +95,7 @@ class PipeLink:
             self._waiting.pop(request.id, None)
 
     def give_up(self, id: RequestId) -> None:
-        """See :class:`mcptrio.abc.Link`."""
+        """See :class:`mcptrio.abc.links.Link`."""
         waiter = self._waiting.pop(id, None)
         if waiter is not None:
             waiter.fail(trio.TooSlowError())
@@ -102,7 +103,7 @@ class PipeLink:
             self._queueing[id].cancel()
 
     async def send(self, message: Notification | Response | ErrorResponse, revision: Revision) -> None:
-        """See :class:`mcptrio.abc.Link`."""
+        """See :class:`mcptrio.abc.links.Link`."""
         await self._outbox.send(message)
 
     def cancels_by_leaving(self, revision: Revision) -> bool:
@@ -121,10 +122,10 @@ class PipeLink:
         return False
 
     async def until_listening(self) -> None:
-        """See :class:`mcptrio.abc.Link`. The reader listens from the start."""
+        """See :class:`mcptrio.abc.links.Link`. The reader listens from the start."""
 
     async def wait_closed(self) -> str:
-        """See :class:`mcptrio.abc.Link`."""
+        """See :class:`mcptrio.abc.links.Link`."""
         await self._closed.wait()
         return self._reason
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mcp.server.elicitation import render_elicitation_schema
 
 from mcptrio.capabilities.elicitation_forms import Form as Asked
-from mcptrio.client.forms import Form
+from mcptrio.client.forms import Form, read_form
 from mcptrio.errors import InvalidParams
 from mcptrio.protocol.model.elicitation import ElicitFormParams
 from mcptrio.protocol.model.fields import ABSENT
@@ -151,7 +151,7 @@ def over_the_wire(value: Any) -> Any:
 
 
 def read(asked: Asked) -> Form:
-    return Form.of(ElicitFormParams(message="m", requested_schema=over_the_wire(asked.schema)), server="s")
+    return read_form(ElicitFormParams(message="m", requested_schema=over_the_wire(asked.schema)), server="s")
 
 
 quick = settings(max_examples=100, deadline=None)
@@ -243,7 +243,7 @@ class Settings(pydantic.BaseModel):
     "schema", [render_elicitation_schema(Settings), Settings.model_json_schema()], ids=["2.3", "as pydantic has it"]
 )
 def test_forms_of_the_python_sdk_are_read(schema: dict[str, Any]) -> None:
-    form = Form.of(ElicitFormParams(message="m", requested_schema=schema), server="s")
+    form = read_form(ElicitFormParams(message="m", requested_schema=schema), server="s")
     result = form.accept({"name": "Ann", "note": "n"})
 
     assert [field.kind for field in form.fields] == ["string", "integer", "choice", "string", "number", "boolean"]

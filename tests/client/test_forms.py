@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcptrio.client.forms import Choice, ElicitationLimits, Form, FormField
+from mcptrio.client.forms import Choice, ElicitationLimits, Form, FormField, read_form
 from mcptrio.protocol.model.elicitation import ElicitFormParams, ElicitResult
 from mcptrio.protocol.model.fields import ABSENT
 
@@ -22,7 +22,7 @@ TITLED = [{"const": "#f00", "title": "Red"}, {"const": "#00f", "title": "Blue"}]
 def read(properties: dict[str, Any], *required: str, limits: ElicitationLimits | None = None, **more: Any) -> Form:
     schema = {"type": "object", "properties": properties, "required": list(required), **more}
     params = ElicitFormParams(message="Please", requested_schema=schema)
-    return Form.of(params, server="notes", limits=limits or ElicitationLimits())
+    return read_form(params, server="notes", limits=limits or ElicitationLimits())
 
 
 def read_one(definition: Any, *, required: bool = False) -> FormField:
@@ -87,7 +87,7 @@ def test_every_kind_of_field_is_read(definition: dict[str, Any], field: FormFiel
 
 def test_a_form_knows_who_asks_what() -> None:
     schema = {"$schema": "x", "type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
-    form = Form.of(ElicitFormParams(message="Who?", requested_schema=schema), server="notes")
+    form = read_form(ElicitFormParams(message="Who?", requested_schema=schema), server="notes")
 
     assert (form.server, form.message, form.schema) == ("notes", "Who?", schema)
     assert form.fields == (FormField(name="a", kind="string", required=True),)
@@ -95,7 +95,7 @@ def test_a_form_knows_who_asks_what() -> None:
 
 @pytest.mark.parametrize("schema", [{}, {"type": "object"}, {"type": "object", "properties": {}, "required": None}])
 def test_a_form_without_fields_asks_for_consent_only(schema: dict[str, Any]) -> None:
-    form = Form.of(ElicitFormParams(message="Sure?", requested_schema=schema), server="notes")
+    form = read_form(ElicitFormParams(message="Sure?", requested_schema=schema), server="notes")
 
     assert form.fields == ()
     assert form.accept() == ElicitResult(action="accept", content={})
@@ -164,7 +164,7 @@ def test_what_is_no_flat_field_is_refused_by_name(definition: Any, message: str)
 )
 def test_what_is_no_flat_object_is_refused(schema: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Form.of(ElicitFormParams(message="m", requested_schema=schema), server="s")
+        read_form(ElicitFormParams(message="m", requested_schema=schema), server="s")
 
 
 def text(length: int) -> str:
@@ -194,7 +194,7 @@ def test_a_form_over_a_limit_is_refused(properties: dict[str, Any], message: str
 
 def test_a_message_over_the_limit_is_refused() -> None:
     with pytest.raises(ValueError, match="message: expected at most 10000 characters, got 10001"):
-        Form.of(ElicitFormParams(message=text(10_001), requested_schema={"type": "object"}), server="s")
+        read_form(ElicitFormParams(message=text(10_001), requested_schema={"type": "object"}), server="s")
 
 
 JSON = st.recursive(

@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcptrio.client.forms import ElicitationLimits, OpenURL
+from mcptrio.client.forms import ElicitationLimits, OpenURL, read_url
 from mcptrio.protocol.model.elicitation import ElicitResult, ElicitURLParams
 
 __all__: list[str] = []
 
 
 def look(url: str) -> OpenURL:
-    return OpenURL.of(ElicitURLParams(message="Pay", url=url), server="shop")
+    return read_url(ElicitURLParams(message="Pay", url=url), server="shop")
 
 
 def test_a_page_knows_who_asks_what() -> None:
-    page = OpenURL.of(ElicitURLParams(message="Pay", url="https://pay.example/?x=1", elicitation_id="7"), server="shop")
+    page = read_url(ElicitURLParams(message="Pay", url="https://pay.example/?x=1", elicitation_id="7"), server="shop")
 
     assert (page.server, page.message, page.url, page.elicitation_id) == (
         "shop",
@@ -164,9 +164,9 @@ def test_a_page_over_a_limit_is_refused() -> None:
     limits = ElicitationLimits(text=10, url=20)
 
     with pytest.raises(ValueError, match="url: expected at most 20 characters, got 21"):
-        OpenURL.of(ElicitURLParams(message="m", url="https://example.org/x"), server="s", limits=limits)
+        read_url(ElicitURLParams(message="m", url="https://example.org/x"), server="s", limits=limits)
     with pytest.raises(ValueError, match="message: expected at most 10 characters, got 11"):
-        OpenURL.of(ElicitURLParams(message="m" * 11, url="https://a.example/"), server="s", limits=limits)
+        read_url(ElicitURLParams(message="m" * 11, url="https://a.example/"), server="s", limits=limits)
 
 
 PIECES = ["http", "https", ":", "/", "//", "@", "#", "?", "[", "]", ".", "%", "xn--", "a", "1", "::", "\u3002", "\xfc"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mcptrio.client.dialog_text import Reply
 from mcptrio.client.form_dialog import FormDialog
-from mcptrio.client.forms import Form, OpenURL
+from mcptrio.client.forms import Form, OpenURL, read_form, read_url
 from mcptrio.client.terminal_form import ask
 from mcptrio.client.url_dialog import URLDialog
 from mcptrio.protocol.model.elicitation import ElicitFormParams, ElicitResult, ElicitURLParams
@@ -28,11 +28,11 @@ NOTE = {"type": "string"}
 
 def make(properties: dict[str, Any], *required: str, message: str = "Please tell") -> Form:
     schema = {"type": "object", "properties": properties, "required": list(required)}
-    return Form.of(ElicitFormParams(message=message, requested_schema=schema), server="notes")
+    return read_form(ElicitFormParams(message=message, requested_schema=schema), server="notes")
 
 
 def page(url: str, message: str = "Pay") -> OpenURL:
-    return OpenURL.of(ElicitURLParams(message=message, url=url), server="shop")
+    return read_url(ElicitURLParams(message=message, url=url), server="shop")
 
 
 def enter(dialog: FormDialog | URLDialog, *lines: str) -> list[Reply]:

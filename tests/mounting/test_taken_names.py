@@ -10,7 +10,6 @@ import trio
 from attrs import evolve
 
 from mcptrio import Client, Mount, Server, connect, tool
-from mcptrio.plugins.plugin import State
 from mcptrio.plugins.settings import PluginTables
 from tests.mounting.mounted import PATIENCE, WAITING, eventually, text
 
@@ -122,10 +121,10 @@ async def test_names_of_a_plugin_that_is_started_again_are_kept_for_it() -> None
                 await owner.begun.wait()
                 settings = PluginTables(tables={"Owner": {"a": 1}}, environ={})
                 nursery.start_soon(server.renew_plugins, settings, lambda plugin: plugin.distribution is None)
-                await eventually(lambda: server.plugins.plugins["Owner"].state is State.DISABLED)
+                await eventually(lambda: server.plugins.plugins["Owner"].state == "disabled")
                 # Another name becomes free meanwhile.
                 target.remove_resource("same://thing")
                 await eventually(lambda: "resources" not in mount.status.offers)
                 owner.gate.set()
-                await eventually(lambda: server.plugins.plugins["Owner"].state is State.RUNNING)
+                await eventually(lambda: server.plugins.plugins["Owner"].state == "running")
                 assert await text(client, "same") == "owner"

@@ -13,7 +13,6 @@ import trio.testing
 
 from mcptrio import PluginSetup, Server, hookimpl, tool
 from mcptrio.errors import PluginError
-from mcptrio.plugins.plugin import State
 from mcptrio.protocol.messages import Notification, Request
 from mcptrio.serving import PluginManager, Timeouts
 from tests.runtime.peers import Client, connected, envelope, open_client
@@ -92,7 +91,7 @@ async def fail_later() -> None:
 
 
 def states(server: Server) -> dict[str, str]:
-    return {name: plugin.state.value for name, plugin in server.plugins.plugins.items()}
+    return {name: plugin.state for name, plugin in server.plugins.plugins.items()}
 
 
 async def test_entered_in_order_left_in_reverse_order() -> None:
@@ -383,6 +382,6 @@ async def test_background_tasks_live_inside_their_own_lifespan() -> None:
     plugin = manager.register(Plugin("a", happened, tasks=[poll]))
     async with Server(plugins=manager).open():
         await trio.testing.wait_all_tasks_blocked()
-        assert plugin.state is State.RUNNING
+        assert plugin.state == "running"
 
     assert happened == ["enter a", "poll", "polled", "leave a"]

@@ -59,7 +59,6 @@ from mcptrio.protocol.model.lifecycle import (
     RootsCapability,
     SamplingCapability,
     ServerCapabilities,
-    Settings,
     ToolsCapability,
 )
 from mcptrio.protocol.model.logging import LEVELS, LoggingLevel, LoggingMessageParams, SetLevelParams
@@ -206,7 +205,6 @@ __all__ = [
     "SamplingMessage",
     "ServerCapabilities",
     "SetLevelParams",
-    "Settings",
     "Side",
     "SubscribeParams",
     "SubscriptionFilter",

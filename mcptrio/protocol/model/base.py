@@ -15,7 +15,9 @@ from mcptrio.protocol.model.fields import Meta, field, model
 __all__ = ["CacheScope", "CacheableResult", "EmptyParams", "EmptyResult", "Params", "Result", "Role"]
 
 CacheScope: TypeAlias = Literal["public", "private"]
+"""Whether a result may be kept for all callers or for one."""
 Role: TypeAlias = Literal["user", "assistant"]
+"""The side of a conversation that a message comes from."""
 
 
 @model

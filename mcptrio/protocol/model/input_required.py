@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal, TypeAlias
 
 from mcptrio.protocol.model.base import Result
-from mcptrio.protocol.model.elicitation import ElicitParams
+from mcptrio.protocol.model.elicitation import ElicitFormParams, ElicitURLParams
 from mcptrio.protocol.model.fields import field, model
 from mcptrio.protocol.model.roots import ListRootsParams
 from mcptrio.protocol.model.sampling import CreateMessageParams
@@ -24,7 +24,7 @@ class ElicitRequest:
     """Ask the user."""
 
     method: ClassVar[Literal["elicitation/create"]] = "elicitation/create"
-    params: ElicitParams = field()
+    params: ElicitFormParams | ElicitURLParams = field()
 
 
 @model(tag="method")
@@ -44,6 +44,7 @@ class ListRootsRequest:
 
 
 InputRequest: TypeAlias = ElicitRequest | CreateMessageRequest | ListRootsRequest
+"""A request of the server to the client, as a result of 2026-07-28 carries it."""
 
 
 @model

@@ -8,7 +8,7 @@ Source: MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, server/discover and bas
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 from mcptrio.protocol.model.base import CacheableResult, Params, Result
 from mcptrio.protocol.model.fields import field, model
@@ -29,12 +29,8 @@ __all__ = [
     "RootsCapability",
     "SamplingCapability",
     "ServerCapabilities",
-    "Settings",
     "ToolsCapability",
 ]
-
-Settings: TypeAlias = dict[str, Any]
-"""An open object: the settings of a capability or an extension, kept as they came."""
 
 
 @model
@@ -60,16 +56,16 @@ class RootsCapability:
 class SamplingCapability:
     """The client answers ``sampling/createMessage``."""
 
-    context: Settings | None = field(default=None, since="2025-11-25")
-    tools: Settings | None = field(default=None, since="2025-11-25")
+    context: dict[str, Any] | None = field(default=None, since="2025-11-25")
+    tools: dict[str, Any] | None = field(default=None, since="2025-11-25")
 
 
 @model
 class ElicitationCapability:
     """The client asks its user; with neither mode stated, by form."""
 
-    form: Settings | None = field(default=None, since="2025-11-25")
-    url: Settings | None = field(default=None, since="2025-11-25")
+    form: dict[str, Any] | None = field(default=None, since="2025-11-25")
+    url: dict[str, Any] | None = field(default=None, since="2025-11-25")
 
 
 @model
@@ -79,8 +75,8 @@ class ClientCapabilities:
     roots: RootsCapability | None = field(default=None)
     sampling: SamplingCapability | None = field(default=None)
     elicitation: ElicitationCapability | None = field(default=None, since="2025-06-18")
-    experimental: dict[str, Settings] | None = field(default=None)
-    extensions: dict[str, Settings] | None = field(default=None)
+    experimental: dict[str, dict[str, Any]] | None = field(default=None)
+    extensions: dict[str, dict[str, Any]] | None = field(default=None)
     """By identifier. In the schema from 2026-07-28 on, and tolerated by the older ones, whose objects are open."""
 
 
@@ -113,10 +109,10 @@ class ServerCapabilities:
     tools: ToolsCapability | None = field(default=None)
     resources: ResourcesCapability | None = field(default=None)
     prompts: PromptsCapability | None = field(default=None)
-    completions: Settings | None = field(default=None, since="2025-03-26")
-    logging: Settings | None = field(default=None)
-    experimental: dict[str, Settings] | None = field(default=None)
-    extensions: dict[str, Settings] | None = field(default=None)
+    completions: dict[str, Any] | None = field(default=None, since="2025-03-26")
+    logging: dict[str, Any] | None = field(default=None)
+    experimental: dict[str, dict[str, Any]] | None = field(default=None)
+    extensions: dict[str, dict[str, Any]] | None = field(default=None)
 
 
 @model

@@ -13,6 +13,7 @@ from mcptrio.protocol.model.fields import field, model
 __all__ = ["LEVELS", "LoggingLevel", "LoggingMessageParams", "SetLevelParams"]
 
 LoggingLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+"""How grave a log message is, as in RFC 5424."""
 
 LEVELS: Final[tuple[LoggingLevel, ...]] = (
     "debug",

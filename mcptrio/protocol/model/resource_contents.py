@@ -37,3 +37,4 @@ class BlobResourceContents:
 
 
 ResourceContents: TypeAlias = TextResourceContents | BlobResourceContents
+"""What a resource holds."""

@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 IncludeContext: TypeAlias = Literal["none", "thisServer", "allServers"]
+"""The servers whose context the client's model gets."""
 
 SamplingContent: TypeAlias = tuple[SamplingContentBlock, ...]
 """The blocks of one message. The wire has one block or an array of them; a tuple stands for both, and one block is

@@ -27,7 +27,7 @@ from attrs import frozen
 from mcptrio.errors import ConfigError, RequestFailed
 from mcptrio.transports.http.client_tls import system_trust
 from mcptrio.transports.http.endpoint import Endpoint, shown_url
-from mcptrio.transports.http.reach import AddressPolicy
+from mcptrio.transports.http.reach import AddressPolicy, check_proxied, resolve
 
 __all__ = ["DEFAULT_DIALING", "Dialer", "Dialing", "find_proxy"]
 
@@ -104,9 +104,9 @@ class Dialer:
         reach = self._dialing.reach
         hosts = [peer.host]
         if reach is not None and self._proxy is not None:
-            await reach.check_proxied(self._endpoint)
+            await check_proxied(reach, self._endpoint)
         elif reach is not None:
-            hosts = await reach.resolve(peer)
+            hosts = await resolve(reach, peer)
         try:
             stream = await _open_stream(hosts, peer.port)
         except OSError as error:

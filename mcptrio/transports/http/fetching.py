@@ -20,7 +20,7 @@ from mcptrio.transports.http.client_connection import HTTPResponse
 from mcptrio.transports.http.connections import Connections
 from mcptrio.transports.http.dialing import Dialing
 from mcptrio.transports.http.endpoint import Endpoint
-from mcptrio.transports.http.reach import AddressPolicy
+from mcptrio.transports.http.reach import AddressPolicy, check_url
 
 __all__ = ["Fetcher"]
 
@@ -65,7 +65,7 @@ class Fetcher:
             endpoint = Endpoint.parse(request.url)
         except ValueError as error:
             raise RequestFailed(str(error), delivered=False) from error
-        self._reach.check_url(endpoint)
+        check_url(self._reach, endpoint)
         with trio.move_on_after(self._seconds):
             return await self._fetch(endpoint, request)
         raise RequestFailed(f"expected an answer of {endpoint.name} within {self._seconds:g} seconds, got none")

@@ -22,7 +22,8 @@ from typing import Final
 import trio
 from attrs import define
 
-from mcptrio.abc import ClientAuth, Receiver
+from mcptrio.abc import ClientAuth
+from mcptrio.abc.links import Receiver
 from mcptrio.errors import AuthorizationError, Code, ConnectionClosed, RequestFailed, SessionLost
 from mcptrio.protocol.jsonrpc import CLIENT_DEFAULT, MessageLimits, encode
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, RequestId, Response
@@ -61,7 +62,7 @@ class _Session:
 
 
 class HTTPLink:
-    """Made by :func:`open_http_link`. See :class:`mcptrio.abc.Link`."""
+    """Made by :func:`open_http_link`. See :class:`mcptrio.abc.links.Link`."""
 
     def __init__(
         self,
@@ -93,13 +94,13 @@ class HTTPLink:
 
     @property
     def closed(self) -> bool:
-        """See :class:`mcptrio.abc.Link`."""
+        """See :class:`mcptrio.abc.links.Link`."""
         return self._closed.is_set()
 
     async def exchange(
         self, request: Request, revision: Revision, *, mirrored: Mapping[str, tuple[str, ...]] = _NOTHING
     ) -> Answer:
-        """See :class:`mcptrio.abc.Link`.
+        """See :class:`mcptrio.abc.links.Link`.
 
         Raises:
             AuthorizationError: the server wants credentials, and there will be none.
@@ -116,13 +117,13 @@ class HTTPLink:
         return answer
 
     def give_up(self, id: RequestId) -> None:
-        """See :class:`mcptrio.abc.Link`."""
+        """See :class:`mcptrio.abc.links.Link`."""
         scope = self._exchanges.get(id)
         if scope is not None:
             scope.cancel()
 
     async def send(self, message: Notification | Response | ErrorResponse, revision: Revision) -> None:
-        """See :class:`mcptrio.abc.Link`.
+        """See :class:`mcptrio.abc.links.Link`.
 
         Raises:
             AuthorizationError: the server wants credentials, and there will be none.
@@ -134,15 +135,18 @@ class HTTPLink:
         self._let_end(response)
 
     def cancels_by_leaving(self, revision: Revision) -> bool:
-        """See :class:`mcptrio.abc.Link`. With a session a request outlives its connection, and has to be taken back."""
+        """See :class:`mcptrio.abc.links.Link`.
+
+        With a session a request outlives its connection, and has to be taken back.
+        """
         return not revision.http.sessions
 
     def mirrors(self, revision: Revision) -> bool:
-        """See :class:`mcptrio.abc.Link`."""
+        """See :class:`mcptrio.abc.links.Link`."""
         return revision.http.mirrored_headers
 
     def settled(self, revision: Revision) -> None:
-        """See :class:`mcptrio.abc.Link`. Opens the stream of unasked messages, where the revision has one."""
+        """See :class:`mcptrio.abc.links.Link`. Opens the stream of unasked messages, where the revision has one."""
         self._revision = revision
         self._listening.cancel()
         if revision.http.get_stream and not self._closed.is_set():
@@ -150,7 +154,7 @@ class HTTPLink:
             self._nursery.start_soon(self._listen, self._listening, self._heard, revision, self._session)
 
     def outgrown(self, revision: Revision) -> bool:
-        """See :class:`mcptrio.abc.Link`. With a session or without."""
+        """See :class:`mcptrio.abc.links.Link`. With a session or without."""
         # Several requests may find out, the last when another revision has been agreed on.
         if revision is self._revision:
             self._revision = None
@@ -161,7 +165,7 @@ class HTTPLink:
         return True
 
     async def until_listening(self) -> None:
-        """See :class:`mcptrio.abc.Link`.
+        """See :class:`mcptrio.abc.links.Link`.
 
         Many servers ask on the stream of unasked messages, and lose what they ask before it is there.
         """
@@ -171,7 +175,7 @@ class HTTPLink:
         heard.set()
 
     async def wait_closed(self) -> str:
-        """See :class:`mcptrio.abc.Link`. No single connection belongs to the link, so only :meth:`aclose` ends it.
+        """See :class:`mcptrio.abc.links.Link`. No single connection is the link's, so only :meth:`aclose` ends it.
 
         Raises:
             SessionLost: the server has forgotten the session, or no longer speaks its revision. Raised once for each.

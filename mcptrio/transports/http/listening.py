@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 import trio
 
-from mcptrio.abc import Receiver
+from mcptrio.abc.links import Receiver
 from mcptrio.errors import AuthorizationError, ConnectionClosed, ConsentNeeded, RequestFailed
 from mcptrio.protocol.jsonrpc import MessageLimits
 from mcptrio.protocol.messages import Batch, Incoming, Notification, Request

@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 __all__ = ["Address", "AddressKind", "address_kind", "parse_address"]
 
 Address: TypeAlias = IPv4Address | IPv6Address
+"""An IPv4 or IPv6 address, as ``ipaddress`` has it."""
 
 
 class AddressKind(Enum):

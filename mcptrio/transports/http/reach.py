@@ -23,7 +23,7 @@ from mcptrio.errors import RequestFailed
 from mcptrio.transports.http.endpoint import Endpoint
 from mcptrio.transports.http.public_addresses import AddressKind, address_kind, parse_address
 
-__all__ = ["AddressPolicy"]
+__all__ = ["AddressPolicy", "check_proxied", "check_url", "resolve"]
 
 _LOCALHOST: Final = "localhost"
 _MOST: Final = 16
@@ -65,65 +65,69 @@ class AddressPolicy:
         host = Endpoint.parse(url).host
         return cls(loopback=_is_loopback(host), private=private, origins=frozenset({url, *origins}))
 
-    def check_url(self, endpoint: Endpoint) -> None:
-        """Judge what is written in a URL.
 
-        Raises:
-            RequestFailed: it has credentials, or is http where https is expected.
-        """
-        if endpoint.authorization is not None:
-            raise _refused(f"expected a URL without credentials, got one of {endpoint.authority}")
-        if endpoint.scheme != "https" and endpoint.origin not in self.origins and not self.loopback:
-            raise _refused(f"expected an https URL, got {endpoint.name!r}")
+def check_url(reach: AddressPolicy, endpoint: Endpoint) -> None:
+    """Judge what is written in a URL.
 
-    async def resolve(self, endpoint: Endpoint) -> list[str]:
-        """The addresses of an endpoint, all of which may be connected to.
+    Raises:
+        RequestFailed: it has credentials, or is http where https is expected.
+    """
+    if endpoint.authorization is not None:
+        raise _refused(f"expected a URL without credentials, got one of {endpoint.authority}")
+    if endpoint.scheme != "https" and endpoint.origin not in reach.origins and not reach.loopback:
+        raise _refused(f"expected an https URL, got {endpoint.name!r}")
 
-        Raises:
-            RequestFailed: one of them may not. Then none is: who mixes public addresses with private ones hopes for a
-                retry. Or there is none.
-        """
-        try:
-            found = await trio.socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else None
-            raise _refused(f"cannot connect to {endpoint.authority}: {reason or 'there is no such name'}") from error
-        addresses = list(dict.fromkeys(str(address[4][0]) for address in found))
-        if not 0 < len(addresses) <= _MOST:
-            raise _refused(f"{endpoint.authority}: expected 1 to {_MOST} addresses, got {len(addresses)}")
-        for address in addresses:
-            self._judge(endpoint, address)
-        return addresses
 
-    async def check_proxied(self, endpoint: Endpoint) -> None:
-        """Judge the addresses of a host that a proxy will connect to, as far as they are known here.
+async def resolve(reach: AddressPolicy, endpoint: Endpoint) -> list[str]:
+    """The addresses of an endpoint, all of which may be connected to.
 
-        Behind a proxy names often do not resolve; what they mean is then the proxy's to say.
+    Raises:
+        RequestFailed: one of them may not. Then none is: who mixes public addresses with private ones hopes for a
+            retry. Or there is none.
+    """
+    try:
+        found = await trio.socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise _refused(f"cannot connect to {endpoint.authority}: {reason or 'there is no such name'}") from error
+    addresses = list(dict.fromkeys(str(address[4][0]) for address in found))
+    if not 0 < len(addresses) <= _MOST:
+        raise _refused(f"{endpoint.authority}: expected 1 to {_MOST} addresses, got {len(addresses)}")
+    for address in addresses:
+        _judge(reach, endpoint, address)
+    return addresses
 
-        Raises:
-            RequestFailed: as :meth:`resolve`.
-        """
-        try:
-            found = await trio.socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError):
-            return
-        for address in found:
-            self._judge(endpoint, str(address[4][0]))
 
-    def _judge(self, endpoint: Endpoint, address: str) -> None:
-        if endpoint.origin in self.origins:
-            return
-        kind = address_kind(parse_address(address))
-        if kind is AddressKind.LOOPBACK and self.loopback:
-            return
-        if endpoint.scheme != "https":
-            raise _refused(f"expected an https URL, or http on this machine, got {endpoint.name!r}")
-        if kind is AddressKind.PUBLIC or (kind is AddressKind.PRIVATE and self.private):
-            return
-        raise _refused(
-            f"{endpoint.authority}: expected a public address, got {kind.value} ({address}); "
-            "its origin would have to be allowed by name"
-        )
+async def check_proxied(reach: AddressPolicy, endpoint: Endpoint) -> None:
+    """Judge the addresses of a host that a proxy will connect to, as far as they are known here.
+
+    Behind a proxy names often do not resolve; what they mean is then the proxy's to say.
+
+    Raises:
+        RequestFailed: as :func:`resolve`.
+    """
+    try:
+        found = await trio.socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return
+    for address in found:
+        _judge(reach, endpoint, str(address[4][0]))
+
+
+def _judge(reach: AddressPolicy, endpoint: Endpoint, address: str) -> None:
+    if endpoint.origin in reach.origins:
+        return
+    kind = address_kind(parse_address(address))
+    if kind is AddressKind.LOOPBACK and reach.loopback:
+        return
+    if endpoint.scheme != "https":
+        raise _refused(f"expected an https URL, or http on this machine, got {endpoint.name!r}")
+    if kind is AddressKind.PUBLIC or (kind is AddressKind.PRIVATE and reach.private):
+        return
+    raise _refused(
+        f"{endpoint.authority}: expected a public address, got {kind.value} ({address}); "
+        "its origin would have to be allowed by name"
+    )
 
 
 def _is_loopback(host: str) -> bool:

@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 import trio
 from attrs import define, field
 
-from mcptrio.abc import Receiver
+from mcptrio.abc.links import Receiver
 from mcptrio.errors import ConnectionClosed, MCPError, RequestFailed
 from mcptrio.protocol.jsonrpc import DEFAULT, MessageLimits, decode
 from mcptrio.protocol.messages import (

@@ -13,7 +13,7 @@ import trio
 from attrs import define, field
 
 from mcptrio import Context, Header, Server, tool
-from mcptrio.abc import Link
+from mcptrio.abc.links import Link
 from mcptrio.errors import RequestFailed, SessionLost
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
