@@ -12,8 +12,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeGuard
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeGuard, TypeVar
 
 import trio
 
@@ -23,6 +25,7 @@ from mcptrio.client.client import Client
 from mcptrio.client.handlers import Handlers
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.errors import AuthorizationError, ConfigError
+from mcptrio.expected import expect
 from mcptrio.nurseries import open_hidden_nursery, require_trio
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.model.logging import LEVELS, LoggingLevel
@@ -37,12 +40,50 @@ if TYPE_CHECKING:
 
 __all__ = ["connect", "openers"]
 
+T = TypeVar("T")
+P = ParamSpec("P")
+
 _WEBSOCKET = ("ws", "wss")
 _URLS = ("http://", "https://", "ws://", "wss://")
 _SOCKETS = ("tcp://", "unix:")
 
 
-@asynccontextmanager
+class _Connecting(AbstractAsyncContextManager[T]):
+    """A connection that ``async with`` opens. Whatever else is asked of it is meant for the client."""
+
+    def __init__(self, opening: AbstractAsyncContextManager[T]) -> None:
+        self._opening = opening
+
+    async def __aenter__(self) -> T:
+        return await self._opening.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        return await self._opening.__aexit__(kind, error, traceback)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(
+                f"{name}: the client is not connected yet; write `async with connect(...) as client:`, and use"
+                " `client` in that block",
+                name=name,
+                obj=self,
+            )
+
+
+def _connecting(function: Callable[P, AsyncIterator[T]]) -> Callable[P, AbstractAsyncContextManager[T]]:
+    opening = asynccontextmanager(function)
+
+    @wraps(function)
+    def connecting(*args: P.args, **options: P.kwargs) -> AbstractAsyncContextManager[T]:
+        return _Connecting(opening(*args, **options))
+
+    return connecting
+
+
+@_connecting
 async def connect(
     target: Target,
     *,
@@ -76,6 +117,7 @@ async def connect(
 
     Raises:
         ConfigError: the target or an option makes no sense.
+        TypeError: an option is of another class.
         ConnectionClosed, RequestFailed: the server cannot be started or reached.
         RemoteProtocolError: no revision in common.
         MCPError: the server refused.
@@ -90,13 +132,13 @@ async def connect(
     ways, default_name, can_restart = openers(target)
     if restart and not can_restart:
         raise ConfigError("restart: a channel cannot be opened again, nor a server that is open only for this client")
-    handlers = handlers or Handlers()
+    handlers = expect(handlers or Handlers(), Handlers, "connect: handlers")
     client = Client(
         ways,
         name=name or default_name,
-        info=info or _own_info(),
+        info=expect(info or _own_info(), Implementation, "connect: info"),
         handlers=handlers,
-        timeouts=timeouts or ClientTimeouts(),
+        timeouts=expect(timeouts or ClientTimeouts(), ClientTimeouts, "connect: timeouts"),
         revision=revision,
         restart=restart,
         ping_interval=ping_interval,

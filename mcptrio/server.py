@@ -164,6 +164,8 @@ class Server(Registrar):
         self.plugins = plugins if isinstance(plugins, PluginManager) else PluginManager.of(plugins, strict=strict)
         tables = config if isinstance(config, PluginTables) else PluginTables(tables=config or {})
         self.contributions = Contributions(self, self.plugins, tables, tool_policy or ToolPolicy())
+        if not isinstance(config, PluginTables):
+            self.contributions.check_tables()
         self._running = RunningPlugins(self, self.plugins, self.contributions)
         for plugin in self.plugins.active():
             self.contributions.offer(plugin)

@@ -26,6 +26,7 @@ LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
             frozenset({each})
             for each in (
                 "errors",
+                "expected",
                 "secret",
                 "lines_file",
                 "last_words",

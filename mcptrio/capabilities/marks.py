@@ -16,6 +16,7 @@ from attrs import evolve, field, fields, frozen
 from attrs.converters import optional as optional_converter
 from attrs.validators import and_, gt, in_, instance_of, optional
 
+from mcptrio.expected import expect
 from mcptrio.protocol.model.base import CacheScope
 from mcptrio.protocol.model.content import Annotations
 from mcptrio.protocol.model.icons import Icon
@@ -255,6 +256,7 @@ def resource(uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F
 
     Source: MCP 2026-07-28, server/resources and server/utilities/caching.
     """
+    expect(uri, str, "@resource: uri")
     return _put(make_mark(ResourceMark, {"uri": uri, **options}))
 
 

@@ -21,6 +21,7 @@ from attrs import Attribute, field, frozen
 
 from mcptrio.client.forms import Form, OpenURL, read_form, read_url
 from mcptrio.errors import ConfigError, InputFailed, InvalidParams, MCPError, MethodNotFound
+from mcptrio.expected import optional_callable
 from mcptrio.protocol.model.base import Result
 from mcptrio.protocol.model.content import TextContent, ToolResultContent, ToolUseContent
 from mcptrio.protocol.model.elicitation import ElicitFormParams, ElicitResult, ElicitURLParams
@@ -54,6 +55,15 @@ def _check_plain(_handlers: Handlers, attribute: Attribute[Any], handler: object
         raise ConfigError(f"Handlers: {attribute.name}: expected a plain function, got an asynchronous one")
 
 
+def _check_roots(_handlers: Handlers, _attribute: Attribute[Any], roots: object) -> None:
+    """
+    Raises:
+        TypeError: one folder, or something else that is no list of folders and no function.
+    """
+    if roots is not None and not callable(roots) and (isinstance(roots, str) or not isinstance(roots, Sequence)):
+        raise TypeError(f"Handlers: roots: expected a list of folders or a function, got {roots!r}")
+
+
 @frozen(kw_only=True)
 class Handlers:
     """
@@ -73,16 +83,23 @@ class Handlers:
 
     Raises:
         ConfigError: ``log`` or ``notification`` is asynchronous.
+        TypeError: a handler is no function, or ``roots`` is one folder instead of a list.
     """
 
-    elicit: Callable[[Form], Awaitable[Any]] | None = None
-    open_url: Callable[[OpenURL], Awaitable[Any]] | None = None
-    sample: Callable[[CreateMessageParams], Awaitable[CreateMessageResult | str]] | None = None
+    elicit: Callable[[Form], Awaitable[Any]] | None = field(default=None, validator=optional_callable)
+    open_url: Callable[[OpenURL], Awaitable[Any]] | None = field(default=None, validator=optional_callable)
+    sample: Callable[[CreateMessageParams], Awaitable[CreateMessageResult | str]] | None = field(
+        default=None, validator=optional_callable
+    )
     sample_tools: bool = False
     sample_context: bool = False
-    roots: Roots | None = None
-    log: Callable[[LoggingMessageParams], None] | None = field(default=None, validator=_check_plain)
-    notification: Callable[[str, dict[str, Any]], None] | None = field(default=None, validator=_check_plain)
+    roots: Roots | None = field(default=None, validator=_check_roots)
+    log: Callable[[LoggingMessageParams], None] | None = field(
+        default=None, validator=[optional_callable, _check_plain]
+    )
+    notification: Callable[[str, dict[str, Any]], None] | None = field(
+        default=None, validator=[optional_callable, _check_plain]
+    )
     experimental: dict[str, dict[str, Any]] = field(factory=dict)
     extensions: dict[str, dict[str, Any]] = field(factory=dict)
 

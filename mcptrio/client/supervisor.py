@@ -98,6 +98,13 @@ class ClientSupervisor:
 
     async def run(self, *, task_status: trio.TaskStatus[MCPTrioError | None]) -> None:
         """Keep the session; started with ``None`` when there is one, or with the reason why there is none."""
+        try:
+            await self._keep(task_status)
+        finally:
+            if self._ended is None:
+                self._end("the block of `async with connect(...)` has ended")
+
+    async def _keep(self, task_status: trio.TaskStatus[MCPTrioError | None]) -> None:
         pause = FIRST
         waiting: trio.TaskStatus[MCPTrioError | None] | None = task_status
         while True:

@@ -9,7 +9,8 @@ Source: MCP 2025-11-25, basic/lifecycle, "Timeouts"; MCP 2026-07-28, basic/patte
 from __future__ import annotations
 
 from attrs import field, frozen
-from attrs.validators import gt
+
+from mcptrio.expected import number
 
 __all__ = ["ClientTimeouts"]
 
@@ -28,9 +29,9 @@ class ClientTimeouts:
         ping: for the answer to a keep-alive ping.
     """
 
-    connect: float = field(default=30.0, validator=gt(0))
-    probe: float = field(default=10.0, validator=gt(0))
-    idle: float = field(default=60.0, validator=gt(0))
-    request: float = field(default=3600.0, validator=gt(0))
-    input: float = field(default=600.0, validator=gt(0))
-    ping: float = field(default=30.0, validator=gt(0))
+    connect: float = field(default=30.0, validator=number)
+    probe: float = field(default=10.0, validator=number)
+    idle: float = field(default=60.0, validator=number)
+    request: float = field(default=3600.0, validator=number)
+    input: float = field(default=600.0, validator=number)
+    ping: float = field(default=30.0, validator=number)

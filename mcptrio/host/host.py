@@ -26,6 +26,7 @@ from mcptrio.client.client import Client
 from mcptrio.client.handlers import Handlers
 from mcptrio.connecting import openers
 from mcptrio.errors import ConfigError, ConnectionClosed, InvalidParams
+from mcptrio.expected import expect
 from mcptrio.host.approval import Approval, Approve
 from mcptrio.host.approved_tool import approved_tool
 from mcptrio.host.audit import Audit, Auditor, Redact
@@ -87,7 +88,7 @@ class Host:
         redact: Redact | None = None,
         options: HostOptions | None = None,
     ) -> None:
-        self._options = options or HostOptions()
+        self._options = expect(options or HostOptions(), HostOptions, "Host: options")
         self._handlers: Handlers | Callable[[str], Handlers] = handlers or Handlers()
         self._approval = Approval(approve, self._options.timeouts.input)
         self._auditor = Auditor(audit, redact)
@@ -97,7 +98,7 @@ class Host:
         self._spoken: dict[bytes, str] = {}
         """The version each command and each URL was found to speak, also of servers that were removed since."""
         self._running: AbstractAsyncContextManager[None] | None = None
-        for name, target in targets.items():
+        for name, target in expect(targets, Mapping, "Host: targets").items():
             self.add(name, target)
 
     @classmethod

@@ -133,6 +133,7 @@ class Member:
         self._changed = trio.Event()
         self._scope = trio.CancelScope()
         self._gone = trio.Event()
+        self._is_kept = False
 
     @property
     def status(self) -> ConnectionStatus:
@@ -179,6 +180,7 @@ class Member:
 
     async def keep(self) -> None:
         """Connect, and connect again, until the server is removed."""
+        self._is_kept = True
         try:
             with self._scope:
                 await self._keep_trying()
@@ -207,7 +209,10 @@ class Member:
         """
         await self.until(lambda: self._state == "ready" or self._is_over, timeout=timeout)
         if self._state != "ready" or self._client is None:
-            why = self._reason or f"no connection within {timeout:g} s"
+            away = f"no connection within {timeout:g} s"
+            why = self._reason or (
+                away if self._is_kept else "the host is not open: write `async with host:` around it"
+            )
             raise ConnectionClosed(f"{self.name} is not connected: {why}")
         return self._client
 

@@ -10,6 +10,7 @@ from attrs import field, frozen
 from attrs.validators import ge, gt, in_, optional
 
 from mcptrio.client.timeouts import ClientTimeouts
+from mcptrio.expected import instance
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.model.logging import LEVELS, LoggingLevel
 
@@ -32,7 +33,7 @@ class HostOptions:
         info: what servers are told of the host.
     """
 
-    timeouts: ClientTimeouts = field(factory=ClientTimeouts)
+    timeouts: ClientTimeouts = field(factory=ClientTimeouts, validator=instance(ClientTimeouts))
     ready_timeout: float = field(default=10.0, validator=gt(0))
     restart: bool = True
     ping_interval: float = field(default=30.0, validator=ge(0))

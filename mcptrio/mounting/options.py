@@ -10,6 +10,7 @@ from attrs import field, frozen
 from attrs.validators import ge, gt, in_, optional
 
 from mcptrio.client.timeouts import ClientTimeouts
+from mcptrio.expected import instance
 from mcptrio.plugins.policy import ToolPolicy
 from mcptrio.protocol.revisions.registry import REVISIONS
 
@@ -37,7 +38,7 @@ class MountOptions:
     """
 
     prefix: str | None = None
-    tools: ToolPolicy = field(factory=ToolPolicy)
+    tools: ToolPolicy = field(factory=ToolPolicy, validator=instance(ToolPolicy))
     timeout: float | None = field(default=None, validator=optional(gt(0)))
     start_timeout: float = field(default=5.0, validator=ge(0))
     ready_timeout: float = field(default=10.0, validator=gt(0))
@@ -45,4 +46,4 @@ class MountOptions:
     revision: str | None = field(default=None, validator=optional(in_(tuple(REVISIONS))))
     lazy: bool = False
     required: bool = False
-    timeouts: ClientTimeouts = field(factory=ClientTimeouts)
+    timeouts: ClientTimeouts = field(factory=ClientTimeouts, validator=instance(ClientTimeouts))

@@ -11,8 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcptrio.capabilities.call_limits import CallLimits
+from mcptrio.capabilities.problems import suggest
 from mcptrio.capabilities.registrar import Registrar
-from mcptrio.errors import PluginError
+from mcptrio.errors import ConfigError, PluginError
+from mcptrio.expected import expect
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.policy import ToolPolicy
@@ -44,6 +46,18 @@ class Contributions:
         self._limits: dict[str, CallLimits] = {}
         self._redactions = PluginRedactions(server.logging.redactions)
         self._seen: dict[str, PluginSetup] = {}
+
+    def check_tables(self) -> None:
+        """Refuse settings that nothing reads: for a server that is not given others later.
+
+        Raises:
+            TypeError: there are no tables.
+            ConfigError: a table has the name of no plugin, whatever the state of those that are known.
+        """
+        known = sorted(self._plugins.plugins)
+        for name in expect(self._tables.tables, Mapping, "config"):
+            if name not in known:
+                raise ConfigError(f"config: there is no plugin {name!r}{suggest(name, known)}")
 
     def set_tables(self, tables: PluginTables) -> set[str]:
         """The operator has set something else, for plugins that are offered from now on.

@@ -22,6 +22,7 @@ import pluggy
 
 from mcptrio.capabilities.registry import Duplicate
 from mcptrio.errors import PluginError
+from mcptrio.expected import kind_of
 from mcptrio.plugins.checking import check_kind, check_plugin, find_plugin, forgotten
 from mcptrio.plugins.finding import check_offered, distribution_of, import_file, offered
 from mcptrio.plugins.hooks import HOOKS
@@ -69,7 +70,7 @@ class PluginManager:
             PluginError: any fault, if strict.
         """
         if isinstance(plugins, str) or not isinstance(plugins, Iterable):
-            raise TypeError(f"plugins: expected a list of modules and objects, got {type(plugins).__name__}")
+            raise TypeError(f"plugins: expected a list of modules and objects, got {kind_of(plugins)}")
         manager = cls(strict=strict)
         for plugin in plugins:
             manager.register(plugin)

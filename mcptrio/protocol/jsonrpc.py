@@ -20,9 +20,10 @@ from math import isfinite
 from typing import Any
 
 import orjson
-from attrs import frozen
+from attrs import field, frozen
 
 from mcptrio.errors import Code, LocalProtocolError
+from mcptrio.expected import whole
 from mcptrio.protocol.json_shape import HEAD_BYTES, LIGHT, TAIL_BYTES, Shape, identify, is_shallow, measure
 from mcptrio.protocol.messages import (
     Batch,
@@ -52,18 +53,18 @@ __all__ = [
 class MessageLimits:
     """How much of a peer's input is looked at."""
 
-    bytes: int = 4 * 1024 * 1024
+    bytes: int = field(default=4 * 1024 * 1024, validator=whole(1))
     """Bytes of one message, or of one batch."""
-    containers: int = 50_000
+    containers: int = field(default=50_000, validator=whole(1))
     """Arrays and objects in one message. Parsed, one takes up to 200 bytes and holds up the event loop for about 1 µs;
     counted before it is parsed."""
-    values: int = 250_000
+    values: int = field(default=250_000, validator=whole(1))
     """Items of arrays and members of objects in one message; counted before it is parsed."""
-    meta_bytes: int = 64 * 1024
+    meta_bytes: int = field(default=64 * 1024, validator=whole(1))
     """Bytes of ``params._meta`` of one message: it is kept as long as the request runs."""
-    depth: int = 64
+    depth: int = field(default=64, validator=whole(1))
     """Arrays and objects inside each other, the message itself included."""
-    batch: int = 100
+    batch: int = field(default=100, validator=whole(1))
     """Messages in one batch."""
 
 

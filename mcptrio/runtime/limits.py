@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Final
 
 from attrs import field, frozen
-from attrs.validators import and_, ge, gt, instance_of
 
+from mcptrio.expected import number, whole
 from mcptrio.protocol.bounds import MAX_QUEUED_BYTES
 
 __all__ = ["ServerLimits"]
 
-_COUNT: Final = and_(instance_of(int), ge(1))
+_COUNT: Final = whole(1)
 
 
 @frozen(kw_only=True)
@@ -46,9 +46,9 @@ class ServerLimits:
     held_bytes: int = field(default=256 * 1024 * 1024, validator=_COUNT)
     listen_streams: int = field(default=10_000, validator=_COUNT)
     subscriptions: int = field(default=1_000, validator=_COUNT)
-    parked: int = field(default=1_000, validator=[instance_of(int), ge(0)])
+    parked: int = field(default=1_000, validator=whole(0))
     state_bytes: int = field(default=64 * 1024, validator=_COUNT)
     outbox: int = field(default=1_000, validator=_COUNT)
     outbox_bytes: int = field(default=MAX_QUEUED_BYTES, validator=_COUNT)
     threads: int = field(default=40, validator=_COUNT)
-    logs_per_second: float = field(default=200.0, validator=[instance_of(int | float), gt(0)])
+    logs_per_second: float = field(default=200.0, validator=number)

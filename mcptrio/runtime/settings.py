@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import field, frozen
 from attrs.validators import ge, instance_of
 
+from mcptrio.expected import instance
 from mcptrio.runtime.limits import ServerLimits
 from mcptrio.runtime.timeouts import Timeouts
 
@@ -21,8 +22,8 @@ class Settings:
         server_info: the wire form of Implementation, stamped on results of per-request revisions.
     """
 
-    limits: ServerLimits = field(factory=ServerLimits)
-    timeouts: Timeouts = field(factory=Timeouts)
+    limits: ServerLimits = field(factory=ServerLimits, validator=instance(ServerLimits))
+    timeouts: Timeouts = field(factory=Timeouts, validator=instance(Timeouts))
     ping_interval: float = field(default=0.0, validator=[instance_of(int | float), ge(0)])
     log_level: str | None = "info"
     audience: str = "mcptrio"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 from attrs import frozen
 
+from mcptrio.expected import expect
 from mcptrio.nurseries import first_of, open_hidden_nursery, require_trio
 from mcptrio.serve.http_options import HTTPOptions, open_http_app
 from mcptrio.serve.opened import until_left
@@ -69,6 +70,8 @@ async def over_http(
         StoreFailed: the store cannot be opened.
     """
     require_trio("over_http")
+    expect(server, Server, "over_http: server")
+    expect(options or HTTPOptions(), HTTPOptions, "over_http: options")
     async with until_left(partial(serve_http, server, host=host, port=port, options=options)) as urls:
         yield urls
 

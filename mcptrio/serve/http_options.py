@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 
 from mcptrio.abc import EventStore, Guard, SessionStore
 from mcptrio.config import SQLITE_STORE, is_store
+from mcptrio.expected import expect
 from mcptrio.server import Server
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class HTTPOptions:
         auth: says who asks and who may, an :class:`mcptrio.auth.ResourceServer`; without, everybody may and is nobody.
 
     Raises:
+        TypeError: ``limits`` is of another class.
         ValueError: ``path`` is one of those of ``legacy_sse``, there is no such store, or ``forwarded`` is none of
             these.
     """
@@ -63,6 +65,10 @@ class HTTPOptions:
     auth: Guard | None = None
 
     def __attrs_post_init__(self) -> None:
+        if self.limits is not None:
+            from mcptrio.transports.http.exchange import HTTPLimits
+
+            expect(self.limits, HTTPLimits, "HTTPOptions: limits")
         if self.legacy_sse and self.path.rstrip("/") in (_SSE, _MESSAGES):
             raise ValueError(f"path: expected another path than {_SSE} and {_MESSAGES}, or legacy_sse = false")
         if not is_store(self.store):

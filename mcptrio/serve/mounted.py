@@ -12,6 +12,7 @@ from typing import Any
 import trio
 
 from mcptrio.errors import PluginError, StoreFailed
+from mcptrio.expected import expect
 from mcptrio.nurseries import first_of
 from mcptrio.serve.http_options import HTTPOptions, make_http_app, open_http_app
 from mcptrio.server import Server
@@ -25,7 +26,8 @@ def asgi_app(server: Server, options: HTTPOptions | None = None) -> ServerApp:
     It must run while it is used: either whoever serves it speaks ASGI's lifespan protocol with it, or the application
     around it enters ``async with app.running():``.
     """
-    return ServerApp(server, options or HTTPOptions())
+    expect(server, Server, "asgi_app: server")
+    return ServerApp(server, expect(options or HTTPOptions(), HTTPOptions, "asgi_app: options"))
 
 
 class ServerApp:

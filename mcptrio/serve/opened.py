@@ -14,6 +14,7 @@ from typing import Protocol
 import trio
 
 from mcptrio.abc import Engine
+from mcptrio.expected import expect
 from mcptrio.nurseries import open_hidden_nursery, raised_alone, require_trio
 from mcptrio.server import Server
 
@@ -74,6 +75,7 @@ async def over_transport(server: Server, transport: Transport) -> AsyncIterator[
         The addresses that the transport is started with.
     """
     require_trio("over_transport")
+    expect(server, Server, "over_transport: server")
     async with until_left(partial(serve_transport, server, transport)) as where:
         yield where
 

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from mcptrio.abc import Principal
+from mcptrio.expected import expect
 from mcptrio.nurseries import open_hidden_nursery, require_trio
 from mcptrio.protocol.jsonrpc import DEFAULT, MessageLimits
 from mcptrio.server import Server
@@ -21,6 +22,8 @@ __all__ = ["serve_process", "serve_stdio"]
 async def serve_stdio(server: Server, *, limits: MessageLimits = DEFAULT) -> None:
     """Open the server and serve the standard input and output of this process until the input ends."""
     require_trio("serve_stdio")
+    expect(server, Server, "serve_stdio: server")
+    expect(limits, MessageLimits, "serve_stdio: limits")
     await serve_process(lambda: server, limits=limits)
 
 

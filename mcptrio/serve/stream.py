@@ -25,6 +25,7 @@ from attrs.validators import ge, gt
 
 from mcptrio.abc import Engine
 from mcptrio.errors import ConnectionClosed, Overloaded
+from mcptrio.expected import expect, instance
 from mcptrio.nurseries import require_trio
 from mcptrio.protocol.jsonrpc import DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Batch, ErrorResponse, Incoming, Request
@@ -57,7 +58,7 @@ class StreamOptions:
         unix_mode: permissions of a Unix socket; who may write to it may connect.
     """
 
-    limits: MessageLimits = DEFAULT
+    limits: MessageLimits = field(default=DEFAULT, validator=instance(MessageLimits))
     connections: int = field(default=1000, validator=ge(1))
     write_timeout: float = field(default=30.0, validator=gt(0))
     first_message_timeout: float = field(default=60.0, validator=gt(0))
@@ -83,6 +84,8 @@ async def over_streams(
         OSError: an address cannot be bound; it says which and why.
     """
     require_trio("over_streams")
+    expect(server, Server, "over_streams: server")
+    expect(options or StreamOptions(), StreamOptions, "over_streams: options")
     async with until_left(partial(serve_stream, server, addresses, options=options)) as where:
         yield where
 

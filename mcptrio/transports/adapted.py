@@ -18,6 +18,7 @@ import trio
 
 from mcptrio.abc import MessageChannel
 from mcptrio.errors import ConnectionClosed
+from mcptrio.expected import expect
 from mcptrio.protocol.jsonrpc import DEFAULT, MessageLimits, decode, encode
 from mcptrio.protocol.messages import Incoming, Message
 
@@ -47,6 +48,8 @@ def adapt_channel(
     """
     if form not in _MAKERS:
         raise ValueError(f"form: expected one of {', '.join(_MAKERS)}, got {form!r}")
+    expect(channel, trio.abc.Channel, "adapt_channel: channel")
+    expect(limits, MessageLimits, "adapt_channel: limits")
     return AdaptedChannel(channel, _MAKERS[form], name=name, limits=limits, write_timeout=write_timeout)
 
 

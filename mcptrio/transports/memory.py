@@ -13,6 +13,7 @@ import trio
 
 from mcptrio.abc import MessageChannel
 from mcptrio.errors import ConnectionClosed
+from mcptrio.expected import expect
 from mcptrio.protocol.jsonrpc import CLIENT_DEFAULT, DEFAULT, MessageLimits, decode, encode
 from mcptrio.protocol.messages import Incoming, Message
 
@@ -85,7 +86,12 @@ def memory_channel_pair(
     Args:
         limits: of what the server's end, the second one, receives.
         client: of what the client's end receives. More: results are larger than what is asked.
+
+    Raises:
+        TypeError: one of them is of another class.
     """
+    expect(limits, MessageLimits, "memory_channel_pair: limits")
+    expect(client, MessageLimits, "memory_channel_pair: client")
     to_second, from_first = trio.open_memory_channel[list[bytes]](_SENDS)
     to_first, from_second = trio.open_memory_channel[list[bytes]](_SENDS)
     return MemoryChannel(to_second, from_second, limits=client), MemoryChannel(to_first, from_first, limits=limits)

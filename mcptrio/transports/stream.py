@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import trio
 
 from mcptrio.errors import ConnectionClosed
+from mcptrio.expected import expect
 from mcptrio.protocol.jsonrpc import DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Incoming, Malformed, Message
 from mcptrio.transports.descriptors import Reader, Writer
@@ -52,6 +53,7 @@ class StreamChannel:
         write_timeout: float = 30.0,
         first_message_timeout: float | None = None,
     ) -> None:
+        expect(limits, MessageLimits, "StreamChannel: limits")
         self.name = name
         self._stream = stream
         ends: _StreamEnds | OwnSocket

@@ -85,7 +85,9 @@ def test_value_of_another_kind_is_refused(plugin: Any, said: str) -> None:
     assert said in str(raised.value)
 
 
-@pytest.mark.parametrize(("plugins", "kind"), [("garden", "str"), (types, "module"), (Garden(), "Garden")])
+@pytest.mark.parametrize(
+    ("plugins", "kind"), [("garden", "'garden'"), (types, "the module types"), (Garden(), "Garden")]
+)
 def test_plugins_that_are_no_list_are_refused(plugins: Any, kind: str) -> None:
     with pytest.raises(TypeError, match=f"plugins: expected a list of modules and objects, got {kind}"):
         Server(plugins=plugins)

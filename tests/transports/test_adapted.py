@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import trio
@@ -12,7 +12,6 @@ from mcptrio import ConfigError, ConnectionClosed, Server, connect
 from mcptrio.abc import MessageChannel
 from mcptrio.protocol.messages import Batch, Malformed, Notification, Request, Response
 from mcptrio.serving import MessageLimits, adapt_channel
-from mcptrio.transports.adapted import Form
 
 __all__: list[str] = []
 
@@ -44,7 +43,9 @@ def pair(room: int = 0) -> tuple[End, End]:
 
 
 @every_form
-async def test_server_is_connected_to_over_it(form: Form, autojump_clock: trio.abc.Clock) -> None:
+async def test_server_is_connected_to_over_it(
+    form: Literal["text", "bytes", "json"], autojump_clock: trio.abc.Clock
+) -> None:
     async def shout(text: str) -> str:
         return text.upper()
 
@@ -67,7 +68,7 @@ async def test_server_is_connected_to_over_it(form: Form, autojump_clock: trio.a
         ("bytes", b'{"jsonrpc":"2.0","method":"a"}'),
     ],
 )
-async def test_form_of_what_is_sent(form: Form, sent: object) -> None:
+async def test_form_of_what_is_sent(form: Literal["text", "bytes", "json"], sent: object) -> None:
     ours, theirs = pair(2)
     channel: MessageChannel = adapt_channel(ours, form=form, name="pigeon")
     assert channel.name == "pigeon"

@@ -18,6 +18,7 @@ from attrs import define, field, frozen
 from attrs.validators import ge, le
 
 from mcptrio.errors import ConnectionClosed, Overloaded, RateLimited
+from mcptrio.expected import instance
 from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.protocol import sse
 from mcptrio.protocol.jsonrpc import MessageLimits, encode
@@ -79,7 +80,7 @@ class HTTPLimits:
         window: messages a reader may be behind before the sender waits for it.
     """
 
-    message: MessageLimits = field(factory=MessageLimits)
+    message: MessageLimits = field(factory=MessageLimits, validator=instance(MessageLimits))
     header_bytes: int = 32 * 1024
     body_timeout: float = 30.0
     write_timeout: float = 30.0
