@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from mcptrio.errors import ConfigError, PluginError
-from mcptrio.help_pages import Group, Rows
+from mcptrio.help_pages import Group, Rows, complain
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -182,7 +182,7 @@ def end(command: click.Command, name: str, obj: object = None) -> NoReturn:
             told = told.exceptions[0]
         if not isinstance(told, (ConfigError, PluginError, OSError)):
             raise
-        click.echo(f"mcptrio: {told}{_hint(told)}", err=True)
+        complain("mcptrio: ", f"{told}{_hint(told)}")
         if isinstance(told, PluginError) and (details := details_of(told)):
             click.echo(indent("\n".join(map(printable, details.split("\n"))), "  "), err=True)
         sys.exit(1 if isinstance(told, OSError) else 2)

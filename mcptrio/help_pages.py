@@ -11,13 +11,15 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from textwrap import wrap
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TextIO, TypeAlias
 
 import click
 
-__all__ = ["Command", "Group", "Page", "Rows"]
+__all__ = ["Command", "Group", "Page", "Rows", "complain"]
 
 Rows: TypeAlias = Sequence[tuple[str, str]]
 """Terms, each with its text."""
@@ -111,7 +113,19 @@ class Page:
         return click.style(text, **_STYLES[style]) if self._is_coloured and text else text
 
 
-class Command(click.Command):
+class _Base(click.Command):
+    """Shows click's own errors as those of the commands: wrapped, and coloured on a terminal."""
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with _laid_out():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _laid_out():
+            return super().invoke(ctx)
+
+
+class Command(_Base):
     """A command whose help has sections."""
 
     sections: ClassVar[Mapping[str, Sequence[str]]] = {}
@@ -129,7 +143,7 @@ class Command(click.Command):
         return str(page)
 
 
-class Group(click.Group):
+class Group(_Base, click.Group):
     """A group whose help lists its commands in the order in which they were added."""
 
     command_class = Command
@@ -146,6 +160,31 @@ class Group(click.Group):
     def listed(self, ctx: click.Context) -> Mapping[str, Rows]:
         """Return the commands by section, each with the first paragraph of its help."""
         return {"Commands": [(name, _summary(self.commands[name])) for name in self.list_commands(ctx)]}
+
+
+def complain(label: str, text: str, file: TextIO | None = None) -> None:
+    """Say what is wrong, on standard error."""
+    from mcptrio.commands.layout import Look
+
+    look = Look.of(sys.stderr if file is None else file)
+    click.echo(look.wrap(text, "red", "bold", label=label), file=file, err=True, color=look.is_coloured)
+
+
+@contextmanager
+def _laid_out() -> Iterator[None]:
+    try:
+        yield
+    except click.ClickException as error:
+        vars(error)["show"] = partial(_show, error)
+        raise
+
+
+def _show(error: click.ClickException, file: TextIO | None = None) -> None:
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        own_help = error.ctx.command.get_help_option(error.ctx)
+        hint = "" if own_help is None else f"Try '{error.ctx.command_path} {max(own_help.opts, key=len)}' for help.\n"
+        click.echo(f"{error.ctx.get_usage()}\n{hint}", file=file, err=True)
+    complain("Error: ", error.format_message(), file)
 
 
 def _begun(command: click.Command, ctx: click.Context) -> Page:

@@ -325,7 +325,7 @@ def test_plugins_as_a_table(tmp_path: Path, installed: Path) -> None:
     assert rows[0] == ["NAME", "VERSION", "DISTRIBUTION", "STATE", "TOOLS", "TOKENS", "IMPORT", "CONTRIBUTES"]
     told = {row[0]: [*row[1:6], row[7]] for row in rows}
     assert told["good"] == ["2.1", "cli-good", "loaded", "1", "27", "1 tool"]
-    assert told["broken"] == ["1.0", "cli-broken", "quarantined", "-", "-", "-"]
+    assert told["broken"] == ["1.0", "cli-broken", "failed", "-", "-", "-"]
     assert total == "1 tool, about 27 tokens in each conversation (estimate: bytes / 4)"
     assert fault == "broken: import failed: RuntimeError: no such luck\n"
 
@@ -371,7 +371,7 @@ def test_the_log_is_json_on_standard_error_from_the_first_line(tmp_path: Path, i
         entries = [json.loads(entry) for entry in served.stderr.splitlines()]
 
     assert [entry["level"] for entry in entries] == ["error", "info"]
-    assert entries[0]["message"].startswith("quarantined broken (cli-broken 1.0): import failed")
+    assert entries[0]["message"].startswith("broken (cli-broken 1.0) failed, and is left out: import failed")
     assert (entries[0]["exception"]["type"], entries[0]["exception"]["message"]) == ("RuntimeError", "no such luck")
     assert re.fullmatch(r"serving http://127\.0\.0\.1:\d+/mcp", entries[1]["message"])
 

@@ -87,6 +87,8 @@ LAZY: frozenset[tuple[str, str]] = frozenset(
         # Where the server has no URL, and nobody logs in.
         ("mcptrio.commands.running", "mcptrio.commands.credentials"),
         ("mcptrio.commands.running", "mcptrio.commands.signing_in"),
+        # Help, and a command without an error.
+        ("mcptrio.help_pages", "mcptrio.commands.layout"),
         # Where no token is signed or verified.
         ("mcptrio.auth.jose", "cryptography.exceptions"),
         ("mcptrio.auth.jose", "joserfc"),

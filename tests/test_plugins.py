@@ -127,7 +127,7 @@ async def test_a_plugin_that_cannot_be_registered_is_alone(
     assert said in fault
     assert manager.plugins["bad"].offers == {}
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
-        f"quarantined bad (bad-dist 3.0): {fault}"
+        f"bad (bad-dist 3.0) failed, and is left out: {fault}"
     ]
     assert not server.status.ready
 

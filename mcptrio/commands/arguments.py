@@ -117,17 +117,28 @@ def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
         raise ConfigError(f"arguments: {error.message}") from error
 
 
-def read_json(text: str, what: str) -> Any:
+def read_json(text: str, what: str, form: str = "JSON") -> Any:
     """
+    Args:
+        form: what is expected, for the error.
+
     Raises:
         ConfigError: it is no JSON; what, and where.
     """
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except ValueError as error:
-        raise ConfigError(f"{what}: expected JSON, got {quote(text)}: {error}") from error
+        raise ConfigError(f"{what}: expected {form}, got {quote(text)}{_where(error)}") from error
     except RecursionError as error:
         raise ConfigError(f"{what}: expected JSON, got one that is nested too deeply") from error
+
+
+def _where(error: ValueError) -> str:
+    """Say where a text is no JSON, and why."""
+    if not isinstance(error, json.JSONDecodeError):
+        return f": {error}"
+    problem = error.msg[:1].lower() + error.msg[1:]
+    return f"; line {error.lineno}, column {error.colno}: {problem}"
 
 
 def read_file(name: str, what: str) -> bytes:

@@ -202,7 +202,7 @@ async def _log_in(
     if wanted.client is not None:
         # The other commands renew what was granted as the same client.
         await credentials.keep_client(binding.issuer, Registered(identity=wanted.client.identity))
-    console.print(f"logged in to {url}: {_words(binding, granted, time.time())}")
+    console.print(console.look.wrap(_words(binding, granted, time.time()), label=f"logged in to {url}: "))
     return ExitCode.DONE
 
 
@@ -242,7 +242,7 @@ async def _status(
     if as_json:
         console.print_json({"logins": [_values(*row) for row in rows]})
     for each, binding, granted in () if as_json else rows:
-        console.print(f"{each}: {_words(binding, granted, now)}")
+        console.print(console.look.wrap(_words(binding, granted, now), label=f"{each}: "))
     if not rows:
         console.note("not logged in anywhere" if url is None else f"not logged in to {url}")
         return ExitCode.FAILED
@@ -258,7 +258,7 @@ async def _log_out(endpoint: Endpoint, store: TokenStore, console: Console, _: I
     if not await oauth.log_out():
         console.note(f"not logged in to {url}")
         return ExitCode.FAILED
-    console.print(f"logged out of {url}")
+    console.print(console.look.wrap(f"logged out of {url}"))
     return ExitCode.DONE
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from mcptrio.client.printable import quote
 from mcptrio.commands.arguments import check_arguments, read_arguments, read_file, read_json
 from mcptrio.commands.client_command import ClientCommand
 from mcptrio.commands.contents import Contents, says_the_same
@@ -25,6 +26,7 @@ __all__ = ["command"]
 
 
 _HELP = ("--help", "-h")
+_FORM = """a JSON object such as {"city": "Oslo"}"""
 
 
 class _CallCommand(ClientCommand):
@@ -106,9 +108,9 @@ async def _base(visit: Visit, text: str | None) -> dict[str, Any] | None:
         text = await read_input()
     elif text.startswith("@"):
         text = read_file(text[1:], "--args").decode("utf-8", "replace")
-    value = read_json(text, "--args")
+    value = read_json(text, "--args", _FORM)
     if not isinstance(value, dict):
-        raise ConfigError("--args: expected a JSON object, got something else")
+        raise ConfigError(f"--args: expected {_FORM}, got {quote(text)}")
     return value
 
 

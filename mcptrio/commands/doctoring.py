@@ -219,7 +219,7 @@ def _overall(plugins: Sequence[dict[str, Any]], read: Config) -> dict[str, list[
                 else:
                     problems.append(
                         f"{kind.removesuffix('s')} {name} is offered by {owner} and {plugin['name']};"
-                        f" {plugin['name']} would be in quarantine"
+                        f" {plugin['name']} would be left out"
                     )
     tokens = sum(sum(plugin["tokens"].values()) for plugin in plugins)
     if tokens > MOST_TOKENS:

@@ -60,7 +60,7 @@ def command(ctx: click.Context, chosen: Chosen, check: bool, as_json: bool) -> N
         for each in changes:
             click.echo(Look.of_stdout().wrap(printable(str(each))))
         if not changes:
-            click.echo(f"everything is as in {path}")
+            click.echo(Look.of_stdout().wrap(f"everything is as in {path}"))
     ctx.exit(1 if changes else 0)
 
 
@@ -73,7 +73,7 @@ def _write(path: Path, server: Server, *, as_json: bool) -> None:
     for plugin in server.plugins.plugins.values():
         if plugin.state == "quarantined":
             raise click.ClickException(
-                f"{plugin.name} is in quarantine: {plugin.fault}; nothing is locked (--no-plugin leaves it out)"
+                f"{plugin.name} failed: {plugin.fault}; nothing is locked (--no-plugin leaves it out)"
             )
     lock = ToolLock.of(server)
     if not lock.plugins:
@@ -87,9 +87,10 @@ def _write(path: Path, server: Server, *, as_json: bool) -> None:
     has_changed = original.data != text.encode()
     if has_changed:
         original.replace(encoded("", text))
+    look = Look.of_stdout()
     if as_json:
         print_json({"file": str(path), "changed": has_changed, "plugins": len(lock.plugins), **counts})
     elif has_changed:
-        click.echo(f"{path}: locked {counted(len(lock.plugins), 'plugins')}: {told}")
+        click.echo(look.wrap(f"locked {counted(len(lock.plugins), 'plugins')}: {told}", label=f"{path}: "))
     else:
-        click.echo(f"{path}: nothing has changed ({told})")
+        click.echo(look.wrap(f"nothing has changed ({told})", label=f"{path}: "))

@@ -63,4 +63,4 @@ def _sum_up(visit: Visit, took: list[float], lost: int) -> None:
     if took:
         slow = sorted(took)[ceil(0.99 * len(took)) - 1]
         line += f": min {min(took):.2f}, median {median(took):.2f}, p99 {slow:.2f}, max {max(took):.2f} ms"
-    visit.console.print(line, "bold")
+    visit.console.print(visit.console.look.wrap(line), "bold")

@@ -5,6 +5,7 @@ The one rule: nothing is opened; what fails only when a plugin is opened is not 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -19,12 +20,12 @@ from mcptrio.help_pages import Command
 from mcptrio.plugins.tokens import tokens_by_tool
 from mcptrio.server import Server
 
-__all__ = ["command"]
+__all__ = ["command", "state_of"]
 
 _HEAD = ("NAME", "VERSION", "DISTRIBUTION", "STATE", "TOOLS", "TOKENS", "IMPORT", "CONTRIBUTES")
 _OPTIONAL = ("IMPORT", "DISTRIBUTION", "CONTRIBUTES", "VERSION")
 """Left out of a table that is too wide for the terminal, in this order."""
-_STYLES: dict[str, Style] = {"loaded": "green", "disabled": "dim", "quarantined": "red"}
+_STYLES: dict[str, Style] = {"loaded": "green", "disabled": "dim", "failed": "red"}
 
 
 @click.command("list", cls=Command)
@@ -68,6 +69,11 @@ def _listed(server: Server) -> list[dict[str, Any]]:
     ]
 
 
+def state_of(plugin: Mapping[str, Any]) -> str:
+    """The state of a plugin, in words."""
+    return "failed" if plugin["state"] == "quarantined" else str(plugin["state"])
+
+
 def _table(listed: list[dict[str, Any]], look: Look) -> str:
     rows: list[list[str]] = []
     for each in listed:
@@ -78,7 +84,7 @@ def _table(listed: list[dict[str, Any]], look: Look) -> str:
             each["name"],
             each["version"] or "-",
             each["distribution"] or "-",
-            f"{each['state']}, isolated" if each["isolated"] else each["state"],
+            f"{state_of(each)}, isolated" if each["isolated"] else state_of(each),
             str(tools) if tools else "-",
             str(each["tokens"]) if tools else "-",
             f"{seconds * 1000:.0f} ms" if seconds is not None else "-",

@@ -13,6 +13,7 @@ from attrs import asdict, evolve
 
 from mcptrio.client.printable import printable
 from mcptrio.commands.json_output import json_option, print_json
+from mcptrio.commands.layout import Look
 from mcptrio.commands.log_output import log_to_stderr
 from mcptrio.commands.plugin_server import Chosen, make_server, plugin_names, plugin_options, prints_on_stderr
 from mcptrio.config import Config
@@ -53,7 +54,7 @@ def command(chosen: Chosen, name: str, with_traceback: bool, as_json: bool) -> N
     if as_json:
         print_json(told)
         return
-    for line in _lines(told):
+    for line in _lines(told, Look.of_stdout()):
         click.echo(line)
 
 
@@ -96,48 +97,54 @@ def _class_of(server: Server, plugin: Plugin) -> type[Any] | None:
     return plugin.config_class
 
 
-def _lines(told: dict[str, Any]) -> Iterator[str]:
-    yield printable(told["name"])
+def _lines(told: dict[str, Any], look: Look) -> Iterator[str]:
+    yield look.paint(printable(told["name"]), "bold")
     seconds = told["import_seconds"]
     for what, said in (
         ("version", told["version"]),
         ("distribution", told["distribution"]),
-        ("state", told["state"]),
+        ("state", "failed, and left out" if told["state"] == "quarantined" else told["state"]),
         ("import", f"{seconds * 1000:.0f} ms" if seconds is not None else None),
         ("hooks", ", ".join(told["hooks"])),
-        ("fault", told["fault"]),
     ):
         if said:
-            yield printable(f"  {what + ':':<14}{said}")
+            yield look.wrap(printable(said), indent="  ", label=f"{what + ':':<14}")
+    if told["fault"]:
+        yield look.wrap(printable(told["fault"]), "red", indent="  ", label=f"{'fault:':<14}")
     for warning in told["warnings"]:
-        yield printable(f"  {'warning:':<14}{warning}")
+        yield look.wrap(printable(warning), "yellow", indent="  ", label=f"{'warning:':<14}")
     if "traceback" in told:
         yield ""
         yield from (printable(line) for line in told["traceback"].rstrip("\n").split("\n"))
     if told["settings"]:
-        yield "\nsettings"
+        yield look.paint("\nsettings", "bold")
         width = max(len(each["name"]) for each in told["settings"])
         for each in told["settings"]:
-            yield printable(f"  {each['name'].ljust(width)}  {each['value']}  [{each['origin']}]")
+            value = printable(f"{each['value']}  [{each['origin']}]")
+            yield look.wrap(value, "cyan", indent="  ", label=f"{each['name'].ljust(width)}  ")
     if told["tools"]:
         tokens = sum(each["tokens"] for each in told["tools"])
-        yield f"\ntools: {len(told['tools'])}, about {tokens} tokens (estimate: bytes / 4)"
+        yield look.paint(
+            look.wrap(f"\ntools: {len(told['tools'])}, about {tokens} tokens (estimate: bytes / 4)"), "bold"
+        )
         for tool in told["tools"]:
             hints = [hint if value else f"not {hint}" for hint, value in tool["hints"].items()]
             about = ", ".join([*(hint.replace("_", " ") for hint in hints), f"about {tool['tokens']} tokens"])
-            yield printable(f"  {tool['name']} ({about})")
-            yield from (printable(f"    {line}") for line in (tool["description"] or "no description").splitlines())
+            yield look.wrap(printable(f"({about})"), "cyan", indent="  ", label=f"{printable(tool['name'])} ")
+            for line in (tool["description"] or "no description").splitlines():
+                yield look.wrap(printable(line), indent="    ")
     if told["withheld"]:
-        yield "\nwithheld"
-        yield from (printable(f"  {name}: {reason}") for name, reason in told["withheld"].items())
+        yield look.paint("\nwithheld", "bold")
+        for name, reason in told["withheld"].items():
+            yield look.wrap(printable(reason), "yellow", indent="  ", label=f"{printable(name)}: ")
     for kind in ("resources", "prompts"):
         if told[kind]:
-            yield f"\n{kind}"
+            yield look.paint(f"\n{kind}", "bold")
             for name, description in told[kind].items():
                 first = (description or "no description").partition("\n")[0]
-                yield printable(f"  {name}: {first}")
+                yield look.wrap(printable(first), "cyan", indent="  ", label=f"{printable(name)}: ")
     others = {kind: names for kind, names in told["offers"].items() if kind not in ("tools", "resources", "prompts")}
     if others:
         yield ""
     for kind, names in others.items():
-        yield printable(f"{kind}: {', '.join(names)}")
+        yield look.wrap(printable(", ".join(names)), label=f"{printable(kind)}: ")

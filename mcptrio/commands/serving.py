@@ -77,7 +77,7 @@ class ServeCommand(Command):
     help="Serve connections at PORT, HOST:PORT, unix:PATH or fd:N; repeat for more.",
 )
 @plugin_options
-@click.option("--strict", is_flag=True, help="A plugin that fails is an error, not a quarantine.")
+@click.option("--strict", is_flag=True, help="A plugin that fails is an error, and not left out.")
 @click.option("--host", metavar="ADDRESS", help="Bind this address.  [default: 127.0.0.1]")
 @click.option(
     "--port", type=click.IntRange(0, 65535), metavar="PORT", help="Bind this port; 0 takes a free one.  [default: 8000]"

@@ -13,8 +13,8 @@ from mcptrio.errors import MCPTrioError, RequestFailed
 
 __all__ = ["hint_of", "usual_endpoint"]
 
-_ENDPOINT = "/mcp"
-"""The path that mcptrio and most other servers use."""
+_ENDPOINTS = {"http": "/mcp", "https": "/mcp", "ws": "/ws", "wss": "/ws"}
+"""By scheme, the path that mcptrio and most other servers use."""
 
 
 def hint_of(error: MCPTrioError | OSError, url: str) -> str:
@@ -24,7 +24,7 @@ def hint_of(error: MCPTrioError | OSError, url: str) -> str:
     except ValueError:
         return ""
     text = str(error)
-    if not isinstance(error, RequestFailed) or parts.scheme not in ("http", "https") or "@" in parts.netloc:
+    if not isinstance(error, RequestFailed) or parts.scheme not in _ENDPOINTS or "@" in parts.netloc:
         return ""
     if usual := usual_endpoint(error, url):
         return f"no endpoint at {parts.path or '/'}; most servers have it at {usual}"
@@ -44,6 +44,7 @@ def usual_endpoint(error: BaseException, url: str) -> str:
     except ValueError:
         return ""
     is_missing = isinstance(error, RequestFailed) and error.status == 404
-    if not is_missing or parts.scheme not in ("http", "https") or "@" in parts.netloc:
+    if not is_missing or parts.scheme not in _ENDPOINTS or "@" in parts.netloc:
         return ""
-    return f"{parts.scheme}://{parts.netloc}{_ENDPOINT}" if parts.path.rstrip("/") != _ENDPOINT else ""
+    endpoint = _ENDPOINTS[parts.scheme]
+    return f"{parts.scheme}://{parts.netloc}{endpoint}" if parts.path.rstrip("/") != endpoint else ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,6 @@ from mcptrio.installing.hosts import HostKind, Scope
 from mcptrio.targets import Command, Endpoint
 
 __all__ = ["FileStatus", "Installed", "look"]
-
-_NAMES_FILE = ("--config", "--plugin")
-"""Options of ``serve`` behind which a file may stand."""
 
 
 @frozen(kw_only=True)
@@ -103,8 +101,9 @@ def _problems(target: Command | Endpoint | None) -> Iterator[str]:
         yield f"{program} is gone"
     elif not os.access(program, os.X_OK):
         yield f"{program} cannot be run"
-    for option, value in zip(target.args[1:], target.args[2:], strict=False):
-        if option not in _NAMES_FILE or not (option == "--config" or value.endswith(".py")):
+    for before, word in pairwise(target.args):
+        option, _, value = word.rpartition("=") if word.startswith("--") else (before, "", word)
+        if option != "--config" and not value.endswith(".py"):
             continue
         file = Path(target.cwd or "", value)
         if not file.is_absolute():

@@ -152,7 +152,7 @@ class ToolLock:
                 if plugin is None:
                     yield Change(plugin=name, kind=None, name=None, what="is not installed any more")
                 elif plugin.state == "quarantined":
-                    yield Change(plugin=name, kind=None, name=None, what=f"is in quarantine: {plugin.fault}")
+                    yield Change(plugin=name, kind=None, name=None, what=f"failed, and is left out: {plugin.fault}")
                 continue
             if was is None:
                 yield Change(plugin=name, kind=None, name=None, what="is new, and not in the lock file")

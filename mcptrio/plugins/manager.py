@@ -287,7 +287,7 @@ class PluginManager:
         plugin.quarantine(fault, error)
         if not self._strict:
             told = single(error) if error is not None and has_own_frames(error) else None
-            _log.error("quarantined %s: %s", plugin.label, fault, exc_info=told)
+            _log.error("%s failed, and is left out: %s", plugin.label, fault, exc_info=told)
         problem = PluginError(fault, plugin=plugin.name, distribution=plugin.distribution)
         problem.__cause__ = error
         return problem

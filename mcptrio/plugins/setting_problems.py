@@ -32,10 +32,16 @@ _WORDS = {
 """What msgspec calls things, and what one says of TOML."""
 
 
+_OWN = re.compile(r"\w+: expected ")
+"""How the class of a setting says which of its members is wrong."""
+
+
 def place_of(error: msgspec.ValidationError, hint: Any) -> tuple[Key, str]:
     """Where in the value, and the problem in our words."""
     text, _, path = str(error).partition(" - at `$")
     place = tuple(re.findall(r"\.(\w+)", path))
+    if _OWN.match(text):
+        return place, text
     if text.startswith("Invalid enum value"):
         choices = ", ".join(str(each) for each in _choices(hint))
         return place, f"expected one of {choices}" if choices else "expected one of the values there are"
@@ -44,6 +50,11 @@ def place_of(error: msgspec.ValidationError, hint: Any) -> tuple[Key, str]:
         r"`([^`]+)`", lambda found: " or ".join(_WORDS.get(word, word) for word in found[1].split(" | ")), text
     )
     return place, text[:1].lower() + text[1:]
+
+
+def says_all(problem: str) -> bool:
+    """Whether a problem is told in the words of a setting's class: of a member, so that the whole value is no help."""
+    return _OWN.match(problem) is not None
 
 
 def _choices(hint: Any) -> Iterator[Any]:

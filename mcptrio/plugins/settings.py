@@ -32,7 +32,7 @@ import orjson
 
 from mcptrio.errors import ConfigError
 from mcptrio.plugins.policy import RESERVED, PluginPolicy
-from mcptrio.plugins.setting_problems import NOT_SHOWN, Key, place_of, sentence, shown
+from mcptrio.plugins.setting_problems import NOT_SHOWN, Key, place_of, says_all, sentence, shown
 from mcptrio.secret import Secret
 
 __all__ = ["PluginTables", "refers", "variable_of"]
@@ -190,7 +190,7 @@ class PluginTables:
         except msgspec.ValidationError as error:
             place, problem = place_of(error, hint)
             is_secret = hidden or "Secret" in str(hint)
-            came = NOT_SHOWN if is_secret else shown(value, place)
+            came = "" if says_all(problem) else NOT_SHOWN if is_secret else shown(value, place)
             told = self.error((*where, *place), f"{problem}, got {came}" if came else problem)
             # The log has the cause too, which may quote the value.
             raise told from (None if is_secret else error)

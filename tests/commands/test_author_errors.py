@@ -346,7 +346,7 @@ def test_file_that_serves_nothing_ends_with_2_and_one_reason(tmp_path: Path, sou
     assert (served.returncode, served.stdout) == (2, b"")
     log = served.stderr.decode()
     assert re.fullmatch(
-        rf"\S+ \S+ ERROR   mcptrio\.plugins: quarantined garden: {re.escape(reason)}"
+        rf"\S+ \S+ ERROR   mcptrio\.plugins: garden failed, and is left out: {re.escape(reason)}"
         r"mcptrio: nothing to serve: garden failed\n",
         log,
     ), log

@@ -138,7 +138,7 @@ def test_settings_schemas_names_that_two_have_and_the_plugins_own_doctor(tmp_pat
         "tool odd: its input schema has exclusiveMaximum, which some models' APIs refuse",
     ]
     assert found["ill"]["problems"] == ["doctor failed: expected sentences, got int"]
-    assert found[""]["problems"] == ["tool odd is offered by odd and twin; twin would be in quarantine"]
+    assert found[""]["problems"] == ["tool odd is offered by odd and twin; twin would be left out"]
     assert found[""]["warnings"] == ["mcptrio.toml:5: plugins.gone: no such plugin is installed"]
 
 

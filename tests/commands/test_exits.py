@@ -64,7 +64,12 @@ while True:
         (
             with_plugin("call", "weather", "--args", "[1]"),
             2,
-            "mcptrio: --args: expected a JSON object, got something else\n",
+            'mcptrio: --args: expected a JSON object such as {"city": "Oslo"}, got "[1]"\n',
+        ),
+        (
+            with_plugin("call", "weather", "--args", "{city: 1}"),
+            2,
+            'mcptrio: --args: expected a JSON object such as {"city": "Oslo"}, got "{city: 1}"; line 1, column 2: ',
         ),
         (
             ("ping", "--", "no-such-program"),

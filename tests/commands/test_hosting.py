@@ -86,10 +86,13 @@ def test_uninstall_names_what_has_another_name(folder: Path) -> None:
     assert host(folder, "uninstall", "cursor", "--name", "garden").stdout.startswith(b"Cursor: garden removed: ")
 
 
-def test_a_file_with_a_relative_path_is_told_wherever_one_stands(folder: Path) -> None:
+@pytest.mark.parametrize(
+    "written", [("serve", "--stdio", "--plugin", "own.py"), ("serve", "own.py"), ("run", "own.py")]
+)
+def test_a_file_with_a_relative_path_is_told_wherever_one_stands(folder: Path, written: tuple[str, ...]) -> None:
     file = folder.parent / "home" / ".cursor" / "mcp.json"
     file.parent.mkdir()
-    args = ["-m", "mcptrio", "serve", "--stdio", "--plugin", "own.py"]
+    args = ["-m", "mcptrio", *written]
     file.write_text(json.dumps({"mcpServers": {"mcptrio": {"command": sys.executable, "args": args}}}))
 
     for where in (folder, folder.parent):

@@ -29,7 +29,7 @@ def plugin(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("width", [46, 80, 140])
-@pytest.mark.parametrize("command", [["list"], ["inspect"], ["plugins", "list"], ["plugins", "doctor"]])
+@pytest.mark.parametrize("command", [["list"], ["inspect"], ["plugins", "list"], ["plugins", "doctor"], ["lock"]])
 def test_lines_fit_and_words_stay_whole(tmp_path: Path, plugin: str, command: list[str], width: int) -> None:
     with at_terminal(*command, plugin, cwd=tmp_path, columns=width) as terminal:
         assert terminal.end() == 0
@@ -47,6 +47,35 @@ def test_a_wrapped_error_has_a_red_label(tmp_path: Path) -> None:
 
     assert b"\x1b[31;1mmcptrio: \x1b[0m" in terminal.raw
     assert max(len(line) for line in terminal.shown.splitlines() if " " in line.strip()) <= 46
+
+
+def test_what_a_plugin_is_shown_to_be_fits(tmp_path: Path, plugin: str) -> None:
+    with at_terminal("plugins", "show", "water.py", cwd=tmp_path, columns=46) as terminal:
+        assert terminal.end() == 0
+
+    assert max(map(len, terminal.shown.splitlines())) <= 46
+    assert "Measure the temperature of the water at a place" in " ".join(terminal.shown.split())
+
+
+def test_a_wrong_option_has_a_red_label_and_is_wrapped(tmp_path: Path) -> None:
+    with at_terminal("list", "--an-option-that-nobody-has", "x", cwd=tmp_path, columns=46) as terminal:
+        assert terminal.end() == 2
+    piped = run("list", "--an-option-that-nobody-has", "x", cwd=tmp_path).stderr.decode()
+
+    assert b"\x1b[31;1mError: \x1b[0m" in terminal.raw
+    assert max(len(line) for line in terminal.shown.splitlines() if "Error" in line or line.startswith("  ")) <= 46
+    assert piped.splitlines()[-1].startswith(
+        "Error: No such option '--an-option-that-nobody-has'. `mcptrio list --help`"
+    )
+
+
+def test_fault_of_a_configuration_is_wrapped(tmp_path: Path) -> None:
+    (tmp_path / "mcptrio.toml").write_text("[server]\nan_unknown_key_of_the_table = 1\n")
+    with at_terminal("plugins", "list", cwd=tmp_path, columns=46) as terminal:
+        assert terminal.end() == 2
+
+    assert b"\x1b[31;1mmcptrio: \x1b[0m" in terminal.raw
+    assert "an_unknown_key_of_the_table" in terminal.shown
 
 
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])

@@ -176,7 +176,7 @@ def test_nothing_is_locked_while_a_plugin_is_broken(tmp_path: Path) -> None:
     ended = run("lock", "--plugin=own.py", cwd=tmp_path)
 
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert "own is in quarantine: import failed: RuntimeError: no such luck; nothing is locked" in ended.stderr
+    assert "own failed: import failed: RuntimeError: no such luck; nothing is locked" in ended.stderr
     assert not (tmp_path / "mcptrio.lock").exists()
 
 

@@ -175,7 +175,7 @@ def test_show_has_the_fault_and_where_it_was(folder: Path, site: str) -> None:
         run("plugins", "show", "broken", *more, cwd=folder, PYTHONPATH=site).stdout for more in ([], ["--traceback"])
     )
 
-    assert "  state:        quarantined" in without
+    assert "  state:        failed, and left out" in without
     assert "  fault:        import failed: RuntimeError: no such luck" in without
     assert "in reach" not in without
     assert re.search(r"cmd_broken\.py\", line 2, in reach", with_)

@@ -134,9 +134,11 @@ def test_a_url_that_fails_is_answered_with_the_probable_cause(folder: Path) -> N
         here = f"127.0.0.1:{served.port}"
         path = run("list", f"http://{here}/mpc", cwd=folder)
         scheme = run("list", f"https://{here}/mcp", cwd=folder)
+        websocket = run("list", f"ws://{here}/mcp", cwd=folder)
     gone = run("list", f"http://{here}/mcp", cwd=folder)
 
     assert f"HTTP 404; the server answers at http://{here}/mcp\n" in path.stderr.decode()
+    assert f"HTTP 404; the server answers at ws://{here}/ws\n" in websocket.stderr.decode()
     assert f"the server speaks plain HTTP: use http://{here}/mcp" in scheme.stderr.decode()
     assert "is the server running? `mcptrio run FILE.py --http` starts one" in gone.stderr.decode()
     assert {path.returncode, scheme.returncode, gone.returncode} == {4}

@@ -283,7 +283,7 @@ async def test_an_exit_that_fails_is_logged_and_the_others_go_on(caplog: pytest.
         pass
 
     assert happened[3:] == ["leave c", "leave a"]
-    assert "quarantined bad: lifespan failed: no such luck" in caplog.text
+    assert "bad failed, and is left out: lifespan failed: no such luck" in caplog.text
 
 
 async def test_entering_is_cancelled_with_the_server(autojump_clock: Any) -> None:

@@ -24,6 +24,10 @@ class Remote:
     url: str = ""
     token: Secret | None = None
 
+    def __attrs_post_init__(self) -> None:
+        if self.token is not None and len(self.token.reveal()) < 2:
+            raise ValueError("token: expected at least 2 characters")
+
 
 @frozen(kw_only=True)
 class Config:
@@ -137,6 +141,10 @@ def test_environment_wins_over_the_table(variable: str, text: str, name: str, va
             "plugins.Plugin.remotes.one.ulr: there is no setting ulr; did you mean url?",
         ),
         ({"remotes": {"one": {"url": 3}}}, "plugins.Plugin.remotes.one.url: expected a string, got 3"),
+        (
+            {"remotes": {"one": {"token": "a"}}},
+            "plugins.Plugin.remotes.one: token: expected at least 2 characters",
+        ),
         ({"token": 12345}, "plugins.Plugin.token: expected a string, got a value that is not shown"),
         ({"count": 0}, "plugins.Plugin.count: 'count' must be >= 1: 0"),
         ({"count": 13}, "plugins.Plugin: expected a lucky count, got 13"),
