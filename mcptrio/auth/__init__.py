@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from mcptrio.auth.dpop import BadProof as BadProof
     from mcptrio.auth.dpop import Proof as Proof
     from mcptrio.auth.dpop import ProofJudge as ProofJudge
+    from mcptrio.auth.engine import GrantClient as GrantClient
     from mcptrio.auth.enterprise_managed import EnterpriseManaged as EnterpriseManaged
     from mcptrio.auth.enterprise_managed import IdentityProvider as IdentityProvider
     from mcptrio.auth.failures import FailureLimit as FailureLimit
     from mcptrio.auth.flows import Flow as Flow
     from mcptrio.auth.flows import drive as drive
+    from mcptrio.auth.grants import GrantMethod as GrantMethod
     from mcptrio.auth.introspection import IntrospectedTokens as IntrospectedTokens
     from mcptrio.auth.introspection import IntrospectionBounds as IntrospectionBounds
     from mcptrio.auth.issuer_keys import IssuerKeys as IssuerKeys
@@ -73,6 +75,8 @@ _HOMES = {
     "ClientCredentials": "mcptrio.auth.client_credentials",
     "ClientIdentity": "mcptrio.auth.token_requests",
     "EnterpriseManaged": "mcptrio.auth.enterprise_managed",
+    "GrantClient": "mcptrio.auth.engine",
+    "GrantMethod": "mcptrio.auth.grants",
     "IdentityProvider": "mcptrio.auth.enterprise_managed",
     "Key": "mcptrio.auth.jose",
     "LoopbackRedirects": "mcptrio.auth.loopback",

@@ -7,27 +7,25 @@ Source: MCP extension OAuth Client Credentials; RFC 6749 section 4.4; RFC 7523 s
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Literal
+from collections.abc import Sequence
 
-import trio
-from attrs import field, frozen, validators
+from attrs import frozen
 
-from mcptrio.abc import ClientAuth, Fetch
+from mcptrio.abc import Fetch
+from mcptrio.auth.credentials import Granted
+from mcptrio.auth.engine import GrantClient
 from mcptrio.auth.flows import Flow
-from mcptrio.auth.granted_client import DPOP_MODES, GrantedClient, GrantedServer, GrantRequest, GrantRules
+from mcptrio.auth.grants import Grant, GrantMethod, GrantRequest
 from mcptrio.auth.registration import PreRegistered
 from mcptrio.auth.token_requests import ClientIdentity, Tokens, request_tokens
-from mcptrio.auth.urls import canonical, shown
+from mcptrio.auth.urls import shown
 from mcptrio.errors import AuthorizationError
 
-__all__ = ["ClientCredentials", "grant_to_client"]
+__all__ = ["ClientCredentials"]
 
 
 @frozen(kw_only=True)
-class ClientCredentials:
+class ClientCredentials(GrantMethod):
     """Tokens for a program that is registered at the authorization server. One value serves for any number of servers.
 
     Args:
@@ -42,10 +40,6 @@ class ClientCredentials:
     """
 
     client: PreRegistered
-    scopes: tuple[str, ...] = field(default=(), converter=tuple)
-    dpop: Literal["asked", "always", "never"] = field(default="asked", validator=validators.in_(DPOP_MODES))
-    clock: Callable[[], float] = field(default=time.time, repr=False)
-    _servers: dict[str, GrantedServer] = field(factory=dict, init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         self.client.check_issuer()
@@ -55,23 +49,23 @@ class ClientCredentials:
         """See :class:`mcptrio.abc.AuthMethod`."""
         return () if self.client.issuer is None else (self.client.issuer,)
 
-    def client_auth(self, url: str, fetch: Fetch) -> ClientAuth:
+    def client_auth(self, url: str, fetch: Fetch) -> GrantClient:
         """See :class:`mcptrio.abc.AuthMethod`. Clients of one server share its token.
 
         Raises:
             AuthorizationError: it is no http or https URL.
         """
-        name = canonical(url)
-        rules = GrantRules(issuer=self.client.issuer, scopes=self.scopes, dpop=self.dpop, clock=self.clock)
-
-        async def prepare() -> Callable[[GrantRequest], Flow[Tokens]]:
-            await trio.lowlevel.checkpoint()
-            return partial(grant_to_client, self.client.identity)
-
-        return GrantedClient(self._servers.setdefault(name, GrantedServer(name)), fetch, rules, prepare)
+        return GrantClient(_ClientGrant(self, self._state_of(url), fetch, issuer=self.client.issuer))
 
 
-def grant_to_client(client: ClientIdentity, request: GrantRequest) -> Flow[Tokens]:
+class _ClientGrant(Grant):
+    method: ClientCredentials
+
+    async def obtain(self, request: GrantRequest) -> Granted:
+        return request.granted(await self.drive(_grant_to_client(self.method.client.identity, request)))
+
+
+def _grant_to_client(client: ClientIdentity, request: GrantRequest) -> Flow[Tokens]:
     """
     Raises:
         AuthorizationError: the server gives no tokens to this client, or does not take what it authenticates with.

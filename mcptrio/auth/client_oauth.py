@@ -1,53 +1,33 @@
 """Authorizing a client's requests with OAuth, on behalf of a person.
 
 ``connect`` makes an :class:`OAuthClient` of an :class:`OAuth` for the server it connects to.
-The one rule: what is granted for a server is sent to that server and nobody else, and what an authorization server gave
-us is shown to that one and nobody else.
-
-What happens once for all requests that wait for it: finding out where tokens come from, refreshing, asking a person. A
-server that goes on refusing what it asked for is not served for ever: see :mod:`mcptrio.auth.person_grant`.
+The one rule: what an authorization server gave us is shown to that one and nobody else. What happens when is up to
+:mod:`mcptrio.auth.engine`, how a person is asked to :mod:`mcptrio.auth.person_grant`.
 
 Source: MCP 2026-07-28, basic/authorization; RFC 6750; RFC 9449.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Final, Literal
+from collections.abc import Mapping, Sequence
 
-from attrs import Factory, field, frozen, validators
+from attrs import Factory, field, frozen
 
 from mcptrio.abc import Fetch, TokenStore
-from mcptrio.auth.credentials import Credentials, Granted
-from mcptrio.auth.dpop import DPOP
-from mcptrio.auth.flows import drive
+from mcptrio.auth.credentials import Credentials
+from mcptrio.auth.engine import GrantClient
+from mcptrio.auth.grants import GrantMethod, text_tuple
 from mcptrio.auth.loopback import LoopbackRedirects
-from mcptrio.auth.person_grant import PATIENCE, PersonGrant, ServerState
+from mcptrio.auth.person_grant import PersonGrant
 from mcptrio.auth.redirects import Redirects
 from mcptrio.auth.refusals import Refusal
 from mcptrio.auth.registration import ClientMetadata, PreRegistered
-from mcptrio.auth.scope_choice import union
-from mcptrio.auth.token_requests import revoke_token
-from mcptrio.auth.urls import canonical, origin, shown
-from mcptrio.errors import AuthorizationError, ConfigError, ConsentNeeded, RequestFailed
 
 __all__ = ["OAuth", "OAuthClient"]
 
-_EARLY: Final = 30.0
-"""Seconds before its end that an access token is renewed, or a tenth of its life where that is less."""
-_FRESH: Final = 30.0
-"""Seconds in which a token that is refused was never any good, so that another one will not be either."""
-
-
-def _texts(texts: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(texts, str):
-        raise ConfigError(f"expected a list of texts, got the text {texts[:80]!r}")
-    return tuple(texts)
-
 
 @frozen(kw_only=True)
-class OAuth:
+class OAuth(GrantMethod):
     """OAuth for a client that acts for a person. One value serves for any number of servers and clients.
 
     Args:
@@ -71,16 +51,10 @@ class OAuth:
     client_name: str = "mcptrio"
     redirects: Redirects = field(factory=LoopbackRedirects)
     store: TokenStore | None = field(default=None, repr=False)
-    scopes: tuple[str, ...] = field(default=(), converter=_texts)
     client: PreRegistered | None = None
     client_metadata_url: str | None = None
     client_uri: str | None = None
-    dpop: Literal["asked", "always", "never"] = field(
-        default="asked", validator=validators.in_(("asked", "always", "never"))
-    )
-    private_servers: tuple[str, ...] = field(default=(), converter=_texts)
-    clock: Callable[[], float] = field(default=time.time, repr=False)
-    _servers: dict[str, ServerState] = field(factory=dict, init=False, repr=False, eq=False)
+    private_servers: tuple[str, ...] = field(default=(), converter=text_tuple)
     _met: dict[str, None] = field(factory=dict, init=False, repr=False, eq=False)
     """Of the client that was registered by hand: the first one, where it was not said."""
     _credentials: Credentials = field(
@@ -106,66 +80,15 @@ class OAuth:
         Raises:
             AuthorizationError: it is no http or https URL.
         """
-        name = canonical(url)
-        return OAuthClient(
-            self, self._servers.setdefault(name, ServerState(name)), fetch, self._credentials, self._metadata
-        )
+        return OAuthClient(PersonGrant(self, self._state_of(url), fetch, self._credentials, self._metadata))
 
 
-class OAuthClient:
+class OAuthClient(GrantClient):
     """Authorizes the requests to one server. Made by :meth:`OAuth.client_auth`."""
 
-    def __init__(
-        self, oauth: OAuth, server: ServerState, fetch: Fetch, credentials: Credentials, metadata: ClientMetadata
-    ) -> None:
-        self._oauth = oauth
-        self._server = server
-        self._fetch = fetch
-        self._credentials = credentials
-        self._grant = PersonGrant(oauth, server, fetch, credentials, metadata)
-        self._checked = ""
-
-    # As mcptrio.abc.ClientAuth
-
-    async def headers(self, method: str, url: str) -> Mapping[str, str]:
-        """See :class:`mcptrio.abc.ClientAuth`.
-
-        Raises:
-            AuthorizationError, RequestFailed: the token has expired, and cannot be renewed now.
-        """
-        self._check_origin(url)
-        await self._load()
-        granted = self._server.granted
-        if granted is not None and self._ends_soon(granted):
-            granted = await self._renewed(granted)
-        if granted is None:
-            return {}
-        token = granted.tokens.access_token.reveal()
-        found = {"Authorization": f"{granted.tokens.scheme} {token}"}
-        if granted.tokens.scheme == "DPoP" and granted.prover is not None:
-            found[DPOP] = granted.prover.prove(method, url, token=token)
-        return found
-
-    async def challenged(self, url: str, status: int, headers: Mapping[str, str]) -> bool:
-        """See :class:`mcptrio.abc.ClientAuth`.
-
-        Raises:
-            ConsentNeeded: a person has to be asked.
-            AuthorizationError: they would be asked for nothing.
-            RequestFailed: those who give tokens cannot be reached.
-        """
-        self._check_origin(url)
-        granted = self._server.granted
-        refusal = Refusal.read(headers)
-        if granted is not None and granted.prover is not None:
-            granted.prover.heard(url, headers)
-            if refusal.error == "use_dpop_nonce":
-                return "dpop-nonce" in headers
-        if status == 403 and refusal.error != "insufficient_scope":
-            return False
-        return await self._round(lambda: self._answer(refusal, status))
-
-    # For who wants it without a request
+    def __init__(self, grant: PersonGrant) -> None:
+        super().__init__(grant)
+        self._person = grant
 
     async def log_in(self, headers: Mapping[str, str] | None = None) -> None:
         """Ask the person now, whatever there is.
@@ -180,7 +103,7 @@ class OAuthClient:
         """
         await self._load()
         refusal = Refusal.read(headers or {})
-        await self._round(lambda: self._grant.ask(refusal, None))
+        await self._round(lambda: self._obtain(refusal, None))
 
     async def log_out(self) -> bool:
         """Forget what was granted, and have it made worthless where the authorization server can do that.
@@ -191,145 +114,9 @@ class OAuthClient:
         await self._load()
         server = self._server
         async with server.lock:
-            granted = server.granted
-            if granted is not None and granted.tokens.refresh_token is not None:
-                try:
-                    place = await self._grant.find(None)
-                    client = await self._grant.holder(granted, place.server)
-                    if client is not None and place.server.issuer == granted.issuer:
-                        await drive(revoke_token(place.server, client, granted.tokens.refresh_token), self._fetch)
-                except (AuthorizationError, RequestFailed):
-                    pass  # it ends by itself; here it is forgotten in any case
+            await self._person.revoke()
             server.granted = server.binding = server.place = None
-            return await self._credentials.forget(server.url)
-
-    # Private: one round
-
-    async def _round(self, work: Callable[[], Awaitable[bool]]) -> bool:
-        """Look for credentials, once for all who do so at the same time."""
-        server = self._server
-        before = server.rounds
-        async with server.lock:
-            if server.rounds != before:
-                if server.failure is not None:
-                    raise AuthorizationError(str(server.failure)) from server.failure
-                return True
-            try:
-                found = await work()
-            except ConsentNeeded:
-                raise  # nothing has been decided yet
-            except (AuthorizationError, RequestFailed) as error:
-                server.rounds += 1
-                server.failure = error
-                raise
-            server.rounds += 1
-            server.failure = None
-            return found
-
-    async def _answer(self, refusal: Refusal, status: int) -> bool:
-        """What can be done without a person is done; otherwise says what to ask them."""
-        if status == 403 and self._server.granted is not None:
-            scopes = self._step(self._server.granted, refusal)
-        else:
-            if await self._without_asking(refusal):
-                return True
-            scopes = None
-        before = self._server.rounds
-        raise ConsentNeeded(
-            f"{shown(self._server.url)} wants authorization", ask=lambda: self._ask_once(refusal, scopes, before)
-        )
-
-    async def _without_asking(self, refusal: Refusal) -> bool:
-        """Whether there is another token, of another process or for a refresh token."""
-        server = self._server
-        refused = server.granted
-        await self._grant.reload()
-        if refused is None or server.granted is None:
-            return server.granted is not None
-        if server.granted.tokens.access_token != refused.tokens.access_token:
-            return True
-        place = await self._grant.find(refusal.metadata_url)
-        if (place.server.issuer, place.resource) != (refused.issuer, refused.resource):
-            server.granted = None
-            return False
-        is_fresh = self._oauth.clock() - refused.obtained_at < _FRESH
-        if is_fresh and refused.by_consent:
-            raise AuthorizationError(
-                f"{shown(server.url)} refuses the token that it asked for"
-                + (f": {refusal.words}" if refusal.words else "")
-            )
-        if is_fresh:
-            return False
-        return await self._grant.renew(refused, lambda kept: kept is not refused) is not None
-
-    def _step(self, granted: Granted, refusal: Refusal) -> tuple[str, ...]:
-        """The scopes to ask for now, after those granted did not suffice.
-
-        Raises:
-            AuthorizationError: asking would change nothing.
-        """
-        server, now = self._server, self._oauth.clock()
-        wanted = union(granted.asked or (), granted.scopes, refusal.scopes)
-        if set(refusal.scopes) <= set(granted.scopes):
-            raise AuthorizationError(
-                f"{shown(server.url)} refuses for want of a scope, and the token has all that it names: "
-                f"{' '.join(refusal.scopes) or 'none'}"
-            )
-        if now - server.stepped.get(frozenset(wanted), -PATIENCE) < PATIENCE:
-            raise AuthorizationError(
-                f"{shown(server.url)} wants the scopes {' '.join(refusal.scopes)}, "
-                f"which were asked for and not granted less than {PATIENCE:g} seconds ago"
-            )
-        server.stepped = {scopes: then for scopes, then in server.stepped.items() if now - then < PATIENCE}
-        return wanted
-
-    async def _ask_once(self, refusal: Refusal, scopes: tuple[str, ...] | None, before: int) -> None:
-        if self._server.rounds == before:
-            await self._round(lambda: self._grant.ask(refusal, scopes))
-        elif self._server.failure is not None:
-            raise AuthorizationError(str(self._server.failure)) from self._server.failure
-
-    async def _renewed(self, granted: Granted) -> Granted | None:
-        """The same or newer tokens; none where they have ended and the person has to be asked."""
-        server = self._server
-        async with server.lock:
-            if server.granted is not granted:
-                return server.granted
-            try:
-                fresh = await self._grant.renew(granted, lambda kept: not self._ends_soon(kept))
-            except (AuthorizationError, RequestFailed):
-                if server.granted is None or self._has_ended(server.granted):
-                    raise
-            else:
-                if fresh is not None:
-                    server.rounds += 1
-                    return fresh
-        return server.granted if server.granted is not None and not self._has_ended(server.granted) else None
-
-    async def _load(self) -> None:
-        server = self._server
-        if not server.loaded:
-            async with server.lock:
-                if not server.loaded:
-                    await self._grant.reload()
-                    server.loaded = True
-
-    def _ends_soon(self, granted: Granted) -> bool:
-        expires = granted.tokens.expires_at
-        if expires is None:
-            return False
-        life = max(expires - granted.obtained_at, 0)
-        return expires - self._oauth.clock() < min(_EARLY, life / 10)
-
-    def _has_ended(self, granted: Granted) -> bool:
-        return granted.tokens.expires_at is not None and granted.tokens.expires_at <= self._oauth.clock()
-
-    def _check_origin(self, url: str) -> None:
-        if url == self._checked:
-            return  # nearly all requests go to one URL
-        if origin(canonical(url)) != origin(self._server.url):
-            raise AuthorizationError(f"credentials of {shown(self._server.url)} are not sent to {shown(url)}")
-        self._checked = url
+            return await self._person.forget()
 
 
 def _own_metadata(oauth: OAuth) -> ClientMetadata:

@@ -54,7 +54,7 @@ class Granted:
             ``None`` for a client whose id does not change: registered by hand, or with a metadata document.
         prover: has the key they are bound to.
         obtained_at: seconds since 1970.
-        by_consent: whether a person was asked, and not only a refresh token used.
+        anew: whether a grant gave them, and not only a refresh token.
     """
 
     issuer: str
@@ -62,7 +62,7 @@ class Granted:
     tokens: Tokens
     asked: tuple[str, ...] | None
     obtained_at: float
-    by_consent: bool
+    anew: bool
     client: Registered | None = None
     prover: Prover | None = field(default=None, repr=False)
 
@@ -76,7 +76,7 @@ class Granted:
             **self.tokens.write(),
             "asked": None if self.asked is None else list(self.asked),
             "obtained_at": self.obtained_at,
-            "by_consent": self.by_consent,
+            "anew": self.anew,
             "client": None if self.client is None else self.client.write(),
             "key": None if self.prover is None else self.prover.key.private(),
         }
@@ -95,7 +95,7 @@ class Granted:
             tokens=Tokens.read(value),
             asked=None if asked is None else tuple(asked),
             obtained_at=value["obtained_at"],
-            by_consent=value["by_consent"],
+            anew=value["anew"],
             client=None if client is None else Registered.read(client),
             prover=None if key is None else Prover(Key.from_jwk(key)),
         )

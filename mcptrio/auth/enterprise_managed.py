@@ -11,25 +11,25 @@ section 2; RFC 7523 section 2.1.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import Final, Literal
 
 from attrs import field, frozen, validators
 
-from mcptrio.abc import ClientAuth, Fetch
+from mcptrio.abc import Fetch
+from mcptrio.auth.credentials import Granted
 from mcptrio.auth.discovery import discover_server
+from mcptrio.auth.engine import GrantClient
 from mcptrio.auth.flows import Flow
-from mcptrio.auth.granted_client import DPOP_MODES, GrantedClient, GrantedServer, GrantRequest, GrantRules
+from mcptrio.auth.grants import Grant, GrantMethod, GrantRequest
 from mcptrio.auth.metadata import ServerMetadata, read_object
 from mcptrio.auth.registration import PreRegistered
 from mcptrio.auth.token_requests import ClientIdentity, Tokens, ask_token_endpoint, one_line, request_tokens
-from mcptrio.auth.urls import canonical, check_url, shown
+from mcptrio.auth.urls import check_url, shown
 from mcptrio.errors import AuthorizationError
 from mcptrio.secret import Secret
 
-__all__ = ["EnterpriseManaged", "IdentityProvider", "exchange_identity", "grant_to_person"]
+__all__ = ["EnterpriseManaged", "IdentityProvider"]
 
 _EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
 _BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -62,7 +62,7 @@ class IdentityProvider:
 
 
 @frozen(kw_only=True)
-class EnterpriseManaged:
+class EnterpriseManaged(GrantMethod):
     """Tokens that a company's identity provider decides about. One value serves for one person and many servers.
 
     Args:
@@ -79,10 +79,6 @@ class EnterpriseManaged:
 
     provider: IdentityProvider
     client: PreRegistered
-    scopes: tuple[str, ...] = field(default=(), converter=tuple)
-    dpop: Literal["asked", "always", "never"] = field(default="asked", validator=validators.in_(DPOP_MODES))
-    clock: Callable[[], float] = field(default=time.time, repr=False)
-    _servers: dict[str, GrantedServer] = field(factory=dict, init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         self.client.check_issuer()
@@ -93,22 +89,25 @@ class EnterpriseManaged:
         named = (self.client.issuer, self.provider.issuer, self.provider.token_endpoint)
         return tuple(url for url in named if url is not None)
 
-    def client_auth(self, url: str, fetch: Fetch) -> ClientAuth:
+    def client_auth(self, url: str, fetch: Fetch) -> GrantClient:
         """See :class:`mcptrio.abc.AuthMethod`. Clients of one server share its token.
 
         Raises:
             AuthorizationError: it is no http or https URL.
         """
-        name = canonical(url)
-        rules = GrantRules(issuer=self.client.issuer, scopes=self.scopes, dpop=self.dpop, clock=self.clock)
-
-        async def prepare() -> Callable[[GrantRequest], Flow[Tokens]]:
-            return partial(grant_to_person, self.provider, await self.provider.identity(), self.client.identity)
-
-        return GrantedClient(self._servers.setdefault(name, GrantedServer(name)), fetch, rules, prepare)
+        return GrantClient(_PersonsGrant(self, self._state_of(url), fetch, issuer=self.client.issuer))
 
 
-def grant_to_person(
+class _PersonsGrant(Grant):
+    method: EnterpriseManaged
+
+    async def obtain(self, request: GrantRequest) -> Granted:
+        provider = self.method.provider
+        flow = _grant_to_person(provider, await provider.identity(), self.method.client.identity, request)
+        return request.granted(await self.drive(flow))
+
+
+def _grant_to_person(
     provider: IdentityProvider, identity: Secret, client: ClientIdentity, request: GrantRequest
 ) -> Flow[Tokens]:
     """Both steps: at the provider, and at the server's authorization server.
@@ -124,12 +123,12 @@ def grant_to_person(
             f"authorization_grant_profiles_supported: expected {_PROFILE} to be among them, "
             f"not so with {shown(server.issuer)}"
         )
-    assertion = yield from exchange_identity(provider, identity, request)
+    assertion = yield from _exchange_identity(provider, identity, request)
     parameters = {"grant_type": _BEARER, "assertion": assertion.reveal(), **request.parameters}
     return (yield from request_tokens(server, client, parameters, prover=request.prover, clock=request.clock))
 
 
-def exchange_identity(provider: IdentityProvider, identity: Secret, request: GrantRequest) -> Flow[Secret]:
+def _exchange_identity(provider: IdentityProvider, identity: Secret, request: GrantRequest) -> Flow[Secret]:
     """The grant for one server (ID-JAG), for what shows who the person is.
 
     Raises:

@@ -9,25 +9,25 @@ Source: MCP extension Workload Identity Federation (SEP-1933); RFC 7523 sections
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from hashlib import sha256
-from typing import Final, Literal
+from typing import Final
 
-from attrs import define, field, frozen, validators
+from attrs import define, field, frozen
 
-from mcptrio.abc import ClientAuth, Fetch
+from mcptrio.abc import Fetch
+from mcptrio.auth.credentials import Granted
+from mcptrio.auth.engine import GrantClient
 from mcptrio.auth.flows import Flow
-from mcptrio.auth.granted_client import DPOP_MODES, GrantedClient, GrantedServer, GrantRequest, GrantRules
+from mcptrio.auth.grants import Grant, GrantMethod, GrantRequest, ServerState
 from mcptrio.auth.jose import BadToken, peek
 from mcptrio.auth.metadata import ServerMetadata
 from mcptrio.auth.token_requests import TokenRefused, Tokens, request_tokens
-from mcptrio.auth.urls import canonical, shown
+from mcptrio.auth.urls import shown
 from mcptrio.errors import AuthorizationError
 from mcptrio.secret import Secret
 
-__all__ = ["WorkloadIdentity", "grant_to_workload"]
+__all__ = ["WorkloadIdentity"]
 
 _BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
@@ -41,7 +41,7 @@ class _Rejected:
 
 
 @frozen(kw_only=True)
-class WorkloadIdentity:
+class WorkloadIdentity(GrantMethod):
     """Tokens for what a platform says of a program. One value serves for any number of servers.
 
     Args:
@@ -56,10 +56,6 @@ class WorkloadIdentity:
 
     assertion: Callable[[], Awaitable[Secret]] = field(repr=False)
     issuer: str | None = None
-    scopes: tuple[str, ...] = field(default=(), converter=tuple)
-    dpop: Literal["asked", "always", "never"] = field(default="asked", validator=validators.in_(DPOP_MODES))
-    clock: Callable[[], float] = field(default=time.time, repr=False)
-    _servers: dict[str, GrantedServer] = field(factory=dict, init=False, repr=False, eq=False)
     _rejected: dict[str, _Rejected] = field(factory=dict, init=False, repr=False, eq=False)
 
     @property
@@ -67,36 +63,41 @@ class WorkloadIdentity:
         """See :class:`mcptrio.abc.AuthMethod`."""
         return () if self.issuer is None else (self.issuer,)
 
-    def client_auth(self, url: str, fetch: Fetch) -> ClientAuth:
+    def client_auth(self, url: str, fetch: Fetch) -> GrantClient:
         """See :class:`mcptrio.abc.AuthMethod`. Clients of one server share its token.
 
         Raises:
             AuthorizationError: it is no http or https URL.
         """
-        name = canonical(url)
-        rejected = self._rejected.setdefault(name, _Rejected())
-        rules = GrantRules(issuer=self.issuer, scopes=self.scopes, dpop=self.dpop, clock=self.clock)
+        server = self._state_of(url)
+        rejected = self._rejected.setdefault(server.url, _Rejected())
+        return GrantClient(_WorkloadGrant(self, server, fetch, rejected))
 
-        async def prepare() -> Callable[[GrantRequest], Flow[Tokens]]:
-            assertion = await self.assertion()
-            return partial(self._once, rejected, assertion)
 
-        return GrantedClient(self._servers.setdefault(name, GrantedServer(name)), fetch, rules, prepare)
+class _WorkloadGrant(Grant):
+    def __init__(self, method: WorkloadIdentity, server: ServerState, fetch: Fetch, rejected: _Rejected) -> None:
+        super().__init__(method, server, fetch, issuer=method.issuer)
+        self._assertion = method.assertion
+        self._is_for_any = method.issuer is None
+        self._rejected = rejected
 
-    def _once(self, rejected: _Rejected, assertion: Secret, request: GrantRequest) -> Flow[Tokens]:
-        digest = sha256(assertion.reveal().encode()).digest()
+    async def obtain(self, request: GrantRequest) -> Granted:
+        return request.granted(await self.drive(self._once(await self._assertion(), request)))
+
+    def _once(self, assertion: Secret, request: GrantRequest) -> Flow[Tokens]:
+        rejected, digest = self._rejected, sha256(assertion.reveal().encode()).digest()
         if rejected.failure is not None and rejected.digest == digest:
             raise TokenRefused(str(rejected.failure), code=rejected.failure.code)
-        if self.issuer is None:
+        if self._is_for_any:
             _check_audience(assertion, request.place.server)
         try:
-            return (yield from grant_to_workload(assertion, request))
+            return (yield from _grant_to_workload(assertion, request))
         except TokenRefused as failure:
             rejected.digest, rejected.failure = digest, failure
             raise
 
 
-def grant_to_workload(assertion: Secret, request: GrantRequest) -> Flow[Tokens]:
+def _grant_to_workload(assertion: Secret, request: GrantRequest) -> Flow[Tokens]:
     """
     Raises:
         AuthorizationError: the authorization server refuses, or answers something else.

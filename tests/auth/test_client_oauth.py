@@ -13,8 +13,8 @@ from mcptrio.auth.client_credentials import ClientCredentials
 from mcptrio.auth.client_oauth import OAuth, OAuthClient
 from mcptrio.auth.credentials import Credentials
 from mcptrio.auth.enterprise_managed import EnterpriseManaged, IdentityProvider
+from mcptrio.auth.grants import ATTEMPTS, PATIENCE
 from mcptrio.auth.jose import Key
-from mcptrio.auth.person_grant import ASKED, PATIENCE
 from mcptrio.auth.redirects import OwnRedirects
 from mcptrio.auth.registration import PreRegistered
 from mcptrio.errors import AuthorizationError, ConfigError, ConsentNeeded, RequestFailed
@@ -349,16 +349,16 @@ async def test_token_that_is_refused_at_once_is_the_end(world: World) -> None:
 async def test_person_is_not_asked_for_ever(world: World) -> None:
     world.issuer.gives_refresh = False
     client = world.client()
-    for _ in range(ASKED):
+    for _ in range(ATTEMPTS):
         await world.refuse(client)
         world.clock.now += 31
     with pytest.raises(AuthorizationError, match="asked for 3 times within 300 seconds"):
         await world.refuse(client)
-    assert world.people == ASKED
+    assert world.people == ATTEMPTS
 
     world.clock.now += PATIENCE
     await world.refuse(client)
-    assert world.people == ASKED + 1
+    assert world.people == ATTEMPTS + 1
 
 
 # --- step up
