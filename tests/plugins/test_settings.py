@@ -25,8 +25,8 @@ class Remote:
     token: Secret | None = None
 
     def __attrs_post_init__(self) -> None:
-        if self.token is not None and len(self.token.reveal()) < 2:
-            raise ValueError("token: expected at least 2 characters")
+        if self.token is not None and not self.token.reveal():
+            raise ValueError("token: expected at least 1 character")
 
 
 @frozen(kw_only=True)
@@ -142,8 +142,8 @@ def test_environment_wins_over_the_table(variable: str, text: str, name: str, va
         ),
         ({"remotes": {"one": {"url": 3}}}, "plugins.Plugin.remotes.one.url: expected a string, got 3"),
         (
-            {"remotes": {"one": {"token": "a"}}},
-            "plugins.Plugin.remotes.one: token: expected at least 2 characters",
+            {"remotes": {"one": {"token": ""}}},
+            "plugins.Plugin.remotes.one: token: expected at least 1 character",
         ),
         ({"token": 12345}, "plugins.Plugin.token: expected a string, got a value that is not shown"),
         ({"count": 0}, "plugins.Plugin.count: 'count' must be >= 1: 0"),
