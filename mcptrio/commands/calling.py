@@ -16,7 +16,7 @@ from mcptrio.commands.input_lines import read_input
 from mcptrio.commands.progress import progress_line
 from mcptrio.commands.tool_options import as_words, help_of
 from mcptrio.commands.visit import Visit
-from mcptrio.errors import ConfigError
+from mcptrio.errors import ConfigError, InsufficientScope, MCPError
 from mcptrio.printable import printable
 from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.fields import ABSENT
@@ -69,7 +69,17 @@ async def command(
     A.B=VALUE sets B within the object A. A KEY that takes an array may be repeated. --KEY VALUE is KEY=VALUE, and
     TOOL --help lists them.
     """
-    found = await _find(visit, tool, required=not no_check)
+    names = []
+    found: Tool | None = None
+    async for each in visit.client.tools():
+        names.append(each.name)
+        if each.name == tool:
+            found = each
+            break
+    unlisted = await visit.unlisted("tool", tool, names) if found is None and not no_check else None
+    if unlisted is not None and (_HELP[0] in words or not await visit.hint_at_login()):
+        raise unlisted
+    no_check = no_check or unlisted is not None
     if found is not None and _HELP[0] in words:
         visit.console.print_painted(
             help_of(found, f"mcptrio call … {printable(tool)}", is_coloured=visit.console.look.is_coloured)
@@ -81,22 +91,15 @@ async def command(
     arguments = read_arguments([*as_words(words, schema, own)], schema, base=given, checked=not no_check)
     if not no_check:
         check_arguments(arguments, schema)
-    with progress_line(visit.console, tool) as line:
-        result = await visit.client.call_tool(tool, arguments, progress=line)
+    try:
+        with progress_line(visit.console, tool) as line:
+            result = await visit.client.call_tool(tool, arguments, progress=line)
+    except MCPError as error:
+        # A server may hide a tool from a token without its scope, and names the scope only when the tool is called.
+        if unlisted is None or isinstance(error, InsufficientScope):
+            raise
+        raise unlisted from error
     return await _show(visit, tool, found, result, output)
-
-
-async def _find(visit: Visit, name: str, *, required: bool) -> Tool | None:
-    names = []
-    async for tool in visit.client.tools():
-        if tool.name == name:
-            return tool
-        names.append(tool.name)
-    if required:
-        raise await visit.unlisted(
-            "tool", name, names, more="; --no-check calls it all the same, and the server names the scope"
-        )
-    return None
 
 
 async def _base(visit: Visit, text: str | None) -> dict[str, Any] | None:

@@ -40,16 +40,15 @@ class Visit:
     as_json: bool = False
     verbose: bool = False
 
-    async def unlisted(self, kind: str, name: str, names: Sequence[str], *, more: str = "") -> ConfigError:
+    async def unlisted(self, kind: str, name: str, names: Sequence[str]) -> ConfigError:
         """The error about a name that the server does not list.
 
         Args:
             names: those that it lists.
-            more: what else helps if the server may hide some.
         """
         hint = await self.hint_at_login()
-        verb, more = ("lists", more) if hint else ("has", "")
-        return ConfigError(f"the server {verb} no {kind} {quote_name(name)}{suggest(name, names)}{hint}{more}")
+        verb = "lists" if hint else "has"
+        return ConfigError(f"the server {verb} no {kind} {quote_name(name)}{suggest(name, names)}{hint}")
 
     def wire(self, model: Any) -> Any:
         """A model as the JSON value it came as."""

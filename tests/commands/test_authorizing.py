@@ -113,8 +113,7 @@ def test_from_login_to_logout(server: Server, env: dict[str, str], tmp_path: Pat
     unlisted = run("call", server.url, "publish", cwd=tmp_path, env=env)
     assert unlisted.stderr.decode() == (
         "mcptrio: the server lists no tool `publish`; known: `secret`; the server may hide what needs another scope or"
-        f" user, so pass a token that has more: mcptrio auth login {server.url} --scope SCOPE; --no-check calls it all"
-        " the same, and the server names the scope\n"
+        f" user, so pass a token that has more: mcptrio auth login {server.url} --scope SCOPE\n"
     )
 
     told = run("auth", "status", cwd=tmp_path, env=env)
