@@ -1,10 +1,9 @@
 """``WWW-Authenticate``: what a server asks for, read and written.
 
-Read by the client's side, where several challenges may have come, in one header or in several that were joined; written
-by the resource server.
-The one rule: reading never fails. What cannot be read ends the list, and what came before it counts.
+The client reads one header, or several that were joined, with one or more challenges. The resource server writes it.
+Reading never fails: the list ends at the first part that cannot be parsed.
 
-Source: RFC 9110 sections 5.6 and 11; RFC 6750 section 3; RFC 9728 section 5.1; RFC 9449 section 7.1.
+Source: RFC 9110 sections 5.6 and 11; RFC 6750 section 3; RFC 9728 section 5.1; RFC 9449 sections 7.1 and 9.
 """
 
 from __future__ import annotations
@@ -15,7 +14,9 @@ from typing import Final
 
 from attrs import field, frozen
 
-__all__ = ["PASS_A_TOKEN", "Challenge", "build_challenge", "parse_challenges"]
+from mcptrio.auth.scopes import read_scope
+
+__all__ = ["PASS_A_TOKEN", "Challenge", "Refusal", "build_challenge", "parse_challenges"]
 
 PASS_A_TOKEN: Final = (
     "ask its operator for a token and pass it with --header 'Authorization=Bearer TOKEN', "
@@ -99,3 +100,52 @@ def _quote(value: str) -> str:
     if not _SAYABLE.fullmatch(value):
         raise ValueError("expected a value of visible ASCII characters, blanks and tabs")
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+_SCHEMES = ("bearer", "dpop")
+
+
+@frozen(kw_only=True)
+class Refusal:
+    """The meaning of a server's challenges. If a parameter comes twice, the first counts.
+
+    Args:
+        error: its code; empty where no credentials came.
+        words: for people.
+        scopes: that would suffice.
+        metadata_url: where the server's metadata is.
+        dpop: whether tokens may be bound to a key.
+        only_dpop: whether they have to be.
+    """
+
+    error: str = ""
+    words: str = ""
+    scopes: tuple[str, ...] = ()
+    metadata_url: str | None = None
+    dpop: bool = False
+    only_dpop: bool = False
+
+    @classmethod
+    def read(cls, headers: Mapping[str, str]) -> Refusal:
+        """
+        Args:
+            headers: of the answer, names in lower case.
+        """
+        ours = [
+            challenge
+            for challenge in parse_challenges(headers.get("www-authenticate", ""))
+            if challenge.scheme in _SCHEMES
+        ]
+        schemes = {challenge.scheme for challenge in ours}
+        return cls(
+            error=_first(ours, "error") or "",
+            words=" ".join((_first(ours, "error_description") or "").split())[:200],
+            scopes=read_scope(_first(ours, "scope")),
+            metadata_url=_first(ours, "resource_metadata"),
+            dpop="dpop" in schemes,
+            only_dpop=schemes == {"dpop"},
+        )
+
+
+def _first(challenges: list[Challenge], name: str) -> str | None:
+    return next((each.parameters[name] for each in challenges if name in each.parameters), None)

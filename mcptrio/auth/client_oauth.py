@@ -1,29 +1,53 @@
 """Authorizing a client's requests with OAuth, on behalf of a person.
 
-``connect`` makes an :class:`OAuthClient` of an :class:`OAuth` for the server it connects to.
-The one rule: what an authorization server gave us is shown to that one and nobody else. What happens when is up to
-:mod:`mcptrio.auth.engine`, how a person is asked to :mod:`mcptrio.auth.person_grant`.
+``connect`` makes an :class:`OAuthClient` of an :class:`OAuth`. :mod:`mcptrio.auth.engine` decides when a person is
+asked, and :class:`PersonGrant` asks, renews and stores.
 
-Source: MCP 2026-07-28, basic/authorization; RFC 6750; RFC 9449.
+Source: MCP 2026-07-28, basic/authorization, and basic/authorization/client-registration, "Authorization Server
+Binding"; RFC 6750; RFC 9449.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Final
 
-from attrs import Factory, field, frozen
+from attrs import Factory, evolve, field, frozen
 
 from mcptrio.abc import Fetch, TokenStore
-from mcptrio.auth.credentials import Credentials
+from mcptrio.auth.authorization_code import Attempt, begin, exchange, read_code
+from mcptrio.auth.challenges import Refusal
+from mcptrio.auth.credentials import Binding, Credentials, Granted
+from mcptrio.auth.discovery import Place
+from mcptrio.auth.dpop import Prover
 from mcptrio.auth.engine import GrantClient
-from mcptrio.auth.grants import GrantMethod, text_tuple
+from mcptrio.auth.grants import ATTEMPTS, PATIENCE, Grant, GrantMethod, GrantRequest, ServerState, text_tuple
 from mcptrio.auth.loopback import LoopbackRedirects
-from mcptrio.auth.person_grant import PersonGrant
-from mcptrio.auth.redirects import Redirects
-from mcptrio.auth.refusals import Refusal
-from mcptrio.auth.registration import ClientMetadata, PreRegistered
+from mcptrio.auth.metadata import ServerMetadata
+from mcptrio.auth.redirects import Redirect, Redirects
+from mcptrio.auth.registration import ClientMetadata, PreRegistered, Registered, register
+from mcptrio.auth.scopes import with_offline
+from mcptrio.auth.token_requests import ClientIdentity, TokenRefused, Tokens, refresh_tokens, revoke_token
+from mcptrio.auth.urls import shown
+from mcptrio.errors import AuthorizationError, RequestFailed
+from mcptrio.nurseries import outlasting
+from mcptrio.secret import Secret
 
 __all__ = ["OAuth", "OAuthClient"]
+
+_RENEWAL: Final = 5.0
+"""Seconds for which a renewal goes on after its request was cancelled."""
+_FINAL: Final = frozenset(
+    {
+        "invalid_client",
+        "invalid_grant",
+        "invalid_scope",
+        "invalid_target",
+        "unauthorized_client",
+        "unsupported_grant_type",
+    }
+)
+"""Refusals after which a refresh token is good for nothing any more."""
 
 
 @frozen(kw_only=True)
@@ -117,6 +141,206 @@ class OAuthClient(GrantClient):
             await self._person.revoke()
             server.granted = server.binding = server.place = None
             return await self._person.forget()
+
+
+class PersonGrant(Grant):
+    """For one server. Made with its client."""
+
+    needs_person: ClassVar[bool] = True
+
+    def __init__(
+        self, oauth: OAuth, server: ServerState, fetch: Fetch, credentials: Credentials, metadata: ClientMetadata
+    ) -> None:
+        super().__init__(oauth, server, fetch)
+        self._oauth = oauth
+        self._credentials = credentials
+        self._metadata = metadata
+
+    async def obtain(self, request: GrantRequest) -> Granted:
+        """Ask the person."""
+        oauth, asked, now = self._oauth, self.server.asked, self._oauth.clock()
+        if len(asked) == ATTEMPTS and now - asked[0] < PATIENCE:
+            raise AuthorizationError(
+                f"{shown(self.server.url)} wants authorization again; "
+                f"it was asked for {ATTEMPTS} times within {PATIENCE:g} seconds"
+            )
+        place, prover = request.place, request.prover
+        request = evolve(request, scopes=with_offline(request.scopes, place.server))
+        known = await self._credentials.client(place.server.issuer)
+        issuer = None if self._has_fixed_redirect(place.server) else place.server.issuer
+        async with oauth.redirects.open(() if known is None else known.redirect_uris, issuer) as redirect:
+            client, registered = await self._become_known(request, known, redirect)
+            attempt = begin(
+                place.server,
+                client,
+                resource=place.resource,
+                redirect_uri=redirect.uri,
+                scopes=request.scopes,
+                prover=prover,
+            )
+            asked.append(now)
+            code = read_code(attempt, await redirect.authorize(attempt.url))
+        return request.granted(await self._exchanged(attempt, code, prover), client=registered)
+
+    async def renew(self, granted: Granted, is_good: Callable[[Granted], bool]) -> Granted | None:
+        """Other tokens: those that another process has got meanwhile, or new ones for the refresh token.
+
+        Processes that share the store take turns: the authorization server takes a refresh token that is used twice
+        for stolen, and ends the login.
+        """
+        async with self._credentials.lock(self.server.url):
+            await self.load()
+            kept = self.server.granted
+            if kept is None or is_good(kept):
+                return kept
+            if (kept.issuer, kept.resource) != (granted.issuer, granted.resource):
+                return None
+            return await self._refresh(kept)
+
+    async def _refresh(self, granted: Granted) -> Granted | None:
+        server = self.server
+        if granted.tokens.refresh_token is None or server.binding is None:
+            return None
+        place = server.place or await self.find(server.binding.metadata_url)
+        client = self.holder(granted, place.server)
+        if client is None or (place.server.issuer, place.resource) != (granted.issuer, granted.resource):
+            return None
+        flow = refresh_tokens(
+            place.server,
+            client,
+            granted.tokens,
+            resource=granted.resource,
+            prover=granted.prover,
+            clock=self._oauth.clock,
+        )
+        # Once the refresh token is sent, the answer may hold the only one that is good.
+        async with outlasting(_RENEWAL):
+            try:
+                tokens = await self.drive(flow)
+            except TokenRefused as refused:
+                if refused.code not in _FINAL:
+                    raise  # a server that is out of order may be in order again
+                await self._heed(refused.code, place.server, client)
+                server.granted = None
+                await self._credentials.forget_tokens(server.binding)
+                return None
+            fresh = evolve(granted, tokens=tokens, obtained_at=self._oauth.clock(), anew=False)
+            await self.keep(server.binding, fresh)
+        return fresh
+
+    async def load(self) -> None:
+        """What another process may have written meanwhile; a refresh token is good only once."""
+        server = self.server
+        binding = await self._credentials.binding(server.url)
+        granted = None if binding is None else await self._credentials.granted(binding)
+        same = (
+            granted is not None
+            and server.granted is not None
+            and granted.tokens.access_token == server.granted.tokens.access_token
+        )
+        if not same:
+            server.granted = granted
+        server.binding = binding
+
+    async def has_moved(self, granted: Granted, metadata_url: str | None) -> bool:
+        """See :class:`mcptrio.auth.grants.Grant`."""
+        place = await self.find(metadata_url)
+        return (place.server.issuer, place.resource) != (granted.issuer, granted.resource)
+
+    async def find(self, metadata_url: str | None) -> Place:
+        """See :class:`mcptrio.auth.grants.Grant`."""
+        place = await super().find(metadata_url)
+        if self._oauth.client is not None:
+            self._oauth._met.setdefault(place.server.issuer)
+        return place
+
+    def pinned_issuer(self) -> str | None:
+        """See :class:`mcptrio.auth.grants.Grant`. Only a client that was registered by hand belongs to one."""
+        if self._oauth.client is None:
+            return None
+        before = None if self.server.binding is None else self.server.binding.issuer
+        return self._oauth.client.issuer or next(iter(self._oauth._met), before)
+
+    def names_other_issuer(self, pinned: str, found: str) -> str:
+        return (
+            f"the client is registered at {shown(pinned)}, and {shown(self.server.url)} wants tokens of "
+            f"{shown(found)}: register one there, and say so"
+        )
+
+    async def revoke(self) -> None:
+        """Have the refresh token made worthless, where the authorization server can do that."""
+        granted = self.server.granted
+        if granted is None or granted.tokens.refresh_token is None:
+            return
+        try:
+            place = await self.find(None)
+            client = self.holder(granted, place.server)
+            if client is not None and place.server.issuer == granted.issuer:
+                await self.drive(revoke_token(place.server, client, granted.tokens.refresh_token))
+        except (AuthorizationError, RequestFailed):
+            pass  # it ends by itself
+
+    async def forget(self) -> bool:
+        """Forget what was granted; whether there was something."""
+        return await self._credentials.forget(self.server.url)
+
+    async def keep(self, binding: Binding, granted: Granted) -> None:
+        """See :class:`mcptrio.auth.grants.Grant`."""
+        self.server.binding, self.server.granted = binding, granted
+        await self._credentials.keep(self.server.url, binding, granted)
+
+    def holder(self, granted: Granted, server: ServerMetadata) -> ClientIdentity | None:
+        """The client that tokens were granted to: it may have registered again since, as another one."""
+        if granted.client is not None:
+            return granted.client.identity
+        if self._oauth.client is not None:
+            return self._oauth.client.identity
+        if self._metadata.document is not None and server.client_id_metadata_document_supported:
+            return ClientIdentity(client_id=self._metadata.document, method="none")
+        return None
+
+    # Private
+
+    async def _become_known(
+        self, request: GrantRequest, known: Registered | None, redirect: Redirect
+    ) -> tuple[ClientIdentity, Registered | None]:
+        """The client to use, and its registration if it has just got or already has one there."""
+        place, scopes = request.place, request.scopes
+        server = place.server
+        if self._oauth.client is not None:
+            return self._oauth.client.identity, None
+        is_fixed = self._has_fixed_redirect(server)
+        if known is not None and not is_fixed and known.suits(redirect.uri, scopes, self._oauth.clock()):
+            return known.identity, known
+        # With all that a later step up may ask for: another registration would make us somebody else.
+        offered = place.metadata.scopes_supported if place.metadata is not None else None
+        bound, also = request.prover is not None, offered or ()
+        registered = await self.drive(
+            register(server, self._metadata, [redirect.uri], scopes=scopes, also=also, bound_tokens=bound)
+        )
+        if not registered.redirect_uris:
+            return registered.identity, None
+        await self._credentials.keep_client(server.issuer, registered)
+        return registered.identity, registered
+
+    def _has_fixed_redirect(self, server: ServerMetadata) -> bool:
+        """Whether redirects were agreed on elsewhere: with a client registered by hand, or in a metadata document."""
+        has_document = self._metadata.document is not None and server.client_id_metadata_document_supported
+        return self._oauth.client is not None or has_document
+
+    async def _exchanged(self, attempt: Attempt, code: Secret, prover: Prover | None) -> Tokens:
+        refused: TokenRefused
+        try:
+            return await self.drive(exchange(attempt, code, prover=prover, clock=self._oauth.clock))
+        except TokenRefused as error:
+            refused = error
+        await self._heed(refused.code, attempt.server, attempt.client)
+        raise refused
+
+    async def _heed(self, code: str, server: ServerMetadata, client: ClientIdentity) -> None:
+        """Register again next time with a server that no longer knows the client."""
+        if code == "invalid_client" and self._oauth.client is None:
+            await self._credentials.forget_client(server.issuer, client.client_id)
 
 
 def _own_metadata(oauth: OAuth) -> ClientMetadata:

@@ -18,12 +18,12 @@ from typing import Final
 
 import trio
 
+from mcptrio.auth.challenges import Refusal
 from mcptrio.auth.credentials import Binding, Granted
 from mcptrio.auth.discovery import Place
 from mcptrio.auth.dpop import DPOP, Prover
 from mcptrio.auth.grants import ATTEMPTS, PATIENCE, Grant, GrantRequest
-from mcptrio.auth.refusals import Refusal
-from mcptrio.auth.scope_choice import first_scopes, union
+from mcptrio.auth.scopes import first_scopes, union
 from mcptrio.auth.urls import canonical, origin, shown
 from mcptrio.errors import AuthorizationError, ConsentNeeded, RequestFailed
 

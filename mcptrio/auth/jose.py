@@ -34,23 +34,6 @@ __all__ = [
     "verify",
 ]
 
-ALGORITHMS: Final = frozenset(
-    {
-        "ES256",
-        "ES384",
-        "ES512",
-        "RS256",
-        "RS384",
-        "RS512",
-        "PS256",
-        "PS384",
-        "PS512",
-        "Ed25519",
-        "EdDSA",
-    }
-)
-"""All that are ever allowed. Symmetric ones are not among them: whoever can check such a token can make one."""
-
 _LARGEST: Final = 64 * 1024
 """Characters of a token."""
 _HEADER: Final = 8 * 1024
@@ -73,20 +56,19 @@ _ID: Final = 256
 _PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 """Members of a JWK that nobody else may see."""
 _CURVES: Final = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512", "Ed25519": "Ed25519"}
+_RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _OF_TYPE: Final = {
     "ES256": ("EC", "P-256"),
     "ES384": ("EC", "P-384"),
     "ES512": ("EC", "P-521"),
-    "RS256": ("RSA", ""),
-    "RS384": ("RSA", ""),
-    "RS512": ("RSA", ""),
-    "PS256": ("RSA", ""),
-    "PS384": ("RSA", ""),
-    "PS512": ("RSA", ""),
+    **dict.fromkeys(_RSA, ("RSA", "")),
     "Ed25519": ("OKP", "Ed25519"),
     "EdDSA": ("OKP", "Ed25519"),
 }
 """Algorithm -> type and curve of its keys."""
+
+ALGORITHMS: Final = frozenset(_OF_TYPE)
+"""All algorithms that are ever allowed, all asymmetric: a server that checks tokens must not be able to make them."""
 
 
 class BadToken(ValueError):

@@ -22,7 +22,7 @@ from mcptrio.auth.challenges import PASS_A_TOKEN
 from mcptrio.auth.flows import Flow
 from mcptrio.auth.jose import Key
 from mcptrio.auth.metadata import ServerMetadata, read_object
-from mcptrio.auth.scope_choice import read_scope, union
+from mcptrio.auth.scopes import read_scope, union
 from mcptrio.auth.token_requests import AuthenticationMethod, ClientIdentity, choose_method, one_line
 from mcptrio.auth.urls import check_url, shown
 from mcptrio.errors import AuthorizationError, ConfigError

@@ -26,7 +26,7 @@ from mcptrio.auth.dpop import DPOP, Prover
 from mcptrio.auth.flows import Flow
 from mcptrio.auth.jose import Key, sign
 from mcptrio.auth.metadata import ServerMetadata, read_object
-from mcptrio.auth.scope_choice import read_scope
+from mcptrio.auth.scopes import read_scope
 from mcptrio.auth.urls import shown
 from mcptrio.errors import AuthorizationError, RequestFailed
 from mcptrio.secret import Secret

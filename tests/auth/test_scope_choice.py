@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcptrio.auth.metadata import ServerMetadata
-from mcptrio.auth.scope_choice import first_scopes, read_scope, union, with_offline
+from mcptrio.auth.scopes import first_scopes, read_scope, union, with_offline
 
 __all__: list[str] = []
 
