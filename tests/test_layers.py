@@ -34,6 +34,7 @@ LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
                 "printable",
                 "tracebacks",
                 "waiter",
+                "backoff",
                 "lazy_names",
             )
         ),

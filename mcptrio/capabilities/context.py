@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, overload
 
@@ -151,10 +150,6 @@ class Context(Generic[StateT]):
         """Why the request was cancelled, where somebody said; for an ``except trio.Cancelled`` that re-raises."""
         fault = self._scope.fault
         return self._scope.reason or (fault.message if fault is not None else None)
-
-    def open_nursery(self) -> AbstractAsyncContextManager[trio.Nursery]:
-        """A nursery for child tasks of the request."""
-        return trio.open_nursery()
 
     # Report
 

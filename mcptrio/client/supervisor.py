@@ -9,7 +9,6 @@ Source: MCP 2025-11-25, basic/transports, "Session Management"; MCP 2026-07-28, 
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeGuard
@@ -18,6 +17,7 @@ import trio
 from attrs import define, field
 
 from mcptrio.abc.links import LinkOpener
+from mcptrio.backoff import LONGEST, Backoff
 from mcptrio.client.consent import with_consent
 from mcptrio.client.session import ClientSession
 from mcptrio.client.timeouts import ClientTimeouts
@@ -35,11 +35,6 @@ from mcptrio.protocol.revisions.registry import LATEST_HANDSHAKE
 __all__ = ["ClientSupervisor"]
 
 _log = logging.getLogger("mcptrio.client.supervisor")
-
-FIRST = 0.5
-LONGEST = 30.0
-"""Seconds before a lost server is started again: doubled from the first to the longest, give or take a quarter; a
-connection that lived for that long resets the pause."""
 
 
 @define(eq=False)
@@ -105,7 +100,7 @@ class ClientSupervisor:
                 self._end("the block of `async with connect(...)` has ended")
 
     async def _keep(self, task_status: trio.TaskStatus[MCPTrioError | None]) -> None:
-        pause = FIRST
+        backoff = Backoff()
         waiting: trio.TaskStatus[MCPTrioError | None] | None = task_status
         while True:
             started = trio.current_time()
@@ -115,7 +110,7 @@ class ClientSupervisor:
             except MCPTrioError as error:
                 reason = str(error)
                 self._doubt(error)
-                pause = _pause_after(error, pause)
+                backoff.wait_at_least(_retry_after(error))
                 if waiting is not None:
                     self._end(reason)
                     waiting.started(error)
@@ -124,10 +119,10 @@ class ClientSupervisor:
                 self._end(reason)
                 return
             if trio.current_time() - started > LONGEST:
-                pause = FIRST
+                backoff.reset()
+            pause = backoff.draw()
             _log.warning("%s; connecting again in %.2g s", reason, pause)
-            await trio.sleep(pause * random.uniform(0.75, 1.25))
-            pause = min(pause * 2, LONGEST)
+            await trio.sleep(pause)
 
     async def current(self, within: float | None = None) -> ClientSession:
         """Return the session, waiting for one that is being made. A checkpoint only if it has to wait.
@@ -245,7 +240,7 @@ class ClientSupervisor:
         return reason
 
     async def _until_closed(self, session: ClientSession) -> str:
-        pause = 0.0
+        backoff = Backoff()
         renewed: float | None = None
         while True:
             try:
@@ -254,9 +249,10 @@ class ClientSupervisor:
                 _log.info("%s: %s; beginning another one", session.link.name, lost)
                 self._set(None)
             # A server that forgets every session is asked ever more rarely.
-            is_short = renewed is not None and trio.current_time() - renewed < LONGEST
-            pause = min(max(pause * 2, FIRST), LONGEST) if is_short else 0.0
-            await trio.sleep(pause)
+            if renewed is not None and trio.current_time() - renewed < LONGEST:
+                await trio.sleep(backoff.draw())
+            else:
+                backoff.reset()
             await self._renew(session)
             renewed = trio.current_time()
             self._settled()
@@ -264,7 +260,7 @@ class ClientSupervisor:
 
     async def _renew(self, session: ClientSession) -> None:
         """Agree with the server anew, on the same link; callers that wait meanwhile hear of each failed attempt."""
-        pause = FIRST
+        backoff = Backoff()
         while not session.link.closed:
             try:
                 await with_consent(lambda: self._negotiate(session, self._known))
@@ -274,11 +270,11 @@ class ClientSupervisor:
                 self._doubt(error)
                 if is_known and getattr(error, "status", None) in (400, 404, 405):
                     continue  # at once: it was asked for a version that it may no longer speak
-                pause = _pause_after(error, pause)
+                backoff.wait_at_least(_retry_after(error))
+                pause = backoff.draw()
                 _log.warning("%s: no new session: %s; trying again in %.2g s", session.link.name, error, pause)
                 self._end_turn(error)
-            await trio.sleep(pause * random.uniform(0.75, 1.25))
-            pause = min(pause * 2, LONGEST)
+            await trio.sleep(pause)
 
     async def _negotiate(self, session: ClientSession, known: str | None) -> None:
         with trio.move_on_after(self._timeouts.connect):
@@ -314,7 +310,7 @@ class ClientSupervisor:
         return session is not None and not session.link.closed
 
 
-def _pause_after(error: MCPTrioError, pause: float) -> float:
-    """The pause before the next attempt: longer where the server asks for it, within reason."""
+def _retry_after(error: MCPTrioError) -> float:
+    """Return the seconds for which the server asks to be left alone."""
     wanted: float = getattr(error, "retry_after", None) or 0.0
-    return max(pause, min(wanted, LONGEST))
+    return wanted

@@ -19,6 +19,7 @@ from typing import Literal, TypeAlias
 import trio
 from attrs import field, frozen
 
+from mcptrio.backoff import LONGEST, Backoff
 from mcptrio.client.client import Client
 from mcptrio.errors import ConnectionClosed, MCPError
 from mcptrio.host.member import Member
@@ -34,10 +35,6 @@ HostChangeKind: TypeAlias = Literal["server", "tools", "prompts", "resources", "
 _WAITING = 256
 """Different changes of one server that wait to be read; of more, the oldest is dropped, and its lists and all that is
 subscribed to of it count as changed."""
-_FIRST = 0.5
-_LONGEST = 30.0
-"""Seconds before a server that could not be followed is asked again; one that refused is asked when it is connected
-anew."""
 
 
 @frozen
@@ -143,7 +140,7 @@ class Following:
     # Private
 
     async def _follow(self, member: Member) -> None:
-        pause = _FIRST
+        backoff = Backoff()
         while not member.is_over:
             started = trio.current_time()
             outcome = await contain(partial(self._listen, member))
@@ -156,10 +153,9 @@ class Following:
             if not isinstance(outcome.error, ConnectionClosed):
                 self._changes.missing[member.name] = str(outcome.error)
                 _log.warning("%s: its changes cannot be followed: %s", member.name, outcome.error)
-            if trio.current_time() - started > _LONGEST:
-                pause = _FIRST
-            await member.until(lambda: member.is_over, timeout=pause)
-            pause = min(pause * 2, _LONGEST)
+            if trio.current_time() - started > LONGEST:
+                backoff.reset()
+            await member.until(lambda: member.is_over, timeout=backoff.draw())
 
     async def _listen(self, member: Member) -> None:
         await member.ask(partial(self._hand_on, member), timeout=inf)

@@ -8,7 +8,6 @@ asked this one.
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Awaitable, Callable
 from math import inf
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -18,6 +17,7 @@ from attrs import frozen
 
 from mcptrio import __version__
 from mcptrio.abc.links import LinkOpener
+from mcptrio.backoff import LONGEST, Backoff
 from mcptrio.client.client import Client
 from mcptrio.client.handlers import Handlers
 from mcptrio.errors import ConnectionClosed, MCPTrioError
@@ -34,11 +34,6 @@ __all__ = ["ConnectionState", "ConnectionStatus", "Member"]
 _log = logging.getLogger("mcptrio.host.member")
 
 T = TypeVar("T")
-
-FIRST = 0.5
-LONGEST = 30.0
-"""Seconds before a server that was never reached is tried again: doubled from the first to the longest, give or take a
-quarter. One that was reached and lost is started again by its client, in the same way."""
 
 ConnectionState: TypeAlias = Literal["connecting", "ready", "failed", "removed"]
 """The state of a host's connection to one server."""
@@ -285,17 +280,17 @@ class Member:
     # Private
 
     async def _keep_trying(self) -> None:
-        pause = FIRST
+        backoff = Backoff()
         while not self._is_over:
             started = trio.current_time()
             self._fail(await contain(self._live))
             if self._is_over:
                 return
             if trio.current_time() - started > LONGEST:
-                pause = FIRST
+                backoff.reset()
+            pause = backoff.draw()
             _log.warning("%s: %s; trying again in %.2g s", self.name, self._reason, pause)
-            await trio.sleep(pause * random.uniform(0.75, 1.25))
-            pause = min(pause * 2, LONGEST)
+            await trio.sleep(pause)
 
     async def _live(self) -> None:
         """One client, for as long as it goes on.

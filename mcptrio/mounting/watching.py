@@ -14,6 +14,7 @@ from functools import partial
 
 import trio
 
+from mcptrio.backoff import Backoff
 from mcptrio.capabilities.host import Host
 from mcptrio.client.client import Client
 from mcptrio.errors import ConnectionClosed, MCPTrioError
@@ -63,16 +64,17 @@ class Watching:
     # Private
 
     async def _watch(self, uri: str, scope: trio.CancelScope) -> None:
-        pause = _FIRST
+        backoff = Backoff(_FIRST, _LONGEST)
         is_again = False
 
         async def follow(client: Client) -> None:
-            nonlocal pause, is_again
+            nonlocal is_again
             async with client.subscribe([uri]) as changes:
                 if is_again:
                     # What has changed since the subscription before this one was told to no one.
                     self._server.subscriptions.updated(uri)
-                pause, is_again = _FIRST, True
+                is_again = True
+                backoff.reset()
                 async for change in changes:
                     if change.uri is not None:
                         self._server.subscriptions.updated(change.uri)
@@ -85,5 +87,4 @@ class Watching:
                 if isinstance(outcome, Failure) and not isinstance(outcome.error, ConnectionClosed):
                     _log.info("%s: changes of %s are not told: %s", self._name, uri, outcome.error)
                 # To ask waits for the connection, so this bounds only how often a server refuses.
-                await trio.sleep(pause)
-                pause = min(pause * 2, _LONGEST)
+                await trio.sleep(backoff.draw())

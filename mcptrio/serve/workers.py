@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 import secrets
 import shutil
 import signal
@@ -27,6 +26,7 @@ from typing import Final
 import trio
 from attrs import define, field, frozen
 
+from mcptrio.backoff import LONGEST, Backoff
 from mcptrio.errors import ConfigError
 from mcptrio.last_words import last_reason
 from mcptrio.serve.process import Hangups
@@ -43,9 +43,7 @@ __all__ = ["Plan", "Pool"]
 _log = logging.getLogger("mcptrio.workers")
 
 _FIRST: Final = 0.2
-_LONGEST: Final = 30.0
-"""Seconds before a worker that has died is started again: doubled from the first to the longest, and up to half less at
-random; one that served for the longest is started anew like the first."""
+"""Seconds before a worker that has died is started again; the pauses after it are longer."""
 _ATTEMPTS: Final = 3
 """Of each worker to serve at all, before the parent gives up if none ever did."""
 _WRONG: Final = 2
@@ -148,23 +146,10 @@ class _Slot:
         self.changed.set()
         self.changed = trio.Event()
 
-
-class _Pauses:
-    """The seconds between a worker's end and the start of the next one."""
-
-    def __init__(self) -> None:
-        self._longest = _FIRST
-        self.next = self._draw()
-
-    async def rest(self, slot: _Slot) -> None:
-        """Wait, unless another task puts a worker there."""
-        with trio.move_on_after(self.next):
-            await slot.changed.wait()
-        self._longest = min(2 * self._longest, _LONGEST)
-        self.next = self._draw()
-
-    def _draw(self) -> float:
-        return self._longest * random.uniform(0.5, 1)
+    async def until_changed(self, timeout: float) -> None:
+        """Wait until another task puts a worker here, or the seconds are over."""
+        with trio.move_on_after(timeout):
+            await self.changed.wait()
 
 
 class Pool:
@@ -238,7 +223,7 @@ class Pool:
 
     async def _keep(self, slot: _Slot) -> None:
         """Have a worker in the slot, always."""
-        pauses, failures = _Pauses(), 0
+        backoff, failures = Backoff(_FIRST), 0
         worker: _Worker | None = None
         while True:
             if slot.worker is worker:
@@ -248,22 +233,23 @@ class Pool:
                     failures += 1
                     self._give_up_after(failures, f"no process can be started: {error.strerror}")
                     _log.error("no process can be started: %s", error.strerror)
-                    await pauses.rest(slot)
+                    await slot.until_changed(backoff.draw())
                     continue
             worker = slot.worker
             assert worker is not None, "one has just been put there, here or by a reload"
             await worker.left.wait()
             if slot.worker is not worker:
-                pauses, failures = _Pauses(), 0
+                backoff, failures = Backoff(_FIRST), 0
                 continue
-            if worker.is_ready and trio.current_time() - worker.began > _LONGEST:
-                pauses = _Pauses()
+            if worker.is_ready and trio.current_time() - worker.began > LONGEST:
+                backoff.reset()
             failures = 0 if worker.is_ready else failures + 1
             if worker.child.returncode == _WRONG and not self._served:
                 raise ConfigError(f"no worker serves: {worker.why()}")
             self._give_up_after(failures, worker.why())
-            _log.error("%s; another one is started in %.1f s", worker.why(), pauses.next)
-            await pauses.rest(slot)
+            pause = backoff.draw()
+            _log.error("%s; another one is started in %.1f s", worker.why(), pause)
+            await slot.until_changed(pause)
 
     def _give_up_after(self, failures: int, why: str) -> None:
         """

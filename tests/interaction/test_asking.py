@@ -418,7 +418,7 @@ async def test_child_tasks_may_ask_at_the_same_time(serve: Serve) -> None:
             heard[who] = await ctx.ask(f"{who}?", str)
             heard[who] += await ctx.ask(f"{who} again?", str)
 
-        async with ctx.open_nursery() as nursery:
+        async with trio.open_nursery() as nursery:
             for who in ("a", "b", "c"):
                 nursery.start_soon(child, who)
         return ",".join([heard[who] for who in sorted(heard)])

@@ -43,7 +43,7 @@ async def children(ctx: Context) -> str:
         await trio.lowlevel.checkpoint()
         log.warning("child %d", number)
 
-    async with ctx.open_nursery() as nursery:
+    async with trio.open_nursery() as nursery:
         for number in range(3):
             nursery.start_soon(child, number)
     return "logged"

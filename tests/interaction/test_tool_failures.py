@@ -34,7 +34,7 @@ async def tells_within_a_nursery(ctx: Context) -> str:
     async def fail() -> None:
         raise ToolError("the file is empty")
 
-    async with ctx.open_nursery() as nursery:
+    async with trio.open_nursery() as nursery:
         nursery.start_soon(fail)
     return ""
 
@@ -207,7 +207,7 @@ async def test_several_failures_at_once_are_logged_and_give_nothing_away(
         async def fail(text: str) -> None:
             raise ValueError(text)
 
-        async with ctx.open_nursery() as nursery:
+        async with trio.open_nursery() as nursery:
             nursery.start_soon(fail, SECRET)
             nursery.start_soon(fail, "other")
         return ""

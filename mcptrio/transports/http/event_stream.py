@@ -9,11 +9,11 @@ Server" 6 (``retry``, events without data).
 
 from __future__ import annotations
 
-import random
 from typing import Final
 
 from attrs import define
 
+from mcptrio.backoff import spread
 from mcptrio.errors import RemoteProtocolError, RequestFailed
 from mcptrio.protocol.jsonrpc import MessageLimits, decode
 from mcptrio.protocol.messages import Incoming
@@ -48,10 +48,10 @@ class Bookmark:
         """Seconds until the next attempt: what the server said, or twice as long after each one in vain."""
         if self.retry_ms is None:
             # Spread, so that the clients of a server that restarts do not all come back in the same moment.
-            wanted = PAUSE * random.uniform(0.75, 1.25)
+            wanted = spread(PAUSE)
         else:
             wanted = self.retry_ms / 1000
-        backoff = PAUSE * 2 ** min(self.failures - 1, 10) * random.uniform(0.75, 1.25) if self.failures else 0.0
+        backoff = spread(PAUSE * 2 ** min(self.failures - 1, 10)) if self.failures else 0.0
         return min(max(wanted, backoff, SHORTEST), LONGEST)
 
 

@@ -1,0 +1,48 @@
+"""How long to wait before something that failed is tried again.
+
+Used by clients, hosts and workers.
+The one rule: a pause is spread, so that those which failed together do not come back in the same moment.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+__all__ = ["LONGEST", "Backoff", "spread"]
+
+LONGEST: Final = 30.0
+"""Seconds of the longest pause, before it is spread. What lasted for longer than that begins with the first pause."""
+
+
+class Backoff:
+    """The pauses between attempts: each twice as long as the one before, until the longest.
+
+    Args:
+        first: seconds of the first pause, before it is spread.
+        longest: seconds of the longest.
+    """
+
+    def __init__(self, first: float = 0.5, longest: float = LONGEST) -> None:
+        self._first = first
+        self._longest = longest
+        self._next = first
+
+    def reset(self) -> None:
+        """Begin with the first pause again."""
+        self._next = self._first
+
+    def wait_at_least(self, seconds: float) -> None:
+        """Make the following pauses longer, where a server asks for it, within reason."""
+        self._next = max(self._next, min(seconds, self._longest))
+
+    def draw(self) -> float:
+        """Return the seconds of the pause that begins now."""
+        pause = spread(self._next)
+        self._next = min(2 * self._next, self._longest)
+        return pause
+
+
+def spread(seconds: float) -> float:
+    """Return a quarter more or less at most, at random."""
+    return seconds * random.uniform(0.75, 1.25)
