@@ -16,15 +16,15 @@ from typing import Final, Literal
 from attrs import field, fields, frozen, validators
 
 from mcptrio.abc import Fetch, Principal, TokenVerifier
-from mcptrio.auth.certificates import CertificateNames, CertificatePrincipals
-from mcptrio.auth.failures import FailureLimit
-from mcptrio.auth.introspection import IntrospectedTokens, IntrospectionBounds
-from mcptrio.auth.issuer_keys import IssuerKeys, KeyTimes
-from mcptrio.auth.jwt_tokens import ClaimRules, JWTTokens
-from mcptrio.auth.replays import ReplayBounds
-from mcptrio.auth.resource_options import DPoPRule, ResourceOptions
-from mcptrio.auth.resource_server import ResourceServer
-from mcptrio.auth.static_tokens import StaticTokens, read_tokens
+from mcptrio.auth.server.certificates import CertificateNames, CertificatePrincipals
+from mcptrio.auth.server.failures import FailureLimit
+from mcptrio.auth.server.introspection import IntrospectedTokens, IntrospectionBounds
+from mcptrio.auth.server.issuer_keys import IssuerKeys, KeyTimes
+from mcptrio.auth.server.jwt_tokens import ClaimRules, JWTTokens
+from mcptrio.auth.server.replay_cache import ReplayBounds
+from mcptrio.auth.server.resource_options import DPoPRule, ResourceOptions
+from mcptrio.auth.server.resource_server import ResourceServer
+from mcptrio.auth.server.static_tokens import StaticTokens, read_tokens
 from mcptrio.auth.token_requests import ClientIdentity
 from mcptrio.config import Config
 from mcptrio.errors import AuthorizationError, ConfigError, Overloaded

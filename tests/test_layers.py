@@ -69,6 +69,9 @@ LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
 )
 """From the ground up. Each layer is made of rooms; a room imports from itself and from the layers below."""
 
+WINGS = (("mcptrio.auth", ("server", "client")),)
+"""``(room, its wings)``: wings are strangers to each other, and the rest of the room is the ground of both."""
+
 FRONTS = ("mcptrio.auth", "mcptrio.client", "mcptrio.host")
 """Lists of public names, imported when they are used: they say where each is, from any room below."""
 
@@ -79,7 +82,7 @@ LAZY: frozenset[tuple[str, str]] = frozenset(
         # Where only files are served; it brings a parser for mails along.
         ("mcptrio.plugins.finding", "importlib.metadata"),
         # Where clients show TLS certificates, and those say who they are.
-        ("mcptrio.auth.certificates", "cryptography"),
+        ("mcptrio.auth.server.certificates", "cryptography"),
         # An HTTP server to which nobody opens a WebSocket.
         ("mcptrio.transports.http1.connection", "mcptrio.transports.http1.websocket"),
         # A server that never parks a request, stdio in a handshake revision, seals nothing.
@@ -193,6 +196,17 @@ def upward_imports(modules: Modules) -> Iterator[str]:
                     yield f"{name}:{node.lineno} (layer {number}) imports {target} (layer {there})"
 
 
+def imports_of_a_wing(modules: Modules) -> Iterator[str]:
+    """Imports into a wing, from the room's other wing or from its ground."""
+    for room, wings in WINGS:
+        inside = [name for name in modules if name.startswith(f"{room}.")]
+        for name in inside:
+            for target, node in imports(name, modules):
+                wing = target.removeprefix(f"{room}.").partition(".")[0] if target.startswith(f"{room}.") else ""
+                if wing in wings and name.removeprefix(f"{room}.").partition(".")[0] != wing:
+                    yield f"{name}:{node.lineno} imports {target}, of a wing that it is not in"
+
+
 def circles(modules: Modules) -> Iterator[str]:
     graph: dict[str, set[str]] = {}
     for name, tree in modules.items():
@@ -291,6 +305,7 @@ def _assigned(node: ast.stmt) -> Iterator[ast.Name]:
 
 RULES: tuple[Rule, ...] = (
     upward_imports,
+    imports_of_a_wing,
     circles,
     late_imports,
     stray_dates,
@@ -323,6 +338,11 @@ def test_every_lazy_import_is_made() -> None:
         (upward_imports, {"mcptrio.runtime.a": "import mcptrio.transports.b"}),
         (upward_imports, {"mcptrio.runtime.a": "from . import b"}),
         (upward_imports, {"mcptrio.runtime.a": "def f():\n from mcptrio import tool"}),
+        (
+            imports_of_a_wing,
+            {"mcptrio.auth.client.a": "import mcptrio.auth.server.b"},
+        ),
+        (imports_of_a_wing, {"mcptrio.auth.urls": "import mcptrio.auth.client.a"}),
         (circles, {"mcptrio.auth.a": "from mcptrio.auth import b", "mcptrio.auth.b": "import mcptrio.auth.a"}),
         (late_imports, {"mcptrio.server": "def main():\n import json"}),
         (stray_dates, {"mcptrio.server": "x = f'at 2025-11-25 {1}'"}),

@@ -10,87 +10,87 @@ from typing import TYPE_CHECKING
 from mcptrio.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from mcptrio.auth.certificates import CertificateNames as CertificateNames
-    from mcptrio.auth.certificates import CertificatePrincipals as CertificatePrincipals
     from mcptrio.auth.claims import check_claims as check_claims
-    from mcptrio.auth.client_credentials import ClientCredentials as ClientCredentials
-    from mcptrio.auth.client_oauth import OAuth as OAuth
-    from mcptrio.auth.client_oauth import OAuthClient as OAuthClient
+    from mcptrio.auth.client.client_credentials import ClientCredentials as ClientCredentials
+    from mcptrio.auth.client.engine import GrantClient as GrantClient
+    from mcptrio.auth.client.enterprise_managed import EnterpriseManaged as EnterpriseManaged
+    from mcptrio.auth.client.enterprise_managed import IdentityProvider as IdentityProvider
+    from mcptrio.auth.client.grants import GrantMethod as GrantMethod
+    from mcptrio.auth.client.loopback import LoopbackRedirects as LoopbackRedirects
+    from mcptrio.auth.client.oauth import OAuth as OAuth
+    from mcptrio.auth.client.oauth import OAuthClient as OAuthClient
+    from mcptrio.auth.client.redirects import OwnRedirects as OwnRedirects
+    from mcptrio.auth.client.redirects import Redirect as Redirect
+    from mcptrio.auth.client.redirects import Redirects as Redirects
+    from mcptrio.auth.client.registration import PreRegistered as PreRegistered
+    from mcptrio.auth.client.workload_identity import WorkloadIdentity as WorkloadIdentity
     from mcptrio.auth.dpop import BadProof as BadProof
     from mcptrio.auth.dpop import Proof as Proof
     from mcptrio.auth.dpop import ProofJudge as ProofJudge
-    from mcptrio.auth.engine import GrantClient as GrantClient
-    from mcptrio.auth.enterprise_managed import EnterpriseManaged as EnterpriseManaged
-    from mcptrio.auth.enterprise_managed import IdentityProvider as IdentityProvider
-    from mcptrio.auth.failures import FailureLimit as FailureLimit
     from mcptrio.auth.flows import Flow as Flow
     from mcptrio.auth.flows import drive as drive
-    from mcptrio.auth.grants import GrantMethod as GrantMethod
-    from mcptrio.auth.introspection import IntrospectedTokens as IntrospectedTokens
-    from mcptrio.auth.introspection import IntrospectionBounds as IntrospectionBounds
-    from mcptrio.auth.issuer_keys import IssuerKeys as IssuerKeys
-    from mcptrio.auth.issuer_keys import KeyTimes as KeyTimes
     from mcptrio.auth.jose import Key as Key
-    from mcptrio.auth.jwt_tokens import ClaimRules as ClaimRules
-    from mcptrio.auth.jwt_tokens import JWTTokens as JWTTokens
-    from mcptrio.auth.loopback import LoopbackRedirects as LoopbackRedirects
     from mcptrio.auth.metadata import ServerMetadata as ServerMetadata
     from mcptrio.auth.metadata import read_object as read_object
-    from mcptrio.auth.redirects import OwnRedirects as OwnRedirects
-    from mcptrio.auth.redirects import Redirect as Redirect
-    from mcptrio.auth.redirects import Redirects as Redirects
-    from mcptrio.auth.registration import PreRegistered as PreRegistered
-    from mcptrio.auth.replays import Nonces as Nonces
-    from mcptrio.auth.replays import ReplayBounds as ReplayBounds
-    from mcptrio.auth.resource_options import DPoPRule as DPoPRule
-    from mcptrio.auth.resource_options import DPoPUse as DPoPUse
-    from mcptrio.auth.resource_options import ResourceOptions as ResourceOptions
-    from mcptrio.auth.resource_server import ResourceServer as ResourceServer
-    from mcptrio.auth.static_tokens import StaticTokens as StaticTokens
+    from mcptrio.auth.server.certificates import CertificateNames as CertificateNames
+    from mcptrio.auth.server.certificates import CertificatePrincipals as CertificatePrincipals
+    from mcptrio.auth.server.failures import FailureLimit as FailureLimit
+    from mcptrio.auth.server.introspection import IntrospectedTokens as IntrospectedTokens
+    from mcptrio.auth.server.introspection import IntrospectionBounds as IntrospectionBounds
+    from mcptrio.auth.server.issuer_keys import IssuerKeys as IssuerKeys
+    from mcptrio.auth.server.issuer_keys import KeyTimes as KeyTimes
+    from mcptrio.auth.server.jwt_tokens import ClaimRules as ClaimRules
+    from mcptrio.auth.server.jwt_tokens import JWTTokens as JWTTokens
+    from mcptrio.auth.server.replay_cache import Nonces as Nonces
+    from mcptrio.auth.server.replay_cache import ReplayBounds as ReplayBounds
+    from mcptrio.auth.server.resource_options import DPoPRule as DPoPRule
+    from mcptrio.auth.server.resource_options import DPoPUse as DPoPUse
+    from mcptrio.auth.server.resource_options import ResourceOptions as ResourceOptions
+    from mcptrio.auth.server.resource_server import ResourceServer as ResourceServer
+    from mcptrio.auth.server.static_tokens import StaticTokens as StaticTokens
     from mcptrio.auth.token_requests import AuthenticationMethod as AuthenticationMethod
     from mcptrio.auth.token_requests import ClientIdentity as ClientIdentity
-    from mcptrio.auth.workload_identity import WorkloadIdentity as WorkloadIdentity
     from mcptrio.stores.tokens_file import FileTokenStore as FileTokenStore
     from mcptrio.stores.tokens_keyring import KeyringTokenStore as KeyringTokenStore
 
 _HOMES = {
     # Guarding a server
-    "CertificateNames": "mcptrio.auth.certificates",
-    "CertificatePrincipals": "mcptrio.auth.certificates",
-    "ClaimRules": "mcptrio.auth.jwt_tokens",
-    "DPoPRule": "mcptrio.auth.resource_options",
-    "DPoPUse": "mcptrio.auth.resource_options",
-    "FailureLimit": "mcptrio.auth.failures",
-    "IntrospectedTokens": "mcptrio.auth.introspection",
-    "IntrospectionBounds": "mcptrio.auth.introspection",
-    "IssuerKeys": "mcptrio.auth.issuer_keys",
-    "JWTTokens": "mcptrio.auth.jwt_tokens",
-    "KeyTimes": "mcptrio.auth.issuer_keys",
-    "ReplayBounds": "mcptrio.auth.replays",
-    "ResourceOptions": "mcptrio.auth.resource_options",
-    "ResourceServer": "mcptrio.auth.resource_server",
-    "StaticTokens": "mcptrio.auth.static_tokens",
+    "CertificateNames": "mcptrio.auth.server.certificates",
+    "CertificatePrincipals": "mcptrio.auth.server.certificates",
+    "ClaimRules": "mcptrio.auth.server.jwt_tokens",
+    "DPoPRule": "mcptrio.auth.server.resource_options",
+    "DPoPUse": "mcptrio.auth.server.resource_options",
+    "FailureLimit": "mcptrio.auth.server.failures",
+    "IntrospectedTokens": "mcptrio.auth.server.introspection",
+    "IntrospectionBounds": "mcptrio.auth.server.introspection",
+    "IssuerKeys": "mcptrio.auth.server.issuer_keys",
+    "JWTTokens": "mcptrio.auth.server.jwt_tokens",
+    "KeyTimes": "mcptrio.auth.server.issuer_keys",
+    "ReplayBounds": "mcptrio.auth.server.replay_cache",
+    "ResourceOptions": "mcptrio.auth.server.resource_options",
+    "ResourceServer": "mcptrio.auth.server.resource_server",
+    "StaticTokens": "mcptrio.auth.server.static_tokens",
     # Authorizing a client
     "AuthenticationMethod": "mcptrio.auth.token_requests",
-    "ClientCredentials": "mcptrio.auth.client_credentials",
+    "ClientCredentials": "mcptrio.auth.client.client_credentials",
     "ClientIdentity": "mcptrio.auth.token_requests",
-    "EnterpriseManaged": "mcptrio.auth.enterprise_managed",
-    "GrantClient": "mcptrio.auth.engine",
-    "GrantMethod": "mcptrio.auth.grants",
-    "IdentityProvider": "mcptrio.auth.enterprise_managed",
+    "EnterpriseManaged": "mcptrio.auth.client.enterprise_managed",
+    "GrantClient": "mcptrio.auth.client.engine",
+    "GrantMethod": "mcptrio.auth.client.grants",
+    "IdentityProvider": "mcptrio.auth.client.enterprise_managed",
     "Key": "mcptrio.auth.jose",
-    "LoopbackRedirects": "mcptrio.auth.loopback",
-    "OAuth": "mcptrio.auth.client_oauth",
-    "OAuthClient": "mcptrio.auth.client_oauth",
-    "OwnRedirects": "mcptrio.auth.redirects",
-    "PreRegistered": "mcptrio.auth.registration",
-    "Redirect": "mcptrio.auth.redirects",
-    "Redirects": "mcptrio.auth.redirects",
-    "WorkloadIdentity": "mcptrio.auth.workload_identity",
+    "LoopbackRedirects": "mcptrio.auth.client.loopback",
+    "OAuth": "mcptrio.auth.client.oauth",
+    "OAuthClient": "mcptrio.auth.client.oauth",
+    "OwnRedirects": "mcptrio.auth.client.redirects",
+    "PreRegistered": "mcptrio.auth.client.registration",
+    "Redirect": "mcptrio.auth.client.redirects",
+    "Redirects": "mcptrio.auth.client.redirects",
+    "WorkloadIdentity": "mcptrio.auth.client.workload_identity",
     # Building an authorization server
     "BadProof": "mcptrio.auth.dpop",
     "Flow": "mcptrio.auth.flows",
-    "Nonces": "mcptrio.auth.replays",
+    "Nonces": "mcptrio.auth.server.replay_cache",
     "Proof": "mcptrio.auth.dpop",
     "ProofJudge": "mcptrio.auth.dpop",
     "ServerMetadata": "mcptrio.auth.metadata",

@@ -1,6 +1,6 @@
 """Where the tokens for a server come from.
 
-Run by :mod:`mcptrio.auth.client_oauth` and the other grants after a server has refused a request.
+Run by :mod:`mcptrio.auth.client.oauth` and the other grants after a server has refused a request.
 The one rule: a document counts only where it belongs. A resource's has to name the server it is about, an authorization
 server's the issuer it was looked for by, letter by letter; otherwise there is nothing to go on with, however good the
 rest looks.

@@ -17,9 +17,9 @@ from attrs import frozen
 
 from mcptrio.abc import FetchRequest, TokenStore
 from mcptrio.auth import OAuth, PreRegistered
-from mcptrio.auth.client_oauth import OAuthClient
-from mcptrio.auth.credentials import Binding, Credentials, Granted
-from mcptrio.auth.registration import Registered
+from mcptrio.auth.client.credentials import Binding, Credentials, Granted
+from mcptrio.auth.client.oauth import OAuthClient
+from mcptrio.auth.client.registration import Registered
 from mcptrio.auth.urls import resource_metadata_urls, shown
 from mcptrio.client.printable import printable
 from mcptrio.commands.client_settings import VARIABLES, client_settings

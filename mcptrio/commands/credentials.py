@@ -19,8 +19,8 @@ from attrs import evolve, frozen
 from mcptrio.abc import TokenStore
 from mcptrio.auth import OAuth
 from mcptrio.auth.challenges import PASS_A_TOKEN, parse_challenges
-from mcptrio.auth.credentials import Credentials
-from mcptrio.auth.redirects import Redirect, Redirects
+from mcptrio.auth.client.credentials import Credentials
+from mcptrio.auth.client.redirects import Redirect, Redirects
 from mcptrio.auth.urls import canonical
 from mcptrio.commands.client_settings import client_settings
 from mcptrio.errors import AuthorizationError, ConfigError

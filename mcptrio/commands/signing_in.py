@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import trio
 from attrs import frozen
 
-from mcptrio.auth.loopback import LoopbackRedirects
+from mcptrio.auth.client.loopback import LoopbackRedirects
 from mcptrio.client.printable import printable
 from mcptrio.commands.console import Console
 from mcptrio.commands.interrupts import Interrupts

@@ -15,7 +15,7 @@ from typing import Any, Final
 import click
 from attrs import asdict, evolve
 
-from mcptrio.auth.static_tokens import StaticToken, make_token, parse_tokens, read_tokens, tokens_text
+from mcptrio.auth.server.static_tokens import StaticToken, make_token, parse_tokens, read_tokens, tokens_text
 from mcptrio.client.printable import printable
 from mcptrio.commands.config_options import configured
 from mcptrio.commands.json_output import json_option, print_json

@@ -18,9 +18,9 @@ import trio
 from attrs import define, field
 
 from mcptrio.abc import FetchRequest, FetchResponse
-from mcptrio.auth.client_oauth import OAuth, OAuthClient
+from mcptrio.auth.client.oauth import OAuth, OAuthClient
+from mcptrio.auth.client.redirects import OwnRedirects
 from mcptrio.auth.flows import Flow
-from mcptrio.auth.redirects import OwnRedirects
 from mcptrio.errors import ConsentNeeded, RequestFailed
 
 __all__ = ["BACK", "NOT_FOUND", "Clock", "Issuer", "Kept", "World", "answer", "form", "play", "refused"]

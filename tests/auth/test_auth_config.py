@@ -11,8 +11,8 @@ import pytest
 
 from mcptrio.abc import FetchResponse, Principal
 from mcptrio.auth.jose import KeySet
-from mcptrio.auth.resource_server import ResourceServer
-from mcptrio.auth.static_tokens import make_token, tokens_text
+from mcptrio.auth.server.resource_server import ResourceServer
+from mcptrio.auth.server.static_tokens import make_token, tokens_text
 from mcptrio.auth_config import TOKEN, guard_of, principal_of_environment, read_settings
 from mcptrio.config import Config
 from mcptrio.config_file import load_config

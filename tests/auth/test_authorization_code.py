@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
-from mcptrio.auth.authorization_code import Attempt, begin, exchange, read_code
+from mcptrio.auth.client.authorization_code import Attempt, begin, exchange, read_code
 from mcptrio.auth.dpop import Prover
 from mcptrio.auth.metadata import ServerMetadata
 from mcptrio.auth.token_requests import ClientIdentity, TokenRefused

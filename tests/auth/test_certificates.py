@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from mcptrio.auth.certificates import CertificateNames, CertificatePrincipals, certificate_thumbprint
+from mcptrio.auth.server.certificates import CertificateNames, CertificatePrincipals, certificate_thumbprint
 
 __all__: list[str] = ["NOW", "certificate"]
 

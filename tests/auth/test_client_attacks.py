@@ -12,8 +12,8 @@ import pytest
 from attrs import define, field
 
 from mcptrio.abc import FetchRequest, FetchResponse
+from mcptrio.auth.client.registration import PreRegistered
 from mcptrio.auth.jose import peek
-from mcptrio.auth.registration import PreRegistered
 from mcptrio.errors import AuthorizationError, ConsentNeeded
 
 from .client_parts import Issuer, Kept, World, answer, refused

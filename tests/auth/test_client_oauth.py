@@ -9,14 +9,14 @@ import pytest
 import trio
 
 from mcptrio.abc import FetchRequest, FetchResponse
-from mcptrio.auth.client_credentials import ClientCredentials
-from mcptrio.auth.client_oauth import OAuth, OAuthClient
-from mcptrio.auth.credentials import Credentials
-from mcptrio.auth.enterprise_managed import EnterpriseManaged, IdentityProvider
-from mcptrio.auth.grants import ATTEMPTS, PATIENCE
+from mcptrio.auth.client.client_credentials import ClientCredentials
+from mcptrio.auth.client.credentials import Credentials
+from mcptrio.auth.client.enterprise_managed import EnterpriseManaged, IdentityProvider
+from mcptrio.auth.client.grants import ATTEMPTS, PATIENCE
+from mcptrio.auth.client.oauth import OAuth, OAuthClient
+from mcptrio.auth.client.redirects import OwnRedirects
+from mcptrio.auth.client.registration import PreRegistered
 from mcptrio.auth.jose import Key
-from mcptrio.auth.redirects import OwnRedirects
-from mcptrio.auth.registration import PreRegistered
 from mcptrio.errors import AuthorizationError, ConfigError, ConsentNeeded, RequestFailed
 
 from .client_parts import BACK, Issuer, Kept, World, answer, form, refused

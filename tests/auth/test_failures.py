@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from mcptrio.auth.failures import FailureLimit, Failures
+from mcptrio.auth.server.failures import FailureLimit, Failures
 from mcptrio.errors import Overloaded
 from tests.auth.server_parts import Clock
 

@@ -11,8 +11,8 @@ from attrs import define, field
 
 from mcptrio.abc import FetchRequest, FetchResponse
 from mcptrio.auth import ClientCredentials, EnterpriseManaged, IdentityProvider, Key, PreRegistered, WorkloadIdentity
+from mcptrio.auth.client.engine import GrantClient
 from mcptrio.auth.dpop import ProofJudge, Prover
-from mcptrio.auth.engine import GrantClient
 from mcptrio.auth.jose import peek, sign, verify
 from mcptrio.errors import AuthorizationError, RequestFailed
 from mcptrio.secret import Secret

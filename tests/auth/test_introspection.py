@@ -13,7 +13,7 @@ import trio.testing
 
 from mcptrio import Secret
 from mcptrio.abc import FetchRequest, FetchResponse, Principal
-from mcptrio.auth.introspection import IntrospectedTokens, IntrospectionBounds
+from mcptrio.auth.server.introspection import IntrospectedTokens, IntrospectionBounds
 from mcptrio.auth.token_requests import ClientIdentity
 from mcptrio.errors import Overloaded, RequestFailed
 from tests.auth.server_parts import INTROSPECTION, ISSUER, METADATA, RESOURCE, Clock, Issuer

@@ -10,8 +10,8 @@ import trio
 import trio.testing
 
 from mcptrio.abc import FetchRequest, FetchResponse
-from mcptrio.auth.issuer_keys import IssuerKeys, KeyTimes
 from mcptrio.auth.jose import Key, KeySet
+from mcptrio.auth.server.issuer_keys import IssuerKeys, KeyTimes
 from mcptrio.errors import Overloaded
 from tests.auth.server_parts import ISSUER, JWKS, KEY, METADATA, OTHER_KEY, Issuer
 

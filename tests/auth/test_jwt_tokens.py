@@ -13,10 +13,10 @@ import pytest
 from attrs import evolve
 
 from mcptrio.abc import Principal
-from mcptrio.auth import jwt_tokens
-from mcptrio.auth.issuer_keys import IssuerKeys
 from mcptrio.auth.jose import Key, sign
-from mcptrio.auth.jwt_tokens import ClaimRules, JWTTokens
+from mcptrio.auth.server import jwt_tokens
+from mcptrio.auth.server.issuer_keys import IssuerKeys
+from mcptrio.auth.server.jwt_tokens import ClaimRules, JWTTokens
 from mcptrio.errors import AuthorizationError
 from tests.auth.server_parts import ISSUER, JWKS, KEY, OTHER_KEY, RESOURCE, Clock, Issuer
 

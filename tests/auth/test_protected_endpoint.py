@@ -24,8 +24,8 @@ from mcptrio.auth.challenges import parse_challenges
 from mcptrio.auth.discovery import discover
 from mcptrio.auth.dpop import Prover
 from mcptrio.auth.flows import drive
-from mcptrio.auth.issuer_keys import KeyTimes
 from mcptrio.auth.jose import Key, KeySet, sign
+from mcptrio.auth.server.issuer_keys import KeyTimes
 from mcptrio.serve.http import serve_http
 from mcptrio.serving import (
     HTTPOptions,

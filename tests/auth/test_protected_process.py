@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 import mcptrio
-from mcptrio.auth.static_tokens import make_token, tokens_text
+from mcptrio.auth.server.static_tokens import make_token, tokens_text
 from tests.processes import run, serving
 from tests.test_tls import Authority
 

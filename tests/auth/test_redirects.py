@@ -13,8 +13,8 @@ import pytest
 import trio
 from attrs import define, field
 
-from mcptrio.auth.loopback import LoopbackRedirects
-from mcptrio.auth.redirects import OwnRedirects, Redirect
+from mcptrio.auth.client.loopback import LoopbackRedirects
+from mcptrio.auth.client.redirects import OwnRedirects, Redirect
 from mcptrio.errors import AuthorizationError
 from tests.transports.http.web import eventually
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mcptrio.abc import FetchRequest, FetchResponse
+from mcptrio.auth.client.registration import ClientMetadata, PreRegistered, Registered, register
 from mcptrio.auth.metadata import ServerMetadata
-from mcptrio.auth.registration import ClientMetadata, PreRegistered, Registered, register
 from mcptrio.errors import AuthorizationError, ConfigError
 from mcptrio.secret import Secret
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcptrio.auth.remembered import Remembered, hash_of
-from mcptrio.auth.replays import Nonces, ReplayBounds, Replays
+from mcptrio.auth.server.remembered import Remembered, hash_of
+from mcptrio.auth.server.replay_cache import Nonces, ReplayBounds, Replays
 from mcptrio.errors import Overloaded
 from tests.auth.server_parts import Clock
 

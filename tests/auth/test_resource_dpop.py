@@ -11,11 +11,11 @@ from attrs import evolve
 from mcptrio.abc import Principal, RequestHead
 from mcptrio.auth.challenges import parse_challenges
 from mcptrio.auth.dpop import Prover
-from mcptrio.auth.failures import FailureLimit
 from mcptrio.auth.jose import Key
-from mcptrio.auth.replays import ReplayBounds
-from mcptrio.auth.resource_options import DPoPRule, ResourceOptions
-from mcptrio.auth.resource_server import ResourceServer
+from mcptrio.auth.server.failures import FailureLimit
+from mcptrio.auth.server.replay_cache import ReplayBounds
+from mcptrio.auth.server.resource_options import DPoPRule, ResourceOptions
+from mcptrio.auth.server.resource_server import ResourceServer
 from mcptrio.errors import AuthorizationError, Overloaded
 from tests.auth.server_parts import ISSUER, RESOURCE, Clock, request
 from tests.auth.test_resource_server import Tokens

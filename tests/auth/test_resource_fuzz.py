@@ -8,13 +8,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mcptrio.abc import Principal, RequestHead
-from mcptrio.auth.certificates import CertificatePrincipals
 from mcptrio.auth.dpop import Prover
-from mcptrio.auth.failures import FailureLimit
-from mcptrio.auth.issuer_keys import IssuerKeys
-from mcptrio.auth.jwt_tokens import JWTTokens
-from mcptrio.auth.resource_options import DPoPRule, ResourceOptions
-from mcptrio.auth.resource_server import ResourceServer
+from mcptrio.auth.server.certificates import CertificatePrincipals
+from mcptrio.auth.server.failures import FailureLimit
+from mcptrio.auth.server.issuer_keys import IssuerKeys
+from mcptrio.auth.server.jwt_tokens import JWTTokens
+from mcptrio.auth.server.resource_options import DPoPRule, ResourceOptions
+from mcptrio.auth.server.resource_server import ResourceServer
 from mcptrio.errors import AuthorizationError
 from tests.auth.server_parts import ISSUER, RESOURCE, Issuer
 from tests.auth.test_resource_server import Tokens

@@ -15,13 +15,13 @@ from attrs import evolve
 from cryptography import x509
 
 from mcptrio.abc import Principal, RequestHead
-from mcptrio.auth.certificates import CertificatePrincipals, certificate_thumbprint
 from mcptrio.auth.challenges import parse_challenges
-from mcptrio.auth.failures import FailureLimit
-from mcptrio.auth.issuer_keys import IssuerKeys
-from mcptrio.auth.jwt_tokens import JWTTokens
-from mcptrio.auth.resource_options import DPoPRule, ResourceOptions
-from mcptrio.auth.resource_server import ResourceServer
+from mcptrio.auth.server.certificates import CertificatePrincipals, certificate_thumbprint
+from mcptrio.auth.server.failures import FailureLimit
+from mcptrio.auth.server.issuer_keys import IssuerKeys
+from mcptrio.auth.server.jwt_tokens import JWTTokens
+from mcptrio.auth.server.resource_options import DPoPRule, ResourceOptions
+from mcptrio.auth.server.resource_server import ResourceServer
 from mcptrio.errors import AuthorizationError, Overloaded
 from tests.auth.server_parts import ISSUER, RESOURCE, Clock, Issuer, request
 from tests.auth.test_certificates import certificate

@@ -11,8 +11,8 @@ import pytest
 import trio
 import trio.testing
 
-from mcptrio.auth import static_tokens
-from mcptrio.auth.static_tokens import PREFIX, StaticToken, StaticTokens, make_token, read_tokens, tokens_text
+from mcptrio.auth.server import static_tokens
+from mcptrio.auth.server.static_tokens import PREFIX, StaticToken, StaticTokens, make_token, read_tokens, tokens_text
 from mcptrio.errors import AuthorizationError, ConfigError, Overloaded
 from tests.auth.server_parts import Clock
 

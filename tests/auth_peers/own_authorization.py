@@ -16,7 +16,7 @@ from mcptrio_authserver import AuthorizationServer, Config
 from mcptrio_authserver.users import User, write_users
 
 from mcptrio.auth import IssuerKeys, JWTTokens, ResourceOptions, ResourceServer
-from mcptrio.auth.issuer_keys import KeyTimes
+from mcptrio.auth.server.issuer_keys import KeyTimes
 from tests.auth_peers.browser import Browser
 from tests.auth_peers.guarded import Guarded, Notes, guarded, loopback_fetch
 

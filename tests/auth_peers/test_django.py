@@ -21,7 +21,7 @@ from mcptrio.auth import (
     PreRegistered,
     ResourceServer,
 )
-from mcptrio.auth.introspection import IntrospectionBounds
+from mcptrio.auth.server.introspection import IntrospectionBounds
 from mcptrio.auth.token_requests import ClientIdentity
 from mcptrio.errors import AuthorizationError
 from tests.auth_peers.browser import Browser

@@ -25,7 +25,7 @@ from mcptrio.auth import (
     ResourceOptions,
     ResourceServer,
 )
-from mcptrio.auth.client_credentials import ClientCredentials
+from mcptrio.auth.client.client_credentials import ClientCredentials
 from mcptrio.errors import AuthorizationError
 from mcptrio.stores.tokens_memory import MemoryTokenStore
 from tests.auth_peers.browser import Browser

@@ -17,7 +17,7 @@ from attrs import define
 import mcptrio
 from mcptrio.abc import AuthMethod
 from mcptrio.auth import OAuth, OwnRedirects
-from mcptrio.auth.client_oauth import OAuthClient
+from mcptrio.auth.client.oauth import OAuthClient
 from mcptrio.errors import AuthorizationError
 from mcptrio.stores.tokens_memory import MemoryTokenStore
 from tests.auth_peers.browser import Browser

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcptrio.auth.static_tokens import StaticTokens, read_tokens
+from mcptrio.auth.server.static_tokens import StaticTokens, read_tokens
 from tests.commands.processes import run
 
 __all__: list[str] = []

@@ -1,6 +1,6 @@
 """Grants: the ways to get tokens for one server.
 
-:mod:`mcptrio.auth.engine` runs a grant and does everything that grants have in common.
+:mod:`mcptrio.auth.client.engine` runs a grant and does everything that grants have in common.
 A grant sends its credentials to one authorization server. If the server names another one later, the grant refuses.
 
 Source: MCP 2026-07-28, basic/authorization, and basic/authorization/client-registration, "Authorization Server
@@ -20,11 +20,11 @@ import trio
 from attrs import define, field, frozen, validators
 
 from mcptrio.abc import Fetch
-from mcptrio.auth.credentials import Binding, Granted
+from mcptrio.auth.client.credentials import Binding, Granted
+from mcptrio.auth.client.registration import Registered
 from mcptrio.auth.discovery import Place, discover
 from mcptrio.auth.dpop import Prover
 from mcptrio.auth.flows import Flow, drive
-from mcptrio.auth.registration import Registered
 from mcptrio.auth.token_requests import Tokens
 from mcptrio.auth.urls import canonical, check_url, shown
 from mcptrio.errors import AuthorizationError, ConfigError, MCPTrioError

@@ -1,6 +1,6 @@
 """The public keys of an issuer: fetched when they are needed, and again when they have changed.
 
-Used by :mod:`mcptrio.auth.jwt_tokens`.
+Used by :mod:`mcptrio.auth.server.jwt_tokens`.
 The one rule: what comes in a token makes nobody fetch more often than the operator has said. A key that is not known is
 looked for once in ``refetch_after`` seconds, however many tokens name one; and one request fetches, the others wait.
 

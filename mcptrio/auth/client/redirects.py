@@ -1,6 +1,6 @@
 """Sending a person to an authorization server, and getting back what their browser brings: the port.
 
-Used by :mod:`mcptrio.auth.client_oauth`. For programs on the person's own machine there is
+Used by :mod:`mcptrio.auth.client.oauth`. For programs on the person's own machine there is
 :class:`mcptrio.auth.LoopbackRedirects`; :class:`OwnRedirects` is for everything else that can show somebody a page, as
 a web application can.
 The one rule: nobody is sent to anything but an http or https URL.

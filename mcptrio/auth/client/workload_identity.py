@@ -16,10 +16,10 @@ from typing import Final
 from attrs import define, field, frozen
 
 from mcptrio.abc import Fetch
-from mcptrio.auth.credentials import Granted
-from mcptrio.auth.engine import GrantClient
+from mcptrio.auth.client.credentials import Granted
+from mcptrio.auth.client.engine import GrantClient
+from mcptrio.auth.client.grants import Grant, GrantMethod, GrantRequest, ServerState
 from mcptrio.auth.flows import Flow
-from mcptrio.auth.grants import Grant, GrantMethod, GrantRequest, ServerState
 from mcptrio.auth.jose import BadToken, peek
 from mcptrio.auth.metadata import ServerMetadata
 from mcptrio.auth.token_requests import TokenRefused, Tokens, request_tokens

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from mcptrio.abc import Fetch
-from mcptrio.auth.credentials import Granted
-from mcptrio.auth.engine import GrantClient
+from mcptrio.auth.client.credentials import Granted
+from mcptrio.auth.client.engine import GrantClient
+from mcptrio.auth.client.grants import Grant, GrantMethod, GrantRequest
+from mcptrio.auth.client.registration import PreRegistered
 from mcptrio.auth.flows import Flow
-from mcptrio.auth.grants import Grant, GrantMethod, GrantRequest
-from mcptrio.auth.registration import PreRegistered
 from mcptrio.auth.token_requests import ClientIdentity, Tokens, request_tokens
 from mcptrio.auth.urls import shown
 from mcptrio.errors import AuthorizationError

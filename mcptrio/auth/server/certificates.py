@@ -1,6 +1,6 @@
 """Who a client's TLS certificate is about, and which one a token is bound to.
 
-Used by :mod:`mcptrio.auth.resource_server`. That it is good the TLS handshake has found out; here it is read.
+Used by :mod:`mcptrio.auth.server.resource_server`. That it is good the TLS handshake has found out; here it is read.
 The one rule: a name is taken only where it is the only one of its kind, so that nobody is two people.
 
 Source: RFC 8705 sections 2.1.2 (which names) and 3.1 (``x5t#S256``); RFC 5280 section 4.2.1.6; RFC 4514.

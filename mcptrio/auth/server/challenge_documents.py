@@ -1,6 +1,6 @@
 """What is said to clients that are not let in: challenges, and the documents that these lead to.
 
-Used by :mod:`mcptrio.auth.resource_server`.
+Used by :mod:`mcptrio.auth.server.resource_server`.
 The one rule: it says where to get a token and for what, and nothing of the one that came.
 
 Source: RFC 6750 section 3; RFC 9728 sections 2, 3 and 5; RFC 9449 section 7.1; MCP 2026-07-28, basic/authorization.
@@ -19,9 +19,9 @@ from mcptrio.abc import RequestHead
 from mcptrio.auth.challenges import build_challenge
 from mcptrio.auth.jose import ALGORITHMS
 from mcptrio.auth.metadata import ResourceMetadata
-from mcptrio.auth.presented import Refused
-from mcptrio.auth.resource_options import ResourceOptions
 from mcptrio.auth.scopes import check_scope
+from mcptrio.auth.server.request_credentials import Refused
+from mcptrio.auth.server.resource_options import ResourceOptions
 from mcptrio.auth.urls import resource_metadata_urls
 
 __all__ = ["NEVER_ASKED", "Notices", "path_of"]

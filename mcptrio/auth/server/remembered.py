@@ -1,6 +1,6 @@
 """Answers about tokens that were given lately, so that not each request asks again.
 
-Used by the verifiers of tokens, and by :mod:`mcptrio.auth.resource_server`.
+Used by the verifiers of tokens, and by :mod:`mcptrio.auth.server.resource_server`.
 The one rule: a token itself is never kept, only its SHA-256; so what leaks from here lets nobody in.
 
 As many tokens as ``entries``; past that the one used longest ago is forgotten, and is asked about again.

@@ -1,7 +1,7 @@
 """Authorizing a client's requests with OAuth, on behalf of a person.
 
-``connect`` makes an :class:`OAuthClient` of an :class:`OAuth`. :mod:`mcptrio.auth.engine` decides when a person is
-asked, and :class:`PersonGrant` asks, renews and stores.
+``connect`` makes an :class:`OAuthClient` of an :class:`OAuth`. :mod:`mcptrio.auth.client.engine` decides when a person
+is asked, and :class:`PersonGrant` asks, renews and stores.
 
 Source: MCP 2026-07-28, basic/authorization, and basic/authorization/client-registration, "Authorization Server
 Binding"; RFC 6750; RFC 9449.
@@ -15,17 +15,17 @@ from typing import ClassVar, Final
 from attrs import Factory, evolve, field, frozen
 
 from mcptrio.abc import Fetch, TokenStore
-from mcptrio.auth.authorization_code import Attempt, begin, exchange, read_code
 from mcptrio.auth.challenges import Refusal
-from mcptrio.auth.credentials import Binding, Credentials, Granted
+from mcptrio.auth.client.authorization_code import Attempt, begin, exchange, read_code
+from mcptrio.auth.client.credentials import Binding, Credentials, Granted
+from mcptrio.auth.client.engine import GrantClient
+from mcptrio.auth.client.grants import ATTEMPTS, PATIENCE, Grant, GrantMethod, GrantRequest, ServerState, text_tuple
+from mcptrio.auth.client.loopback import LoopbackRedirects
+from mcptrio.auth.client.redirects import Redirect, Redirects
+from mcptrio.auth.client.registration import ClientMetadata, PreRegistered, Registered, register
 from mcptrio.auth.discovery import Place
 from mcptrio.auth.dpop import Prover
-from mcptrio.auth.engine import GrantClient
-from mcptrio.auth.grants import ATTEMPTS, PATIENCE, Grant, GrantMethod, GrantRequest, ServerState, text_tuple
-from mcptrio.auth.loopback import LoopbackRedirects
 from mcptrio.auth.metadata import ServerMetadata
-from mcptrio.auth.redirects import Redirect, Redirects
-from mcptrio.auth.registration import ClientMetadata, PreRegistered, Registered, register
 from mcptrio.auth.scopes import with_offline
 from mcptrio.auth.token_requests import ClientIdentity, TokenRefused, Tokens, refresh_tokens, revoke_token
 from mcptrio.auth.urls import shown
@@ -243,19 +243,19 @@ class PersonGrant(Grant):
         server.binding = binding
 
     async def has_moved(self, granted: Granted, metadata_url: str | None) -> bool:
-        """See :class:`mcptrio.auth.grants.Grant`."""
+        """See :class:`mcptrio.auth.client.grants.Grant`."""
         place = await self.find(metadata_url)
         return (place.server.issuer, place.resource) != (granted.issuer, granted.resource)
 
     async def find(self, metadata_url: str | None) -> Place:
-        """See :class:`mcptrio.auth.grants.Grant`."""
+        """See :class:`mcptrio.auth.client.grants.Grant`."""
         place = await super().find(metadata_url)
         if self._oauth.client is not None:
             self._oauth._met.setdefault(place.server.issuer)
         return place
 
     def pinned_issuer(self) -> str | None:
-        """See :class:`mcptrio.auth.grants.Grant`. Only a client that was registered by hand belongs to one."""
+        """See :class:`mcptrio.auth.client.grants.Grant`. Only a client that was registered by hand belongs to one."""
         if self._oauth.client is None:
             return None
         before = None if self.server.binding is None else self.server.binding.issuer
@@ -285,7 +285,7 @@ class PersonGrant(Grant):
         return await self._credentials.forget(self.server.url)
 
     async def keep(self, binding: Binding, granted: Granted) -> None:
-        """See :class:`mcptrio.auth.grants.Grant`."""
+        """See :class:`mcptrio.auth.client.grants.Grant`."""
         self.server.binding, self.server.granted = binding, granted
         await self._credentials.keep(self.server.url, binding, granted)
 

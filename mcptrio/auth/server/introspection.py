@@ -28,10 +28,10 @@ from mcptrio.auth.claims import check_claims
 from mcptrio.auth.discovery import discover_server
 from mcptrio.auth.flows import Flow, drive
 from mcptrio.auth.jose import BadToken
-from mcptrio.auth.jwt_tokens import ClaimRules, check_kind, scopes_in
 from mcptrio.auth.metadata import ServerMetadata, read_object
-from mcptrio.auth.remembered import Remembered, hash_of
-from mcptrio.auth.static_tokens import PREFIX
+from mcptrio.auth.server.jwt_tokens import ClaimRules, check_kind, scopes_in
+from mcptrio.auth.server.remembered import Remembered, hash_of
+from mcptrio.auth.server.static_tokens import PREFIX
 from mcptrio.auth.token_requests import ClientIdentity, authenticate_client
 from mcptrio.auth.urls import check_url, shown
 from mcptrio.errors import AuthorizationError, Overloaded, RequestFailed

@@ -1,8 +1,8 @@
 """Authorizing a client's requests to one server with OAuth, whatever the grant.
 
-Made by :class:`~mcptrio.auth.client_oauth.OAuth`, :class:`~mcptrio.auth.client_credentials.ClientCredentials`,
-:class:`~mcptrio.auth.enterprise_managed.EnterpriseManaged` and
-:class:`~mcptrio.auth.workload_identity.WorkloadIdentity`, each with its grant.
+Made by :class:`~mcptrio.auth.client.oauth.OAuth`, :class:`~mcptrio.auth.client.client_credentials.ClientCredentials`,
+:class:`~mcptrio.auth.client.enterprise_managed.EnterpriseManaged` and
+:class:`~mcptrio.auth.client.workload_identity.WorkloadIdentity`, each with its grant.
 Tokens for a server are sent to that server only. A refusal counts only for the token that the request carried. If a
 server refuses a new token, the client gives up, since another token would be no better.
 
@@ -19,10 +19,10 @@ from typing import Final
 import trio
 
 from mcptrio.auth.challenges import Refusal
-from mcptrio.auth.credentials import Binding, Granted
+from mcptrio.auth.client.credentials import Binding, Granted
+from mcptrio.auth.client.grants import ATTEMPTS, PATIENCE, Grant, GrantRequest
 from mcptrio.auth.discovery import Place
 from mcptrio.auth.dpop import DPOP, Prover
-from mcptrio.auth.grants import ATTEMPTS, PATIENCE, Grant, GrantRequest
 from mcptrio.auth.scopes import first_scopes, union
 from mcptrio.auth.urls import canonical, origin, shown
 from mcptrio.errors import AuthorizationError, ConsentNeeded, RequestFailed

@@ -1,6 +1,6 @@
 """What a request shows of who sends it, and why it is refused where that is not right.
 
-Used by :mod:`mcptrio.auth.resource_server`.
+Used by :mod:`mcptrio.auth.server.resource_server`.
 The one rule: there is one token in one field, or none. What could be read in two ways is refused, and not read.
 
 Source: RFC 6750 sections 2 and 3.1; RFC 9110 sections 11.4 and 11.6.2; RFC 9449 section 7.1; RFC 7800 (``cnf``).

@@ -1,6 +1,6 @@
 """A way back for a browser to a program on the same machine: a port of the loopback interface, for as long as it takes.
 
-Used by :mod:`mcptrio.auth.client_oauth`, where nothing else was said.
+Used by :mod:`mcptrio.auth.client.oauth`, where nothing else was said.
 The one rule: no program is started unless the person has said yes to it. Otherwise the address is shown, and opening it
 is up to them.
 
@@ -28,7 +28,7 @@ import h11
 import trio
 from attrs import define, field, frozen, validators
 
-from mcptrio.auth.redirects import Redirect, issuer_mark
+from mcptrio.auth.client.redirects import Redirect, issuer_mark
 from mcptrio.auth.urls import check_url
 from mcptrio.errors import AuthorizationError
 
@@ -78,7 +78,7 @@ class LoopbackRedirects:
 
     @asynccontextmanager
     async def open(self, registered: Sequence[str], issuer: str | None) -> AsyncIterator[Redirect]:
-        """A port of the loopback interface. See :meth:`mcptrio.auth.redirects.Redirects.open`.
+        """A port of the loopback interface. See :meth:`mcptrio.auth.client.redirects.Redirects.open`.
 
         Raises:
             AuthorizationError: it is taken, or there is no such interface.

@@ -1,6 +1,6 @@
 """Asking a person: the address to send them to, what their browser brings back, and what that is exchanged for.
 
-Run by :mod:`mcptrio.auth.client_oauth`; between the two halves there is a person.
+Run by :mod:`mcptrio.auth.client.oauth`; between the two halves there is a person.
 The one rule: what comes back is believed to be of no more than one attempt. State and issuer are compared, as they
 came, with those of the attempt, before anything else of it is read, even an error.
 

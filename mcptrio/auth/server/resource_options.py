@@ -1,6 +1,6 @@
 """What an operator may say of a resource server beside who is trusted.
 
-Read by :mod:`mcptrio.auth.resource_server`.
+Read by :mod:`mcptrio.auth.server.resource_server`.
 The one rule: the defaults are safe for a server that says nothing.
 """
 
@@ -11,9 +11,9 @@ from typing import Literal, TypeAlias
 
 from attrs import field, frozen, validators
 
-from mcptrio.auth.certificates import CertificatePrincipals
-from mcptrio.auth.failures import FailureLimit
-from mcptrio.auth.replays import ReplayBounds
+from mcptrio.auth.server.certificates import CertificatePrincipals
+from mcptrio.auth.server.failures import FailureLimit
+from mcptrio.auth.server.replay_cache import ReplayBounds
 
 __all__ = ["DPoPRule", "DPoPUse", "ResourceOptions"]
 

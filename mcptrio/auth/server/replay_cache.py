@@ -1,6 +1,6 @@
 """Proofs of possession that have come already, and the nonces that new ones are made with.
 
-Used by :mod:`mcptrio.auth.resource_server` and :mod:`mcptrio.auth.dpop` of a server.
+Used by :mod:`mcptrio.auth.server.resource_server` and :mod:`mcptrio.auth.dpop` of a server.
 The one rule: a proof is never forgotten while it would still be taken. When there is no more room, new ones are
 refused, and not old ones forgotten.
 

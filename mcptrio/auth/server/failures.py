@@ -1,6 +1,6 @@
 """How often an address may come with credentials that are not good.
 
-Used by :mod:`mcptrio.auth.resource_server`.
+Used by :mod:`mcptrio.auth.server.resource_server`.
 The one rule: only failures count, and each attempt is taken for one until it ends. Nobody is held up for asking without
 a token, which is how every client begins.
 

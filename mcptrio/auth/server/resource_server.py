@@ -24,16 +24,16 @@ from urllib.parse import urlsplit
 from attrs import evolve
 
 from mcptrio.abc import Principal, RequestHead, TokenVerifier
-from mcptrio.auth.certificates import certificate_thumbprint
 from mcptrio.auth.dpop import DPOP, BadProof, ProofJudge, normal_url
-from mcptrio.auth.failures import Failures
 from mcptrio.auth.jose import BadToken, named_issuer, peek
-from mcptrio.auth.notices import NEVER_ASKED, Notices, path_of
-from mcptrio.auth.presented import SCHEMES, Refused, binding_of, credentials_in, scheme_of
-from mcptrio.auth.remembered import Remembered, hash_of
-from mcptrio.auth.replays import Nonces, Replays
-from mcptrio.auth.resource_options import ResourceOptions
 from mcptrio.auth.scopes import ScopeHierarchy, check_scope
+from mcptrio.auth.server.certificates import certificate_thumbprint
+from mcptrio.auth.server.challenge_documents import NEVER_ASKED, Notices, path_of
+from mcptrio.auth.server.failures import Failures
+from mcptrio.auth.server.remembered import Remembered, hash_of
+from mcptrio.auth.server.replay_cache import Nonces, Replays
+from mcptrio.auth.server.request_credentials import SCHEMES, Refused, binding_of, credentials_in, scheme_of
+from mcptrio.auth.server.resource_options import ResourceOptions
 from mcptrio.auth.urls import canonical, check_url, origin
 from mcptrio.errors import AuthorizationError, Overloaded
 

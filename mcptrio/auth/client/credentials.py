@@ -1,6 +1,6 @@
 """What a client was granted, and where: kept in a token store under names that say whose it is.
 
-Used by :mod:`mcptrio.auth.client_oauth`, and by commands that list and forget.
+Used by :mod:`mcptrio.auth.client.oauth`, and by commands that list and forget.
 The one rule: what belongs to an authorization server is found only by its issuer, and tokens only by issuer and
 resource together. A server that names another issuer finds nothing.
 
@@ -18,9 +18,9 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from mcptrio.abc import TokenStore
+from mcptrio.auth.client.registration import Registered
 from mcptrio.auth.dpop import Prover
 from mcptrio.auth.jose import BadKey, Key
-from mcptrio.auth.registration import Registered
 from mcptrio.auth.token_requests import Tokens
 
 __all__ = ["Binding", "Credentials", "Granted"]

@@ -22,9 +22,9 @@ from attrs import field, frozen, validators
 
 from mcptrio.abc import Principal
 from mcptrio.auth.claims import EXPIRED, check_claims
-from mcptrio.auth.issuer_keys import IssuerKeys
 from mcptrio.auth.jose import ALGORITHMS, BadToken, ExpiredToken, peek, verify
-from mcptrio.auth.remembered import Remembered, hash_of
+from mcptrio.auth.server.issuer_keys import IssuerKeys
+from mcptrio.auth.server.remembered import Remembered, hash_of
 from mcptrio.errors import AuthorizationError
 
 __all__ = ["ClaimRules", "JWTTokens", "principal_of"]

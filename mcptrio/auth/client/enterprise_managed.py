@@ -17,13 +17,13 @@ from typing import Final, Literal
 from attrs import field, frozen, validators
 
 from mcptrio.abc import Fetch
-from mcptrio.auth.credentials import Granted
+from mcptrio.auth.client.credentials import Granted
+from mcptrio.auth.client.engine import GrantClient
+from mcptrio.auth.client.grants import Grant, GrantMethod, GrantRequest
+from mcptrio.auth.client.registration import PreRegistered
 from mcptrio.auth.discovery import discover_server
-from mcptrio.auth.engine import GrantClient
 from mcptrio.auth.flows import Flow
-from mcptrio.auth.grants import Grant, GrantMethod, GrantRequest
 from mcptrio.auth.metadata import ServerMetadata, read_object
-from mcptrio.auth.registration import PreRegistered
 from mcptrio.auth.token_requests import ClientIdentity, Tokens, ask_token_endpoint, one_line, request_tokens
 from mcptrio.auth.urls import check_url, shown
 from mcptrio.errors import AuthorizationError

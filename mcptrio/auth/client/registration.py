@@ -1,6 +1,6 @@
 """Becoming known to an authorization server.
 
-Run by :mod:`mcptrio.auth.client_oauth` before the first authorization at a server.
+Run by :mod:`mcptrio.auth.client.oauth` before the first authorization at a server.
 The one rule: a client id belongs to the server that gave it. Only the URL of a metadata document is good everywhere.
 
 Source: MCP 2026-07-28, basic/authorization/client-registration; RFC 7591; OpenID Connect Dynamic Client Registration

@@ -1,0 +1,1 @@
+"""Guarding an HTTP endpoint with tokens and certificates: the resource server and its verifiers."""
