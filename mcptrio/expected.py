@@ -1,4 +1,4 @@
-"""Refuses a value of the wrong class where it is taken, in a sentence: the name, the expected class, what came."""
+"""Refuses a value of the wrong class where it is passed, in a sentence: its name, the expected class, the value."""
 
 from __future__ import annotations
 

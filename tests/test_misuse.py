@@ -1,4 +1,4 @@
-"""Misuse of the Python API ends in an error that says what was expected, and what came."""
+"""Misuse of the Python API ends in an error that names the expected value and the one that came."""
 
 from __future__ import annotations
 
