@@ -16,7 +16,7 @@ from mcptrio.commands.input_lines import read_input
 from mcptrio.commands.progress import progress_line
 from mcptrio.commands.tool_options import as_words, help_of
 from mcptrio.commands.visit import Visit
-from mcptrio.errors import ConfigError, InsufficientScope, MCPError
+from mcptrio.errors import ConfigError
 from mcptrio.printable import printable
 from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.fields import ABSENT
@@ -77,7 +77,7 @@ async def command(
             found = each
             break
     unlisted = await visit.unlisted("tool", tool, names) if found is None and not no_check else None
-    if unlisted is not None and (_HELP[0] in words or not await visit.hint_at_login()):
+    if unlisted is not None and _HELP[0] in words:
         raise unlisted
     no_check = no_check or unlisted is not None
     if found is not None and _HELP[0] in words:
@@ -91,14 +91,8 @@ async def command(
     arguments = read_arguments([*as_words(words, schema, own)], schema, base=given, checked=not no_check)
     if not no_check:
         check_arguments(arguments, schema)
-    try:
-        with progress_line(visit.console, tool) as line:
-            result = await visit.client.call_tool(tool, arguments, progress=line)
-    except MCPError as error:
-        # A server may hide a tool from a token without its scope, and names the scope only when the tool is called.
-        if unlisted is None or isinstance(error, InsufficientScope):
-            raise
-        raise unlisted from error
+    with visit.asking_for(unlisted), progress_line(visit.console, tool) as line:
+        result = await visit.client.call_tool(tool, arguments, progress=line)
     return await _show(visit, tool, found, result, output)
 
 

@@ -31,8 +31,16 @@ async def command(visit: Visit, name: str, words: tuple[str, ...], output: Path 
     Arguments are texts: KEY=VALUE, or KEY=@FILE for the contents of a file.
     """
     arguments = read_texts(words)
-    _check(await _find(visit, name), arguments)
-    with progress_line(visit.console, name) as line:
+    names: list[str] = []
+    unlisted: ConfigError | None = None
+    async for prompt in visit.client.prompts():
+        if prompt.name == name:
+            _check(prompt, arguments)
+            break
+        names.append(prompt.name)
+    else:
+        unlisted = await visit.unlisted("prompt", name, names)
+    with visit.asking_for(unlisted), progress_line(visit.console, name) as line:
         result = await visit.client.get_prompt(name, arguments, progress=line)
     if visit.as_json:
         visit.console.print_json(visit.wire(result))
@@ -67,15 +75,6 @@ def read_texts(words: tuple[str, ...]) -> dict[str, str]:
             value = read_file(value[1:], f"argument {quote_name(word.key)}").decode("utf-8", "replace")
         arguments[word.key] = value
     return arguments
-
-
-async def _find(visit: Visit, name: str) -> Prompt:
-    names = []
-    async for prompt in visit.client.prompts():
-        if prompt.name == name:
-            return prompt
-        names.append(prompt.name)
-    raise await visit.unlisted("prompt", name, names)
 
 
 def _check(prompt: Prompt, arguments: dict[str, str]) -> None:

@@ -5,7 +5,8 @@ Made by :mod:`mcptrio.commands.running`, handed to each command's function.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from attrs import frozen
@@ -16,7 +17,7 @@ from mcptrio.client.printable import quote_name
 from mcptrio.commands.console import Console
 from mcptrio.commands.interrupts import Interrupts
 from mcptrio.commands.terminal import Terminal
-from mcptrio.errors import ConfigError, LocalProtocolError
+from mcptrio.errors import ConfigError, InsufficientScope, LocalProtocolError, MCPError
 from mcptrio.protocol.model.fields import Absent
 from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
 
@@ -41,14 +42,34 @@ class Visit:
     verbose: bool = False
 
     async def unlisted(self, kind: str, name: str, names: Sequence[str]) -> ConfigError:
-        """The error about a name that the server does not list.
+        """Return the error about a name that the server does not list, if the server may hide it.
 
         Args:
             names: those that it lists.
+
+        Raises:
+            ConfigError: the same, of a server that hides nothing.
         """
         hint = await self.hint_at_login()
         verb = "lists" if hint else "has"
-        return ConfigError(f"the server {verb} no {kind} {quote_name(name)}{suggest(name, names)}{hint}")
+        error = ConfigError(f"the server {verb} no {kind} {quote_name(name)}{suggest(name, names)}{hint}")
+        if not hint:
+            raise error
+        return error
+
+    @contextmanager
+    def asking_for(self, unlisted: ConfigError | None) -> Iterator[None]:
+        """Ask for a name that may be hidden: a server names the missing scope only if it is asked for it.
+
+        Raises:
+            ConfigError: ``unlisted``, if the server refuses for another reason.
+        """
+        try:
+            yield
+        except MCPError as error:
+            if unlisted is None or isinstance(error, InsufficientScope):
+                raise
+            raise unlisted from error
 
     def wire(self, model: Any) -> Any:
         """A model as the JSON value it came as."""

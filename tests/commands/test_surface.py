@@ -119,18 +119,21 @@ def test_a_port_that_is_taken_names_the_option_for_another(folder: Path) -> None
     assert b"pass another --port, or --port 0 for a free one" in done.stderr
 
 
-def test_missing_scope_of_a_tool_that_is_hidden_is_named(folder: Path) -> None:
+def test_missing_scope_of_what_is_hidden_is_named(folder: Path) -> None:
     made = run("token", "new", "ada", "--subject", "ada", "--scope", "look", "--file", "tokens.json", cwd=folder)
     token = made.stdout.decode().strip()
     (folder / "mcptrio.toml").write_text('[auth]\ntokens = "tokens.json"\n')
     guarded = "from mcptrio import tool\n\n@tool(scopes=['dig'])\nasync def dig() -> str:\n    return 'dug'\n"
+    guarded += "\nfrom mcptrio import prompt\n\n@prompt(scopes=['plan'])\nasync def plan() -> str:\n    return 'plan'\n"
     (folder / "guarded.py").write_text(guarded)
     with serving("--http", "--port=0", "--plugin=guarded.py", cwd=folder) as served:
-        call = ("call", f"http://127.0.0.1:{served.port}/mcp", "--header", f"Authorization=Bearer {token}")
-        hidden, unknown = (run(*call, tool, cwd=folder) for tool in ("dig", "dgi"))
+        where = (f"http://127.0.0.1:{served.port}/mcp", "--header", f"Authorization=Bearer {token}")
+        hidden, unknown = (run("call", *where, tool, cwd=folder) for tool in ("dig", "dgi"))
+        prompt = run("prompt", *where, "plan", cwd=folder)
 
     assert hidden.stderr.decode() == "mcptrio: the server refused: this needs more scopes: dig (-32600)\n"
     assert unknown.stderr.decode().startswith("mcptrio: the server lists no tool `dgi`; ")
+    assert prompt.stderr.decode() == "mcptrio: the server refused: this needs more scopes: plan (-32600)\n"
 
 
 def test_path_of_a_server_that_wants_a_token_is_found(folder: Path) -> None:
