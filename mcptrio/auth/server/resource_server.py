@@ -25,7 +25,7 @@ from attrs import evolve
 
 from mcptrio.abc import Principal, RequestHead, TokenVerifier
 from mcptrio.auth.dpop import DPOP, BadProof, ProofJudge, normal_url
-from mcptrio.auth.jose import BadToken, named_issuer, peek
+from mcptrio.auth.jose import BadToken, peek
 from mcptrio.auth.scopes import ScopeHierarchy, check_scope
 from mcptrio.auth.server.certificates import certificate_thumbprint
 from mcptrio.auth.server.challenge_documents import NEVER_ASKED, Notices, path_of
@@ -34,8 +34,9 @@ from mcptrio.auth.server.remembered import Remembered, hash_of
 from mcptrio.auth.server.replay_cache import Nonces, Replays
 from mcptrio.auth.server.request_credentials import SCHEMES, Refused, binding_of, credentials_in, scheme_of
 from mcptrio.auth.server.resource_options import ResourceOptions
+from mcptrio.auth.server.verifiers import Verifiers
 from mcptrio.auth.urls import canonical, check_url, origin
-from mcptrio.errors import AuthorizationError, Overloaded
+from mcptrio.errors import AuthorizationError
 
 __all__ = ["ResourceServer"]
 
@@ -88,7 +89,8 @@ class ResourceServer:
             raise ValueError("resource: expected the address of the endpoint, which proofs of possession name")
         if not tokens and options.certificates is None:
             raise ValueError("tokens: expected a verifier of tokens, or certificates: else nobody is let in")
-        self._tokens = tuple(tokens)
+        self._verifiers = Verifiers(tuple(tokens))
+        self._takes_tokens = bool(tokens)
         self._scopes = frozenset(map(check_scope, scopes))
         if wrong := self._scopes & NEVER_ASKED:
             raise ValueError(f"scopes: expected what is needed here, got {', '.join(wrong)}, which no server asks for")
@@ -198,7 +200,7 @@ class ResourceServer:
         principal = rule.principal(shown, self._clock()) if rule is not None and shown is not None else None
         if principal is not None:
             return self._expanded(principal)
-        if not self._tokens:
+        if not self._takes_tokens:
             raise Refused(_NO_CERTIFICATE, status=403, counts=shown is not None)
         raise Refused(_NO_TOKEN if self._notices.issuers else _NO_LOGIN)
 
@@ -229,36 +231,8 @@ class ResourceServer:
         return principal
 
     async def _verified(self, token: str) -> Principal | None:
-        """
-        Raises:
-            AuthorizationError: the token is genuine, and its sender may read why it is not good.
-            Overloaded: that cannot be found out now.
-        """
-        unsure: Overloaded | None = None
-        told: AuthorizationError | None = None
-        for each in self._asked(token):
-            try:
-                principal = await each.verify(token)
-            except Overloaded as error:
-                unsure = unsure or error
-                continue
-            except AuthorizationError as error:
-                told = told or error
-                continue
-            if principal is not None:
-                return self._expanded(principal)
-        if told is not None:
-            raise told
-        if unsure is not None:
-            raise unsure
-        return None
-
-    def _asked(self, token: str) -> Sequence[TokenVerifier]:
-        """Those that get to see a token. One that an issuer would see of another, it could use there."""
-        issuer = named_issuer(token)
-        answers = [(each.is_own(token, issuer), each) for each in self._tokens]
-        own = [each for is_own, each in answers if is_own]
-        return own or [each for is_own, each in answers if is_own is None]
+        principal = await self._verifiers.verify(token)
+        return None if principal is None else self._expanded(principal)
 
     def _expanded(self, principal: Principal) -> Principal:
         scopes = self._hierarchy.expanded(principal.scopes)
@@ -308,7 +282,7 @@ class ResourceServer:
     def _error(self, request: RequestHead, refused: Refused) -> AuthorizationError:
         headers = {"DPoP-Nonce": self._nonces.current()} if self._nonces is not None and refused.status == 401 else {}
         # Who lets in by certificates alone has nothing to challenge for.
-        challenge = self._notices.challenge(request, refused) if self._tokens else None
+        challenge = self._notices.challenge(request, refused) if self._takes_tokens else None
         return AuthorizationError(refused.reason, challenge=challenge, status=refused.status, headers=headers)
 
 
