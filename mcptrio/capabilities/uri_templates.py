@@ -11,12 +11,11 @@ Source: RFC 6570; RFC 3986 sections 2 and 5.2.4.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from attrs import Factory, field, frozen
 
 from mcptrio.capabilities.uri_encoding import NEVER, decode, encode
-from mcptrio.capabilities.uri_expansion import Value, expand
 from mcptrio.capabilities.uri_parts import Expression, Literal, Part, parse
 
 __all__ = ["URITemplate"]
@@ -92,14 +91,6 @@ class URITemplate:
                     return None  # one name, two places, two values
                 found[name] = value
         return found
-
-    def expand(self, values: Mapping[str, Value]) -> str:
-        """Make a URI; variables without a value are left out.
-
-        Raises:
-            TypeError: a value is nested, or a prefix is asked of a list.
-        """
-        return "".join(part.text if isinstance(part, Literal) else expand(part, values) for part in self._parts)
 
     def _expressions(self) -> Iterable[Expression]:
         return (part for part in self._parts if isinstance(part, Expression))

@@ -27,7 +27,7 @@ import trio
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData, Updated
 from hypercorn.protocol import ProtocolWrapper
-from hypercorn.trio.task_group import TaskGroup, _handle
+from hypercorn.trio.task_group import TaskGroup
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper, ConnectionState, LifespanState
 from hypercorn.utils import parse_socket_addr
@@ -84,8 +84,18 @@ class _Tasks(TaskGroup):
 
     async def spawn_app(self, app: AppWrapper, config: Config, scope: Any, send: Any) -> Any:
         inbox = _Inbox(config.max_app_queue_size, self.before_waiting)
-        self.spawn(_handle, app, config, scope, inbox.receive, send, trio.to_thread.run_sync, trio.from_thread.run)
+        self.spawn(_run, app, scope, inbox.receive, send)
         return inbox.send
+
+
+async def _run(app: AppWrapper, scope: Any, receive: Any, send: Any) -> None:
+    """Run the application for one request; what it raises ends that request only."""
+    try:
+        await app(scope, receive, send, trio.to_thread.run_sync, trio.from_thread.run)
+    except* Exception:
+        LOG.exception("the application failed")
+    finally:
+        await send(None)
 
 
 class _Told:

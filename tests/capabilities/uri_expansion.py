@@ -1,7 +1,6 @@
-"""Expressions of a URI template, expanded with values.
+"""URI templates, expanded with values, as clients expand them.
 
-Called by :meth:`mcptrio.capabilities.uri_templates.URITemplate.expand`.
-The one rule: a value never becomes structure, unless the template's author has asked for that with an operator.
+Used by tests: what a client makes of a template must match it.
 
 Source: RFC 6570, section 3.2.
 """
@@ -12,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from mcptrio.capabilities.uri_encoding import encode
-from mcptrio.capabilities.uri_parts import Expression, Operator, Variable
+from mcptrio.capabilities.uri_parts import Expression, Literal, Operator, Variable, parse
 
 __all__ = ["Value", "expand"]
 
@@ -22,7 +21,16 @@ Value: TypeAlias = (
 """What a variable may hold when a template is expanded; ``None`` and empty lists are left out (RFC 6570, 2.3)."""
 
 
-def expand(part: Expression, values: Mapping[str, Value]) -> str:
+def expand(template: str, values: Mapping[str, Value]) -> str:
+    """Make a URI; variables without a value are left out.
+
+    Raises:
+        TypeError: a value is nested, or a prefix is asked of a list.
+    """
+    return "".join(part.text if isinstance(part, Literal) else _expand(part, values) for part in parse(template))
+
+
+def _expand(part: Expression, values: Mapping[str, Value]) -> str:
     """What an expression becomes; nothing, where none of its variables has a value.
 
     Raises:

@@ -1,0 +1,48 @@
+"""Files and functions stay short enough to be read as a whole."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__: list[str] = []
+
+PACKAGE = Path(__file__).resolve().parent.parent / "mcptrio"
+FILES = [path for path in sorted(PACKAGE.rglob("*.py")) if "templates" not in path.parts]
+
+LINES = 450
+"""Lines of a file."""
+STATEMENT_LINES = 60
+"""Lines of a function, without its docstring."""
+
+LONGER = {
+    "capabilities/context.py": 465,
+    "client/client.py": 460,
+    "client/session.py": 460,
+    "host/host.py": 480,
+    "runtime/session.py": 455,
+    "server.py: __init__": 90,
+}
+"""What is longer, and how long it may be. Remove an entry that is no longer needed."""
+
+
+def lengths(path: Path) -> Iterator[tuple[str, int, int]]:
+    """Each file and function with its length and its bound."""
+    name = path.relative_to(PACKAGE).as_posix()
+    source = path.read_text()
+    yield name, len(source.splitlines()), LINES
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first, last = node.body[0], node.end_lineno or node.lineno
+            told = ast.get_docstring(node) is not None
+            length = last - node.lineno + 1 - (told * ((first.end_lineno or 0) - first.lineno + 1))
+            yield f"{name}: {node.name}", length, STATEMENT_LINES
+
+
+def test_nothing_is_too_long() -> None:
+    found = {
+        name: length for path in FILES for name, length, bound in lengths(path) if length > LONGER.get(name, bound)
+    }
+
+    assert not found
