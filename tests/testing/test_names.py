@@ -15,6 +15,8 @@ from mcptrio import testing
 __all__: list[str] = []
 
 CONSTANTS = {"HANDSHAKE", "MODERN", "REVISIONS", "TRANSPORTS"}
+ALIASES = {"FormAnswer", "QuestionKind", "SampleAnswer", "Transport", "Which"}
+"""Types that signatures of the kit name; ``tests/test_public_signatures.py`` says that each has its name."""
 
 
 def test_type_checkers_are_told_what_is_importable() -> None:
@@ -32,7 +34,7 @@ def test_unknown_name_is_no_attribute() -> None:
         _ = testing.Scripts  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("name", sorted(set(testing.__all__) - CONSTANTS))
+@pytest.mark.parametrize("name", sorted(set(testing.__all__) - CONSTANTS - ALIASES))
 def test_name_has_a_docstring(name: str) -> None:
     text = getattr(testing, name).__doc__ or ""
 
@@ -43,7 +45,8 @@ def test_name_has_a_docstring(name: str) -> None:
 def test_every_name_is_used_by_a_test() -> None:
     tests = [file.read_text("utf-8") for file in Path(__file__).parent.glob("test_*.py") if file != Path(__file__)]
 
-    assert [name for name in testing.__all__ if not any(name in text for text in tests)] == []
+    names = set(testing.__all__) - ALIASES
+    assert [name for name in names if not any(name in text for text in tests)] == []
 
 
 def test_the_kit_needs_no_pytest() -> None:
