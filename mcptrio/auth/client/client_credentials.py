@@ -14,7 +14,7 @@ from attrs import frozen
 from mcptrio.abc import Fetch
 from mcptrio.auth.client.credentials import Granted
 from mcptrio.auth.client.engine import GrantClient
-from mcptrio.auth.client.grants import Grant, GrantMethod, GrantRequest
+from mcptrio.auth.client.grants import Grant, GrantMethod, GrantRequest, ServerState
 from mcptrio.auth.client.registration import PreRegistered
 from mcptrio.auth.flows import Flow
 from mcptrio.auth.token_requests import ClientIdentity, Tokens, request_tokens
@@ -55,14 +55,16 @@ class ClientCredentials(GrantMethod):
         Raises:
             AuthorizationError: it is no http or https URL.
         """
-        return GrantClient(_ClientGrant(self, self._state_of(url), fetch, issuer=self.client.issuer))
+        return GrantClient(_ClientGrant(self, self._state_of(url), fetch))
 
 
 class _ClientGrant(Grant):
-    method: ClientCredentials
+    def __init__(self, method: ClientCredentials, server: ServerState, fetch: Fetch) -> None:
+        super().__init__(method, server, fetch, issuer=method.client.issuer)
+        self._client = method.client.identity
 
     async def obtain(self, request: GrantRequest) -> Granted:
-        return request.granted(await self.drive(_grant_to_client(self.method.client.identity, request)))
+        return request.granted(await self.drive(_grant_to_client(self._client, request)))
 
 
 def _grant_to_client(client: ClientIdentity, request: GrantRequest) -> Flow[Tokens]:

@@ -19,7 +19,7 @@ from attrs import field, frozen, validators
 from mcptrio.abc import Fetch
 from mcptrio.auth.client.credentials import Granted
 from mcptrio.auth.client.engine import GrantClient
-from mcptrio.auth.client.grants import Grant, GrantMethod, GrantRequest
+from mcptrio.auth.client.grants import Grant, GrantMethod, GrantRequest, ServerState
 from mcptrio.auth.client.registration import PreRegistered
 from mcptrio.auth.discovery import discover_server
 from mcptrio.auth.flows import Flow
@@ -95,15 +95,18 @@ class EnterpriseManaged(GrantMethod):
         Raises:
             AuthorizationError: it is no http or https URL.
         """
-        return GrantClient(_PersonsGrant(self, self._state_of(url), fetch, issuer=self.client.issuer))
+        return GrantClient(_PersonsGrant(self, self._state_of(url), fetch))
 
 
 class _PersonsGrant(Grant):
-    method: EnterpriseManaged
+    def __init__(self, method: EnterpriseManaged, server: ServerState, fetch: Fetch) -> None:
+        super().__init__(method, server, fetch, issuer=method.client.issuer)
+        self._provider = method.provider
+        self._client = method.client.identity
 
     async def obtain(self, request: GrantRequest) -> Granted:
-        provider = self.method.provider
-        flow = _grant_to_person(provider, await provider.identity(), self.method.client.identity, request)
+        provider = self._provider
+        flow = _grant_to_person(provider, await provider.identity(), self._client, request)
         return request.granted(await self.drive(flow))
 
 
