@@ -13,7 +13,7 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
-from attrs import field, fields, frozen, validators
+from attrs import field, fields, frozen
 
 from mcptrio.abc import Fetch, Principal, TokenVerifier
 from mcptrio.auth.server.certificates import CertificateNames, CertificatePrincipals
@@ -26,10 +26,11 @@ from mcptrio.auth.server.resource_options import DPoPRule, ResourceOptions
 from mcptrio.auth.server.resource_server import ResourceServer
 from mcptrio.auth.server.static_tokens import StaticTokens, read_tokens
 from mcptrio.auth.token_requests import ClientIdentity
-from mcptrio.config import Config
+from mcptrio.config import Config, check_variables
 from mcptrio.errors import AuthorizationError, ConfigError, Overloaded
-from mcptrio.plugins.settings import PluginTables
+from mcptrio.expected import integer, number
 from mcptrio.secret import Secret
+from mcptrio.settings.reader import SettingsReader, keys_of_class, variable_of
 from mcptrio.transports.http.fetching import Fetcher
 from mcptrio.transports.http.reach import AddressPolicy
 
@@ -72,7 +73,7 @@ class Introspection:
     issuer: str | None = None
     endpoint: str | None = None
     audience: bool = True
-    remember: float = field(default=30.0, validator=[validators.ge(0), validators.le(3600)])
+    remember: float = field(default=30.0, validator=number(0, 3600))
 
 
 @frozen(kw_only=True)
@@ -93,16 +94,16 @@ class AuthLimits:
         keys_refetch_after: seconds between two attempts.
     """
 
-    failures_per_minute: float = field(default=30.0, validator=validators.ge(0))
-    failures_burst: int = field(default=30, validator=validators.ge(1))
-    addresses: int = field(default=10_000, validator=validators.ge(1))
-    proofs: int = field(default=100_000, validator=validators.ge(1))
-    proofs_per_key: int = field(default=10_000, validator=validators.ge(1))
-    tokens: int = field(default=10_000, validator=validators.ge(0))
-    remember: float = field(default=60.0, validator=[validators.ge(0), validators.le(3600)])
-    keys_fresh: float = field(default=3600.0, validator=validators.gt(0))
-    keys_stale: float = field(default=86400.0, validator=validators.ge(0))
-    keys_refetch_after: float = field(default=30.0, validator=validators.gt(0))
+    failures_per_minute: float = field(default=30.0, validator=number(0))
+    failures_burst: int = field(default=30, validator=integer(1))
+    addresses: int = field(default=10_000, validator=integer(1))
+    proofs: int = field(default=100_000, validator=integer(1))
+    proofs_per_key: int = field(default=10_000, validator=integer(1))
+    tokens: int = field(default=10_000, validator=integer(0))
+    remember: float = field(default=60.0, validator=number(0, 3600))
+    keys_fresh: float = field(default=3600.0, validator=number(above=0))
+    keys_stale: float = field(default=86400.0, validator=number(0))
+    keys_refetch_after: float = field(default=30.0, validator=number(above=0))
 
 
 @frozen(kw_only=True)
@@ -148,9 +149,9 @@ class AuthSettings:
     algorithms: tuple[str, ...] = ClaimRules().algorithms
     types: tuple[str, ...] = ()
     scope_claims: tuple[str, ...] = ClaimRules().scope_claims
-    clock_skew: float = field(default=60.0, validator=[validators.ge(0), validators.le(600)])
+    clock_skew: float = field(default=60.0, validator=number(0, 600))
     dpop: Literal["off", "accepted", "required"] = "accepted"
-    dpop_nonces: int = field(default=0, validator=validators.ge(0))
+    dpop_nonces: int = field(default=0, validator=integer(0))
     certificates: CertificateNames | None = None
     certificate_scopes: tuple[str, ...] = ()
     private_networks: bool = False
@@ -172,13 +173,9 @@ def read_settings(config: Config, environ: Mapping[str, str] | None = None) -> A
     variables = os.environ if environ is None else environ
     if not config.asks_for_auth(variables):
         return None
-    tables = PluginTables(
-        tables={_TABLE: config.auth or {}},
-        folder=config.beside("."),
-        error=lambda key, problem: config.error((_TABLE, *key[2:]), problem),
-        environ=variables,
-    )
-    settings: AuthSettings = tables.of(_TABLE, AuthSettings)
+    reader = SettingsReader(folder=config.beside("."), error=config.error, environ=variables)
+    settings = reader.read(AuthSettings, config.auth or {}, (_TABLE,), variables=(_TABLE,))
+    check_variables(variables, {variable_of((_TABLE, *key)) for key in keys_of_class(AuthSettings)}, (_TABLE,))
     return settings
 
 

@@ -1,16 +1,36 @@
-"""Refuses a value of the wrong class where it is passed, in a sentence: its name, the expected class, the value."""
+"""Refuses a value that does not fit where it is passed: its name, the expected values, the one that came.
+
+Used by functions and by every class of options, limits and timeouts. A program gets ``ServerLimits: sessions: expected
+an integer of at least 1, got 0``, a configuration file the same without the class.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from math import isnan
+from typing import Any, Final, TypeAlias, TypeVar
 
-from attrs import Attribute
+from attrs import Attribute, frozen
 
-__all__ = ["expect", "instance", "kind_of", "number", "optional_callable", "whole"]
+__all__ = [
+    "PROGRAM_ONLY",
+    "Range",
+    "Validator",
+    "expect",
+    "instance",
+    "integer",
+    "kind_of",
+    "number",
+    "optional",
+    "optional_callable",
+]
 
 T = TypeVar("T")
 
+Validator: TypeAlias = Callable[[Any, "Attribute[Any]", Any], None]
+
+PROGRAM_ONLY: Final = {"mcptrio": "program only"}
+"""Metadata of a field that only a program sets: it is no key of the configuration."""
 _SHOWN: Final = 60
 """Characters of a value in an error."""
 
@@ -29,51 +49,102 @@ def expect(value: T, cls: type, name: str) -> T:
     return value
 
 
-def instance(cls: type) -> Callable[[Any, Attribute[Any], Any], None]:
+@frozen
+class Range:
+    """Validates a number between two bounds, for attrs. NaN is outside.
+
+    Args:
+        kind: of the numbers: ``int``, or ``float`` for integers too.
+        expected: the range in words, for errors.
+    """
+
+    kind: type[int | float]
+    expected: str
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+
+    def __call__(self, owner: Any, attribute: Attribute[Any], value: Any) -> None:
+        if isinstance(value, bool) or not isinstance(value, int | self.kind):
+            raise TypeError(self._problem(owner, attribute, value))
+        if (
+            isnan(value)
+            or (self.above is not None and value <= self.above)
+            or (self.least is not None and value < self.least)
+            or (self.most is not None and value > self.most)
+        ):
+            raise ValueError(self._problem(owner, attribute, value))
+
+    def _problem(self, owner: Any, attribute: Attribute[Any], value: Any) -> str:
+        return f"{_place(owner, attribute)}: expected {self.expected}, got {kind_of(value)}"
+
+
+def integer(least: int, most: int | None = None) -> Range:
+    """Return a validator of attrs for an integer in a range, both ends included.
+
+    Raises:
+        TypeError: the value is no integer.
+        ValueError: it is outside of the range.
+    """
+    return Range(int, f"an integer {_range(least, most)}", least, most)
+
+
+def number(least: float | None = None, most: float | None = None, *, above: float | None = None) -> Range:
+    """Return a validator of attrs for an integer or a float in a range.
+
+    Args:
+        least, most: the ends of the range, included.
+        above: the lower end of the range, not included.
+
+    Raises:
+        TypeError: the value is no number.
+        ValueError: it is outside of the range.
+    """
+    expected = f"a number above {above}" if above is not None else f"a number {_range(least, most)}"
+    return Range(float, expected, least, most, above)
+
+
+def instance(cls: type) -> Validator:
     """Return a validator of attrs for an instance of ``cls``."""
 
     def check(owner: Any, attribute: Attribute[Any], value: object) -> None:
-        expect(value, cls, f"{type(owner).__name__}: {attribute.name}")
+        expect(value, cls, _place(owner, attribute))
 
     return check
 
 
-def whole(least: int) -> Callable[[Any, Attribute[Any], Any], None]:
-    """Return a validator of attrs for an integer of at least ``least``."""
+def optional(validator: Validator) -> Validator:
+    """Return a validator of attrs for ``None`` and what another validator accepts."""
 
     def check(owner: Any, attribute: Attribute[Any], value: object) -> None:
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"{type(owner).__name__}: {attribute.name}: expected an integer, got {_shown(value)}")
-        if value < least:
-            raise ValueError(f"'{attribute.name}' must be >= {least}: {value}")
+        if value is not None:
+            validator(owner, attribute, value)
 
     return check
-
-
-def number(owner: Any, attribute: Attribute[Any], value: object) -> None:
-    """Validate a number above 0, for attrs."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{type(owner).__name__}: {attribute.name}: expected a number, got {_shown(value)}")
-    if not value > 0:
-        raise ValueError(f"'{attribute.name}' must be > 0: {value}")
 
 
 def optional_callable(owner: Any, attribute: Attribute[Any], value: object) -> None:
     """Validate a function or ``None``, for attrs."""
     if value is not None and not callable(value):
-        raise TypeError(f"{type(owner).__name__}: {attribute.name}: expected a function, got {kind_of(value)}")
+        raise TypeError(f"{_place(owner, attribute)}: expected a function, got {kind_of(value)}")
 
 
 def kind_of(value: object) -> str:
     """Name a value in an error: ``the class Notes``, ``the function now``, ``'fs'``, ``int``."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, str | int | float | None):
-        return _shown(value)
+        text = repr(value)
+        return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
     name = getattr(value, "__name__", None)
     return f"the {type(value).__name__} {name}" if isinstance(name, str) else type(value).__name__
 
 
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+def _place(owner: Any, attribute: Attribute[Any]) -> str:
+    return f"{type(owner).__name__}: {attribute.name}"
+
+
+def _range(least: float | None, most: float | None) -> str:
+    return f"from {least} to {most}" if most is not None else f"of at least {least}"

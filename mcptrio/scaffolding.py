@@ -29,7 +29,7 @@ from attrs import field, frozen
 
 from mcptrio import __version__
 from mcptrio.errors import ConfigError
-from mcptrio.plugins.settings import variable_of
+from mcptrio.settings.reader import variable_of
 
 __all__ = ["SHIPPED", "NewPlugin", "write_plugin"]
 
@@ -169,7 +169,7 @@ def _values(new: NewPlugin) -> Mapping[str, str]:
     return {
         "NAME": new.name,
         "MODULE": new.module,
-        "VARIABLE": variable_of(new.name, "greeting"),
+        "VARIABLE": variable_of((new.name, "greeting")),
         "VERSION": __version__,
         "DESCRIPTION": description,
         "DESCRIPTION_QUOTED": _quoted(description),

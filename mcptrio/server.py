@@ -15,11 +15,9 @@ from typing import Any
 
 import trio
 
-from mcptrio.abc import Bus
 from mcptrio.abc.status import PluginState, Readiness, ServerStatus
 from mcptrio.capabilities.access import Access
 from mcptrio.capabilities.authorization import Authorizers
-from mcptrio.capabilities.call_limits import CallLimits
 from mcptrio.capabilities.completion import Completions
 from mcptrio.capabilities.host import Host
 from mcptrio.capabilities.lifecycle import Lifecycle
@@ -27,6 +25,7 @@ from mcptrio.capabilities.logging import ClientLogHandler, Logging
 from mcptrio.capabilities.marks import Mark
 from mcptrio.capabilities.methods import Methods
 from mcptrio.capabilities.middleware import MiddlewareChain
+from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.prompts import Prompts
 from mcptrio.capabilities.registrar import Registrar, register, registries
 from mcptrio.capabilities.registry import Registry
@@ -34,6 +33,7 @@ from mcptrio.capabilities.resources import Resources
 from mcptrio.capabilities.routes import Routes
 from mcptrio.capabilities.subscriptions import Subscriptions
 from mcptrio.capabilities.tools import Tools
+from mcptrio.expected import expect
 from mcptrio.nurseries import raised_alone, require_trio
 from mcptrio.plugins.contributions import Contributions
 from mcptrio.plugins.manager import PluginManager
@@ -52,12 +52,10 @@ from mcptrio.protocol.model.lifecycle import (
 from mcptrio.protocol.revisions.registry import LATEST
 from mcptrio.running_server import RunningServer
 from mcptrio.runtime.dispatch import Handler
-from mcptrio.runtime.limits import ServerLimits
 from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.runtime.request_state import KeyRing
-from mcptrio.runtime.settings import Settings
+from mcptrio.runtime.settings import ServerSettings
 from mcptrio.runtime.supervisor import Supervisor
-from mcptrio.runtime.timeouts import Timeouts
 from mcptrio.runtime.watchdog import watch_loop
 from mcptrio.runtime.work import Works
 
@@ -72,18 +70,8 @@ class Server(Registrar):
         instructions: how its tools are meant to be used, for the model.
         plugins: a list of modules or objects; or a manager that has loaded some.
         config: what is set for the plugins, by their names; or the same with where it was written.
-        tool_policy: which tools of plugins are offered; by default all.
-        timeouts, limits: see there.
-        experimental: capabilities outside the specification that are advertised, by name, each with its settings.
-        page_size: entries on one page of a list.
-        list_ttl_ms: milliseconds for which clients may keep a list (2026-07-28); changes are told anyway.
-        list_all: whether lists hold what the principal lacks scopes for too, so that its client can ask for more.
-        log_level: what a handshake session gets before it says so itself; ``None``: nothing.
-        ping_interval: seconds between keep-alive pings; 0 sends none.
-        keys: for sealing what travels through clients; shared by all replicas. Without, each process has its own.
-        audience: names this service in sealed state; the same on all replicas.
-        bus: news between replicas; ``None``: there is one process.
-        strict: a plugin that fails is an error, not a quarantine.
+        tools: which tools of plugins are offered; by default all.
+        settings: bounds, times, keys and switches.
     """
 
     def __init__(
@@ -98,22 +86,9 @@ class Server(Registrar):
         instructions: str | None = None,
         plugins: Iterable[object] | PluginManager = (),
         config: Mapping[str, Mapping[str, Any]] | PluginTables | None = None,
-        tool_policy: ToolPolicy | None = None,
-        timeouts: Timeouts | None = None,
-        limits: ServerLimits | None = None,
-        experimental: Mapping[str, Mapping[str, Any]] | None = None,
-        page_size: int = 100,
-        list_ttl_ms: int = 0,
-        list_all: bool = False,
-        log_level: str | None = "info",
-        ping_interval: float = 0.0,
-        keys: Sequence[bytes] = (),
-        audience: str = "mcptrio",
-        bus: Bus | None = None,
-        strict: bool = False,
+        tools: ToolPolicy | None = None,
+        settings: ServerSettings | None = None,
     ) -> None:
-        if page_size < 1:
-            raise ValueError(f"expected a page size of at least 1, got {page_size}")
         self.info = Implementation(
             name=name,
             version=version,
@@ -123,24 +98,16 @@ class Server(Registrar):
             icons=tuple(icons) if icons else None,
         )
         self._instructions: list[Callable[[], str | None]] = [lambda: instructions]
-        self.page_size = page_size
-        self.list_ttl_ms = list_ttl_ms
-        self.settings = Settings(
-            limits=limits or ServerLimits(),
-            timeouts=timeouts or Timeouts(),
-            ping_interval=ping_interval,
-            log_level=log_level,
-            audience=audience,
-            server_info=LATEST.unstructure(self.info),
-        )
-        self.experimental = {name: dict(settings) for name, settings in (experimental or {}).items()}
+        self.settings = settings = ServerSettings() if settings is None else settings
+        tools = ToolPolicy() if tools is None else tools
+        expect(settings, ServerSettings, "Server: settings")
+        expect(tools, ToolPolicy, "Server: tools")
         self.extensions: dict[str, dict[str, Any]] = {}
         self.logging = Logging()
-        self.entering: set[str | None] = set()
-        """The plugins whose lifespan has not yielded yet: what they offer is kept back."""
-        self.authorizers = Authorizers(list_all=list_all, entering=self.entering)
-        self.bus = bus
-        self.subscriptions = Subscriptions(self, bus)
+        self.own = Owner()
+        self.own.registrar = self
+        self.authorizers = Authorizers(list_all=settings.list_all)
+        self.subscriptions = Subscriptions(self, settings.bus)
         self.tools = Tools(self)
         self.resources = Resources(self)
         self.prompts = Prompts(self)
@@ -155,15 +122,17 @@ class Server(Registrar):
         }
         self.methods = Methods(self)
         surrounding = Works()
-        self.routes = Routes(self.entering, surrounding)
-        self.middleware = MiddlewareChain(self.tools.owner_of, self.entering, surrounding)
+        self.routes = Routes(surrounding)
+        self.middleware = MiddlewareChain(self.tools.owner_of, surrounding)
         self.is_open = False
         """Whether it welcomes sessions: every lifespan is entered, and none is being left."""
         self._capabilities: tuple[tuple[int, ...], ServerCapabilities] | None = None
-        self.supervisor = self._make_supervisor(keys, surrounding)
-        self.plugins = plugins if isinstance(plugins, PluginManager) else PluginManager.of(plugins, strict=strict)
+        self.supervisor = self._make_supervisor(surrounding)
+        if not isinstance(plugins, PluginManager):
+            plugins = PluginManager.of(plugins, strict=settings.strict)
+        self.plugins = plugins
         tables = config if isinstance(config, PluginTables) else PluginTables(tables=config or {})
-        self.contributions = Contributions(self, self.plugins, tables, tool_policy or ToolPolicy())
+        self.contributions = Contributions(self, self.plugins, tables, tools)
         if not isinstance(config, PluginTables):
             self.contributions.check_tables()
         self._running = RunningPlugins(self, self.plugins, self.contributions)
@@ -238,7 +207,7 @@ class Server(Registrar):
                 prompts=PromptsCapability(list_changed=True) if prompts else None,
                 completions={} if completions or prompts or self.resources.templates.version else None,
                 logging={},
-                experimental=self.experimental or None,
+                experimental={name: dict(each) for name, each in self.settings.experimental.items()} or None,
                 extensions=dict(self.extensions) or None,
             )
             self._capabilities = (versions, capabilities)
@@ -274,9 +243,6 @@ class Server(Registrar):
 
     # What plugins bring
 
-    def limits_of(self, owner: str | None) -> CallLimits | None:
-        return self.contributions.limits_of(owner)
-
     def may_watch(self, uri: str, scope: RequestScope) -> bool:
         return self.resources.may_watch(uri, scope)
 
@@ -288,12 +254,6 @@ class Server(Registrar):
     def add_instructions(self, text: Callable[[], str | None]) -> Callable[[], None]:
         self._instructions.append(text)
         return partial(self._instructions.remove, text)
-
-    def seen_by(self, owner: str | None) -> Registrar:
-        return self.contributions.seen_by(owner)
-
-    def state_of(self, owner: str | None) -> Any:
-        return self._running.state_of(owner)
 
     @property
     def status(self) -> ServerStatus:
@@ -351,7 +311,7 @@ class Server(Registrar):
         return self
 
     def _offer(self, function: Any, mark: Mark) -> str:
-        return register(self, function, mark, None)
+        return register(self, function, mark, self.own)
 
     def _remove(self, kind: type[Mark], key: str) -> bool:
         return any(registry.remove(key) for registry in registries(self, kind))
@@ -375,7 +335,7 @@ class Server(Registrar):
             parked=supervisor.parking.status,
         )
 
-    def _make_supervisor(self, keys: Sequence[bytes], surrounding: Works) -> Supervisor:
+    def _make_supervisor(self, surrounding: Works) -> Supervisor:
         handlers: dict[str, Handler] = {}
         for capability in (
             Lifecycle(self),
@@ -393,7 +353,8 @@ class Server(Registrar):
             custom=self.methods.rows,
             listeners=self.methods.listeners,
             serves=self.serves,
-            sealer=KeyRing(keys),
+            server_info=LATEST.unstructure(self.info),
+            sealer=KeyRing(self.settings.keys),
             mirrored=self.tools.mirrored,
             lacking_scopes=self.access.lacking_scopes,
             route=self.routes.at,

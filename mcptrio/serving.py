@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mcptrio.capabilities.marks import ResourceOptions as ResourceOptions
     from mcptrio.capabilities.marks import ToolOptions as ToolOptions
     from mcptrio.capabilities.middleware import Middleware as Middleware
+    from mcptrio.capabilities.owner import Owner as Owner
     from mcptrio.mounting.mount import MountState as MountState
     from mcptrio.mounting.mount import MountStatus as MountStatus
     from mcptrio.mounting.options import MountOptions as MountOptions
@@ -32,9 +33,10 @@ if TYPE_CHECKING:
     from mcptrio.plugins.plugin import Plugin as Plugin
     from mcptrio.plugins.policy import PluginPolicy as PluginPolicy
     from mcptrio.plugins.policy import ToolPolicy as ToolPolicy
-    from mcptrio.protocol.jsonrpc import MessageLimits as MessageLimits
+    from mcptrio.protocol.limits import MessageLimits as MessageLimits
     from mcptrio.running_server import RunningServer as RunningServer
     from mcptrio.runtime.limits import ServerLimits as ServerLimits
+    from mcptrio.runtime.settings import ServerSettings as ServerSettings
     from mcptrio.runtime.timeouts import Timeouts as Timeouts
     from mcptrio.serve.http import over_http as over_http
     from mcptrio.serve.http_options import HTTPOptions as HTTPOptions
@@ -43,8 +45,8 @@ if TYPE_CHECKING:
     from mcptrio.serve.opened import Transport as Transport
     from mcptrio.serve.opened import over_transport as over_transport
     from mcptrio.serve.stdio import serve_stdio as serve_stdio
-    from mcptrio.serve.stream import StreamOptions as StreamOptions
     from mcptrio.serve.stream import over_streams as over_streams
+    from mcptrio.serve.stream_options import StreamOptions as StreamOptions
     from mcptrio.stores.sqlite import SQLiteBounds as SQLiteBounds
     from mcptrio.stores.sqlite import SQLiteStores as SQLiteStores
     from mcptrio.stores.sqlite import open_sqlite_stores as open_sqlite_stores
@@ -52,8 +54,8 @@ if TYPE_CHECKING:
     from mcptrio.stores.sqlite_file import store_failed as store_failed
     from mcptrio.stores.wall_clock import WallClock as WallClock
     from mcptrio.transports.adapted import adapt_channel as adapt_channel
-    from mcptrio.transports.http.exchange import HTTPLimits as HTTPLimits
     from mcptrio.transports.http.hypercorn import serve_asgi as serve_asgi
+    from mcptrio.transports.http.limits import HTTPLimits as HTTPLimits
     from mcptrio.transports.http1.limits import ConnectionLimits as ConnectionLimits
     from mcptrio.transports.memory import memory_channel_pair as memory_channel_pair
     from mcptrio.transports.stream import StreamChannel as StreamChannel
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
 _HOMES = {
     # What is served
     "Component": "mcptrio.capabilities.authorization",
+    "Owner": "mcptrio.capabilities.owner",
     "Plugin": "mcptrio.plugins.plugin",
     "PluginManager": "mcptrio.plugins.manager",
     "PluginPolicy": "mcptrio.plugins.policy",
@@ -69,14 +72,15 @@ _HOMES = {
     "ToolPolicy": "mcptrio.plugins.policy",
     # Bounds
     "ConnectionLimits": "mcptrio.transports.http1.limits",
-    "HTTPLimits": "mcptrio.transports.http.exchange",
-    "MessageLimits": "mcptrio.protocol.jsonrpc",
+    "HTTPLimits": "mcptrio.transports.http.limits",
+    "MessageLimits": "mcptrio.protocol.limits",
     "ServerLimits": "mcptrio.runtime.limits",
+    "ServerSettings": "mcptrio.runtime.settings",
     "Timeouts": "mcptrio.runtime.timeouts",
     # Where it is served
     "HTTPOptions": "mcptrio.serve.http_options",
     "ServerApp": "mcptrio.serve.mounted",
-    "StreamOptions": "mcptrio.serve.stream",
+    "StreamOptions": "mcptrio.serve.stream_options",
     "Transport": "mcptrio.serve.opened",
     "asgi_app": "mcptrio.serve.mounted",
     "over_http": "mcptrio.serve.http",

@@ -107,7 +107,10 @@ def test_wrong_use_is_exit_code_2(refused: Callable[..., str], args: tuple[str, 
     ("text", "said"),
     [
         ("[http]\nport = \n", "mcptrio.toml:2: expected TOML"),
-        ("[server]\npage_sice = 5\n", "mcptrio.toml:2: server.page_sice: expected one of "),
+        (
+            "[server]\npage_sice = 5\n",
+            "mcptrio.toml:2: server.page_sice: there is no setting page_sice;",
+        ),
         ("[server.timeouts]\nidle = 'x'\n", "mcptrio.toml:2: server.timeouts.idle: expected a number above 0, got 'x'"),
         ("\n[server]\nenable = ['nots']", "mcptrio.toml:3: server.enable: no plugin 'nots' is installed"),
         ("[server]\nenable = ['gone.py']", "mcptrio.toml:2: server.enable: no such file: "),
@@ -141,10 +144,14 @@ def test_a_wrong_configuration_ends_a_process_in_one_line(tmp_path: Path, transp
         (
             "MCPTRIO_SERVER_LIMITS_SESSIONS",
             "many",
-            "MCPTRIO_SERVER_LIMITS_SESSIONS: expected an integer above 0, got",
+            "MCPTRIO_SERVER_LIMITS_SESSIONS: expected an integer of at least 1, got",
         ),
-        ("MCPTRIO_SERVER_LIMITS_REQUESTS", "0", "MCPTRIO_SERVER_LIMITS_REQUESTS: expected an integer above 0, got '0'"),
-        ("MCPTRIO_SERVER_TIMEOUTS_IDLE", "nan", "MCPTRIO_SERVER_TIMEOUTS_IDLE: expected a number above 0, got 'nan'"),
+        (
+            "MCPTRIO_SERVER_LIMITS_REQUESTS",
+            "0",
+            "MCPTRIO_SERVER_LIMITS_REQUESTS: expected an integer of at least 1",
+        ),
+        ("MCPTRIO_SERVER_TIMEOUTS_IDLE", "nan", "MCPTRIO_SERVER_TIMEOUTS_IDLE: expected a number above 0, got nan"),
         ("MCPTRIO_SERVER_MESSAGE_BYTES", "5", "MCPTRIO_SERVER_MESSAGE_BYTES: expected an integer of at least 1024"),
         ("MCPTRIO_TOOLS_READ_ONLY", "maybe", "MCPTRIO_TOOLS_READ_ONLY: expected true or false, got 'maybe'"),
         ("MCPTRIO_SERVER_ENABLE", "own.py,gone.py", "MCPTRIO_SERVER_ENABLE: no such file: "),
@@ -155,7 +162,7 @@ def test_a_wrong_configuration_ends_a_process_in_one_line(tmp_path: Path, transp
             "/sse",
             "MCPTRIO_HTTP_PATH: expected another path than /sse and /messages, or legacy_sse = false",
         ),
-        ("MCPTRIO_LOG_FORMAT", "xml", "MCPTRIO_LOG_FORMAT: expected text or json, got 'xml'"),
+        ("MCPTRIO_LOG_FORMAT", "xml", "MCPTRIO_LOG_FORMAT: expected one of text, json, got 'xml'"),
     ],
 )
 def test_a_wrong_environment_is_exit_code_2(refused: Callable[..., str], name: str, value: str, said: str) -> None:

@@ -14,7 +14,7 @@ import attrs
 import pytest
 
 from mcptrio.auth_config import AuthLimits, AuthSettings, Introspection, guard_of
-from mcptrio.config_file import load_config
+from mcptrio.config import load_config
 from tests.commands.conftest import runs_are_warm
 from tests.commands.processes import run_lines
 from tests.processes import serving

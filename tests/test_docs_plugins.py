@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from mcptrio import Server
+from mcptrio.serving import ServerSettings
 from tests.test_readme import Block, blocks
 
 __all__: list[str] = []
@@ -33,7 +34,7 @@ async def test_shown_plugin_is_taken(block: Block, monkeypatch: pytest.MonkeyPat
     text = re.sub(r"^trio\.run\(.*$", "", block.text, flags=re.MULTILINE)
     exec(compile(text, block.where, "exec"), module.__dict__)
 
-    server = Server(plugins=[module], strict=True)
+    server = Server(plugins=[module], settings=ServerSettings(strict=True))
     with trio.fail_after(60):
         async with server.open():
             assert [plugin.state for plugin in server.status.plugins] == ["running"]

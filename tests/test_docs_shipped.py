@@ -15,10 +15,11 @@ import attrs
 import pytest
 
 from mcptrio import Server
-from mcptrio.config_file import load_config
+from mcptrio.config import load_config
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.settings import PluginTables
+from mcptrio.serving import ServerSettings
 
 __all__: list[str] = []
 
@@ -42,7 +43,7 @@ def readme(name: str) -> str:
 def loaded(name: str, tables: PluginTables) -> Plugin:
     manager = PluginManager(strict=True)
     manager.load_installed(only=[name])
-    Server(plugins=manager, config=tables, strict=True)
+    Server(plugins=manager, config=tables, settings=ServerSettings(strict=True))
     return manager.plugins[name]
 
 

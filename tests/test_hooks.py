@@ -13,7 +13,7 @@ import trio.testing
 
 from mcptrio import Context, PluginSetup, Server, hookimpl, lifespan, tool
 from mcptrio.errors import PluginError
-from mcptrio.serving import PluginManager, memory_channel_pair
+from mcptrio.serving import PluginManager, ServerSettings, memory_channel_pair
 from tests.interaction.client import Peer
 from tests.interaction.wires import MemoryWire
 
@@ -173,7 +173,7 @@ def test_fault_is_an_error_where_the_server_is_strict() -> None:
             raise ValueError("no database")
 
     with pytest.raises(PluginError, match=r"plugin Faulty: .*no database"):
-        Server(plugins=[Faulty()], strict=True)
+        Server(plugins=[Faulty()], settings=ServerSettings(strict=True))
 
 
 def test_misspelt_hook_is_a_fault() -> None:

@@ -36,11 +36,12 @@ LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
                 "waiter",
                 "backoff",
                 "lazy_names",
+                "validators",
             )
         ),
     ),
     (frozenset({"protocol"}),),
-    (*(frozenset({each}) for each in ("abc", "outbox", "contexts", "nurseries", "nesting", "shares")),),
+    (*(frozenset({each}) for each in ("abc", "settings", "outbox", "contexts", "nurseries", "nesting", "shares")),),
     (frozenset({"runtime"}), frozenset({"transports"}), frozenset({"auth"}), frozenset({"stores"})),
     (frozenset({"capabilities"}),),
     (frozenset({"server", "running_server", "plugins"}), frozenset({"client"}), frozenset({"extensions"})),
@@ -57,8 +58,6 @@ LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
                 "cli",
                 "help_pages",
                 "config",
-                "config_file",
-                "config_keys",
                 "auth_config",
                 "commands",
             }

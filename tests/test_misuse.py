@@ -24,6 +24,7 @@ from mcptrio.serving import (
     MessageLimits,
     MountOptions,
     ServerLimits,
+    ServerSettings,
     StreamChannel,
     StreamOptions,
     Timeouts,
@@ -90,7 +91,7 @@ def test_what_is_no_plugin_is_refused(plugins: Anything, said: str) -> None:
 
 
 def test_class_that_needs_more_than_settings_is_refused() -> None:
-    said = refused(PluginError, lambda: Server(plugins=[Notes], strict=True))
+    said = refused(PluginError, lambda: Server(plugins=[Notes], settings=ServerSettings(strict=True)))
 
     assert "Notes.__init__: expected no parameters but config, got path; pass an object instead" in said
 
@@ -98,16 +99,28 @@ def test_class_that_needs_more_than_settings_is_refused() -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Server(limits=wrong(MessageLimits())), "limits: expected ServerLimits, got MessageLimits"),
-        (lambda: Server(timeouts=wrong(30)), "timeouts: expected Timeouts, got 30"),
+        (
+            lambda: Server(settings=ServerSettings(limits=wrong(MessageLimits()))),
+            "limits: expected ServerLimits, got MessageLimits",
+        ),
+        (lambda: Server(settings=ServerSettings(timeouts=wrong(30))), "timeouts: expected Timeouts, got 30"),
         (lambda: Server(config=wrong("server.toml")), "config: expected Mapping, got 'server.toml'"),
-        (lambda: ServerLimits(sessions=wrong("many")), "ServerLimits: sessions: expected an integer, got 'many'"),
-        (lambda: ServerLimits(sessions=wrong(True)), "ServerLimits: sessions: expected an integer, got True"),
-        (lambda: MessageLimits(bytes=wrong(1.5)), "MessageLimits: bytes: expected an integer, got 1.5"),
-        (lambda: Timeouts(request=wrong("1")), "Timeouts: request: expected a number, got '1'"),
-        (lambda: ClientTimeouts(idle=wrong(None)), "ClientTimeouts: idle: expected a number, got None"),
+        (
+            lambda: ServerLimits(sessions=wrong("many")),
+            "sessions: expected an integer of at least 1, got 'many'",
+        ),
+        (
+            lambda: ServerLimits(sessions=wrong(True)),
+            "sessions: expected an integer of at least 1, got true",
+        ),
+        (lambda: MessageLimits(bytes=wrong(1.5)), "MessageLimits: bytes: expected an integer of at least 1, got 1.5"),
+        (lambda: Timeouts(request=wrong("1")), "Timeouts: request: expected a number above 0, got '1'"),
+        (lambda: ClientTimeouts(idle=wrong(None)), "ClientTimeouts: idle: expected a number above 0, got None"),
         (lambda: HTTPLimits(message=wrong(ServerLimits())), "HTTPLimits: message: expected MessageLimits, got Server"),
-        (lambda: HTTPOptions(limits=wrong(ServerLimits())), "HTTPOptions: limits: expected HTTPLimits, got Server"),
+        (
+            lambda: HTTPOptions(streams=wrong("many")),
+            "streams: expected an integer of at least 1, got 'many'",
+        ),
         (lambda: StreamOptions(limits=wrong(HTTPLimits())), "StreamOptions: limits: expected MessageLimits, got HTTP"),
         (lambda: HostOptions(timeouts=wrong(Timeouts())), "HostOptions: timeouts: expected ClientTimeouts, got Time"),
         (lambda: MountOptions(timeouts=wrong(3)), "MountOptions: timeouts: expected ClientTimeouts, got 3"),

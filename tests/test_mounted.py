@@ -13,7 +13,7 @@ from hypercorn.middleware.dispatcher import TrioDispatcherMiddleware
 from quart_trio import QuartTrio
 
 from mcptrio import Server, hookimpl
-from mcptrio.serving import HTTPOptions, asgi_app
+from mcptrio.serving import HTTPOptions, ServerSettings, asgi_app
 from mcptrio.transports.http.hypercorn import serve_asgi as serve
 from tests.interaction.client import Peer
 from tests.interaction.wires import Exchange, HTTPWire
@@ -74,7 +74,7 @@ async def test_mounted_below_a_prefix_beside_an_application(revision: str) -> No
 
 
 async def test_strict_server_that_cannot_open_fails_the_application_around_it() -> None:
-    app = asgi_app(Server(plugins=[Plugin(fault="no database")], strict=True))
+    app = asgi_app(Server(plugins=[Plugin(fault="no database")], settings=ServerSettings(strict=True)))
     sent: list[Any] = []
 
     async def send(message: Any) -> None:

@@ -15,7 +15,6 @@ from mcptrio import Server, connect
 from mcptrio.abc import Engine
 from mcptrio.serve.http import serve_http
 from mcptrio.serving import (
-    HTTPLimits,
     HTTPOptions,
     over_http,
     over_streams,
@@ -27,7 +26,7 @@ __all__: list[str] = []
 
 async def test_server_serves_on_while_it_says_that_it_is_not_ready() -> None:
     shutdown = trio.Event()
-    options = HTTPOptions(limits=HTTPLimits(shutdown_delay=600.0))
+    options = HTTPOptions(shutdown_delay=600.0)
     with trio.fail_after(60):
         async with trio.open_nursery() as nursery, httpx2.AsyncClient() as http:
             serve = partial(serve_http, Server("stopping"), port=0, options=options, shutdown=shutdown)

@@ -28,6 +28,7 @@ from mcptrio.serving import (
 )
 from tests.interaction.client import Peer
 from tests.interaction.wires import PipeWire
+from tests.server_options import server_options
 
 __all__: list[str] = []
 
@@ -74,7 +75,7 @@ class Running:
 @asynccontextmanager
 async def running(*addresses: str, options: StreamOptions | None = None, **more: Any) -> AsyncIterator[Running]:
     """A server on these addresses; cancelled at the end, where it has not ended before."""
-    server = Server("streamed", timeouts=Timeouts(shutdown=more.pop("seconds", 5.0)), **more)
+    server = Server("streamed", **server_options({"timeouts": Timeouts(shutdown=more.pop("seconds", 5.0)), **more}))
     calls: list[str] = []
     started = trio.Event()
 

@@ -22,7 +22,7 @@ import trio
 
 from mcptrio import hookimpl, tool
 from mcptrio.serve.stream import serve_stream
-from mcptrio.serve.stream import StreamOptions
+from mcptrio.serve.stream_options import StreamOptions
 
 @tool
 async def shout(text: str) -> str:

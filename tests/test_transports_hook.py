@@ -14,6 +14,7 @@ from mcptrio.errors import PluginError
 from mcptrio.plugins.manager import BUILT_IN
 from mcptrio.serve.opened import serve_transport
 from mcptrio.serving import (
+    ServerSettings,
     adapt_channel,
 )
 from tests.transports.test_adapted import End, pair
@@ -117,7 +118,7 @@ def test_plugin_that_gets_it_wrong_is_alone_with_it(plugin: Registers, fault: st
 
 
 def test_plugin_that_gets_it_wrong_is_an_error_where_the_server_is_strict() -> None:
-    server = Server("roof", plugins=[Registers(("http", nowhere))], strict=True)
+    server = Server("roof", plugins=[Registers(("http", nowhere))], settings=ServerSettings(strict=True))
 
     with pytest.raises(PluginError, match="plugin Registers: transports failed: expected a name"):
         server.plugins.transports(server.quarantine)

@@ -1,49 +1,65 @@
 """The ports: interfaces between the engines, below both who calls them and who implements them.
 
-The one rule: nothing here does anything. Values are frozen; protocols are small.
+The one rule: nothing here does anything. Values are frozen; protocols are small. Each name is imported when it is first
+used.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from mcptrio.abc.authorization import (
-    AuthMethod,
-    ClientAuth,
-    Fetch,
-    FetchRequest,
-    FetchResponse,
-    Guard,
-    OwnIssuer,
-    Principal,
-    RequestHead,
-    TokenStore,
-    TokenVerifier,
-)
-from mcptrio.abc.channels import MessageChannel, Outlet, PromptChannel
-from mcptrio.abc.engine import ASGIApp, Engine, PeerSession, StateSealer
-from mcptrio.abc.stores import Bus, EventStore, SessionRecord, SessionStore, StoredEvent
+from mcptrio.lazy_names import lazy_names
 
-__all__ = [
-    "ASGIApp",
-    "AuthMethod",
-    "Bus",
-    "ClientAuth",
-    "Engine",
-    "EventStore",
-    "Fetch",
-    "FetchRequest",
-    "FetchResponse",
-    "Guard",
-    "MessageChannel",
-    "Outlet",
-    "OwnIssuer",
-    "PeerSession",
-    "Principal",
-    "PromptChannel",
-    "RequestHead",
-    "SessionRecord",
-    "SessionStore",
-    "StateSealer",
-    "StoredEvent",
-    "TokenStore",
-    "TokenVerifier",
-]
+if TYPE_CHECKING:
+    from mcptrio.abc.authorization import AuthMethod as AuthMethod
+    from mcptrio.abc.authorization import ClientAuth as ClientAuth
+    from mcptrio.abc.authorization import Fetch as Fetch
+    from mcptrio.abc.authorization import FetchRequest as FetchRequest
+    from mcptrio.abc.authorization import FetchResponse as FetchResponse
+    from mcptrio.abc.authorization import Guard as Guard
+    from mcptrio.abc.authorization import OwnIssuer as OwnIssuer
+    from mcptrio.abc.authorization import Principal as Principal
+    from mcptrio.abc.authorization import RequestHead as RequestHead
+    from mcptrio.abc.authorization import TokenStore as TokenStore
+    from mcptrio.abc.authorization import TokenVerifier as TokenVerifier
+    from mcptrio.abc.channels import MessageChannel as MessageChannel
+    from mcptrio.abc.channels import Outlet as Outlet
+    from mcptrio.abc.channels import PromptChannel as PromptChannel
+    from mcptrio.abc.engine import ASGIApp as ASGIApp
+    from mcptrio.abc.engine import Engine as Engine
+    from mcptrio.abc.engine import PeerSession as PeerSession
+    from mcptrio.abc.engine import StateSealer as StateSealer
+    from mcptrio.abc.stores import Bus as Bus
+    from mcptrio.abc.stores import EventStore as EventStore
+    from mcptrio.abc.stores import SessionRecord as SessionRecord
+    from mcptrio.abc.stores import SessionStore as SessionStore
+    from mcptrio.abc.stores import StoredEvent as StoredEvent
+
+_HOMES = {
+    "ASGIApp": "mcptrio.abc.engine",
+    "AuthMethod": "mcptrio.abc.authorization",
+    "Bus": "mcptrio.abc.stores",
+    "ClientAuth": "mcptrio.abc.authorization",
+    "Engine": "mcptrio.abc.engine",
+    "EventStore": "mcptrio.abc.stores",
+    "Fetch": "mcptrio.abc.authorization",
+    "FetchRequest": "mcptrio.abc.authorization",
+    "FetchResponse": "mcptrio.abc.authorization",
+    "Guard": "mcptrio.abc.authorization",
+    "MessageChannel": "mcptrio.abc.channels",
+    "Outlet": "mcptrio.abc.channels",
+    "OwnIssuer": "mcptrio.abc.authorization",
+    "PeerSession": "mcptrio.abc.engine",
+    "Principal": "mcptrio.abc.authorization",
+    "PromptChannel": "mcptrio.abc.channels",
+    "RequestHead": "mcptrio.abc.authorization",
+    "SessionRecord": "mcptrio.abc.stores",
+    "SessionStore": "mcptrio.abc.stores",
+    "StateSealer": "mcptrio.abc.engine",
+    "StoredEvent": "mcptrio.abc.stores",
+    "TokenStore": "mcptrio.abc.authorization",
+    "TokenVerifier": "mcptrio.abc.authorization",
+}
+"""Every public name, and the module that has it."""
+
+__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above say it to type checkers
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

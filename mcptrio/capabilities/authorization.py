@@ -10,13 +10,14 @@ Source: MCP 2026-07-28, basic/authorization, "Scope Challenge Handling".
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from attrs import field, frozen
 
 from mcptrio.abc import Principal
+from mcptrio.capabilities.owner import Owner
 from mcptrio.runtime.dispatch import Failure, contain_sync
 
 __all__ = ["Authorizer", "Authorizers", "Component", "has_scopes"]
@@ -52,33 +53,31 @@ class Authorizers:
 
     Args:
         list_all: whether lists hold what a principal lacks nothing but scopes for.
-        entering: the plugins whose lifespan has not yielded yet. Their functions are not asked.
     """
 
-    def __init__(self, *, list_all: bool = False, entering: Container[str | None] = frozenset()) -> None:
+    def __init__(self, *, list_all: bool = False) -> None:
         self.list_all = list_all
-        self._entering = entering
-        self._authorizers: list[tuple[Authorizer, str | None]] = []
+        self._authorizers: list[tuple[Authorizer, Owner]] = []
 
     def __bool__(self) -> bool:
         return bool(self._authorizers)
 
-    def add(self, function: Authorizer, owner: str | None) -> None:
+    def add(self, function: Authorizer, owner: Owner) -> None:
         if not callable(function):
             raise TypeError(f"authorizer: expected a function, got {type(function).__name__}")
         self._authorizers.append((function, owner))
 
-    def withdraw(self, owner: str) -> None:
+    def withdraw(self, owner: Owner) -> None:
         """Forget a plugin's: it was disabled."""
-        self._authorizers = [each for each in self._authorizers if each[1] != owner]
+        self._authorizers = [each for each in self._authorizers if each[1] is not owner]
 
-    def distrust(self, owner: str) -> None:
+    def distrust(self, owner: Owner) -> None:
         """A plugin has failed, or begins anew: what it would have judged is refused until it is back, or disabled."""
-        others = [each for each in self._authorizers if each[1] != owner]
+        others = [each for each in self._authorizers if each[1] is not owner]
         if len(others) < len(self._authorizers):
             self._authorizers = [*others, (_refuse, owner)]
 
-    def trust(self, owner: str) -> None:
+    def trust(self, owner: Owner) -> None:
         """It is back, and judges for itself."""
         self._authorizers = [each for each in self._authorizers if each != (_refuse, owner)]
 
@@ -86,14 +85,14 @@ class Authorizers:
         return all(
             self._asked(function, owner, component, principal)
             for function, owner in self._authorizers
-            if function is _refuse or owner not in self._entering
+            if function is _refuse or not owner.is_kept_back
         )
 
     @staticmethod
-    def _asked(function: Authorizer, owner: str | None, component: Component, principal: Principal | None) -> bool:
+    def _asked(function: Authorizer, owner: Owner, component: Component, principal: Principal | None) -> bool:
         outcome = contain_sync(partial(function, component, principal))
         if isinstance(outcome, Failure):
-            _log.error("the authorizer of %s failed", owner or "the server", exc_info=outcome.error)
+            _log.error("the authorizer of %s failed", owner.name or "the server", exc_info=outcome.error)
             return False
         return outcome.value is True
 

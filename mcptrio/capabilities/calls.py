@@ -14,6 +14,7 @@ import trio
 from mcptrio.capabilities.context import Context
 from mcptrio.capabilities.functions import Function
 from mcptrio.capabilities.host import Host
+from mcptrio.capabilities.owner import Owner
 from mcptrio.protocol.model.prompts import GetPromptParams
 from mcptrio.protocol.model.resources import ReadResourceParams
 from mcptrio.protocol.model.tools import CallToolParams
@@ -40,7 +41,7 @@ async def call(
     values: dict[str, Any],
     *,
     label: str,
-    owner: str | None,
+    owner: Owner,
     timeout: float | None,
     limiter: FairLimiter | None = None,
 ) -> Any:
@@ -54,9 +55,9 @@ async def call(
         RateLimited: too many calls of the plugin a second.
     """
     scope.label = label
-    scope.owner = owner
-    with host.supervisor.works.new(label, owner, scope) as work:
-        limits = host.limits_of(owner)
+    scope.owner = owner.name
+    with host.supervisor.works.new(label, owner.name, scope) as work:
+        limits = owner.limits
         if limits is not None:
             limits.check_rate()
             timeout = limits.timeout if timeout is None else timeout
@@ -64,7 +65,7 @@ async def call(
         for each in (
             limiter,
             limits.limiter if limits is not None else None,
-            host.supervisor.threads.of_calls(owner) if function.in_thread else None,
+            host.supervisor.threads.of_calls(owner.name) if function.in_thread else None,
         ):
             if each is not None:
                 await work.hold(each)

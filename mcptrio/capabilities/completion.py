@@ -20,6 +20,7 @@ from mcptrio.capabilities.calls import call
 from mcptrio.capabilities.functions import Function
 from mcptrio.capabilities.host import Host
 from mcptrio.capabilities.marks import CompletionMark
+from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.prompts import Prompts
 from mcptrio.capabilities.ranking import rank
 from mcptrio.capabilities.registry import Registry
@@ -46,7 +47,7 @@ class CompletionEntry:
     """A registered completion: a function, or a list."""
 
     key: str
-    owner: str | None
+    owner: Owner
     candidates: Function | Sequence[str]
     scopes: frozenset[str] = frozenset()
     """None of its own: those of what it completes count."""
@@ -61,7 +62,7 @@ class Completions:
         self.registry: Registry[CompletionEntry] = Registry("completion", lambda: None, host)
         self.handlers: dict[str, Handler] = {"completion/complete": self._complete}
 
-    def register(self, candidates: Callable[..., Any] | Sequence[str], mark: CompletionMark, owner: str | None) -> str:
+    def register(self, candidates: Callable[..., Any] | Sequence[str], mark: CompletionMark, owner: Owner) -> str:
         """Add a completion.
 
         Raises:

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
     from mcptrio.capabilities.host import Host
+    from mcptrio.capabilities.owner import Owner
+    from mcptrio.capabilities.registrar import Registrar
 
     StateT = TypeVarWithDefault("StateT", default=Any)
 else:
@@ -67,11 +69,11 @@ class Context(Generic[StateT]):
         state: what the plugin's lifespan yielded; ``None`` without one.
     """
 
-    def __init__(self, inputs: InputChannel, host: Host, owner: str | None = None) -> None:
+    def __init__(self, inputs: InputChannel, host: Host, owner: Owner) -> None:
         self._inputs = inputs
         self._host = host
-        self.server = host.seen_by(owner)
-        self.state: StateT = host.state_of(owner)
+        self.server: Registrar = owner.registrar
+        self.state: StateT = owner.yielded
 
     # Who asks
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcptrio.abc.status import ServerStatus
@@ -10,20 +10,19 @@ from mcptrio.abc.status import ServerStatus
 if TYPE_CHECKING:
     from mcptrio.capabilities.access import Access
     from mcptrio.capabilities.authorization import Authorizers
-    from mcptrio.capabilities.call_limits import CallLimits
     from mcptrio.capabilities.completion import Completions
     from mcptrio.capabilities.logging import Logging
     from mcptrio.capabilities.methods import Methods
     from mcptrio.capabilities.middleware import MiddlewareChain
+    from mcptrio.capabilities.owner import Owner
     from mcptrio.capabilities.prompts import Prompts
-    from mcptrio.capabilities.registrar import Registrar
     from mcptrio.capabilities.registry import Registry
     from mcptrio.capabilities.resources import Resources
     from mcptrio.capabilities.subscriptions import Subscriptions
     from mcptrio.capabilities.tools import Tools
     from mcptrio.protocol.model.lifecycle import Implementation, ServerCapabilities
     from mcptrio.runtime.request_scope import RequestScope
-    from mcptrio.runtime.settings import Settings
+    from mcptrio.runtime.settings import ServerSettings
     from mcptrio.runtime.supervisor import Supervisor
 
 __all__ = ["Host"]
@@ -47,7 +46,7 @@ class Host(Protocol):
     @property
     def capabilities(self) -> ServerCapabilities: ...
     @property
-    def settings(self) -> Settings: ...
+    def settings(self) -> ServerSettings: ...
     @property
     def supervisor(self) -> Supervisor: ...
     @property
@@ -59,12 +58,8 @@ class Host(Protocol):
     @property
     def subscriptions(self) -> Subscriptions: ...
     @property
-    def page_size(self) -> int: ...
-    @property
-    def list_ttl_ms(self) -> int: ...
-    @property
-    def entering(self) -> Container[str | None]:
-        """The plugins whose lifespan has not yielded yet: what they offer is kept back."""
+    def own(self) -> Owner:
+        """The owner of what no plugin has added."""
         ...
 
     @property
@@ -72,22 +67,10 @@ class Host(Protocol):
         """By kind: ``tools``, ``resources``, ``templates``, ``prompts``, ``completions``."""
         ...
 
-    def limits_of(self, owner: str | None) -> CallLimits | None:
-        """What the operator has set for a plugin's calls."""
-        ...
-
     @property
     def access(self) -> Access: ...
     def may_watch(self, uri: str, scope: RequestScope) -> bool:
         """Whether whoever asks may be told of changes of a resource."""
-        ...
-
-    def seen_by(self, owner: str | None) -> Registrar:
-        """The server as a plugin has it: what that adds is its own."""
-        ...
-
-    def state_of(self, owner: str | None) -> Any:
-        """What the plugin's lifespan yielded."""
         ...
 
     @property

@@ -48,5 +48,5 @@ class Lifecycle:
             supported_versions=tuple(MODERN_VERSIONS),
             capabilities=self._host.capabilities,
             instructions=self._host.instructions,
-            ttl_ms=self._host.list_ttl_ms,
+            ttl_ms=self._host.settings.list_ttl_ms,
         )

@@ -14,6 +14,7 @@ from mcptrio.capabilities.calls import call
 from mcptrio.capabilities.functions import Function
 from mcptrio.capabilities.host import Host
 from mcptrio.capabilities.marks import MethodMark
+from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.registry import Duplicate
 from mcptrio.errors import MethodNotFound
 from mcptrio.protocol.model.base import Result
@@ -31,15 +32,15 @@ _SPECIFIED = frozenset(row.name for row in METHODS)
 class Methods:
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._owners: dict[str, str | None] = {}
+        self._owners: dict[str, Owner] = {}
         self.rows: dict[str, Method] = {}
         """Read by every connection."""
         self.listeners: dict[str, list[Listener]] = {}
         """Notification to those who hear it; read by every session."""
-        self._hearing: dict[str | None, list[tuple[str, Listener]]] = {}
+        self._hearing: dict[Owner, list[tuple[str, Listener]]] = {}
         """By owner."""
 
-    def register(self, function: Callable[..., Any], mark: MethodMark, owner: str | None) -> str:
+    def register(self, function: Callable[..., Any], mark: MethodMark, owner: Owner) -> str:
         """
         Raises:
             ValueError: the name is the specification's.
@@ -56,12 +57,12 @@ class Methods:
         if mark.name in _SPECIFIED:
             raise ValueError(f"{mark.name} belongs to the specification")
         if mark.name in self.rows:
-            raise Duplicate("method", mark.name, self._owners.get(mark.name))
+            raise Duplicate("method", mark.name, self._owners[mark.name])
         self.rows[mark.name] = Method(mark.name, None, Result, Side.SERVER, capability=mark.capability)
         self._owners[mark.name] = owner
 
         async def handle(scope: RequestScope, params: dict[str, Any]) -> Any:
-            if owner in self._host.entering:
+            if owner.is_kept_back:
                 raise MethodNotFound(f"no such method: {mark.name}")
             values = dict.fromkeys(free, params)
             result = await call(scope, self._host, called, values, label=mark.name, owner=owner, timeout=None)
@@ -70,27 +71,27 @@ class Methods:
         self._host.supervisor.handlers[mark.name] = handle
         return mark.name
 
-    def withdraw(self, owner: str) -> None:
+    def withdraw(self, owner: Owner) -> None:
         """Forget what a plugin handles."""
-        for name in [name for name, who in self._owners.items() if who == owner]:
+        for name in [name for name, who in self._owners.items() if who is owner]:
             del self.rows[name], self._owners[name]
             del self._host.supervisor.handlers[name]
         for name, listener in self._hearing.pop(owner, ()):
             self.listeners[name].remove(listener)
 
-    def _listen(self, function: Function, mark: MethodMark, free: list[str], owner: str | None) -> None:
+    def _listen(self, function: Function, mark: MethodMark, free: list[str], owner: Owner) -> None:
         if function.context is not None:
             raise TypeError(f"{mark.name}: a notification has no request, so its handler takes no Context")
         if mark.name not in _SPECIFIED:
             self.rows.setdefault(mark.name, Method(mark.name, None, None, Side.SERVER))
 
         async def hear(session: Session, params: Any) -> None:
-            if owner in self._host.entering:
+            if owner.is_kept_back:
                 return
             ending = Cancelling()
-            with self._host.supervisor.works.new(mark.name, owner, ending) as work, ending.cancel_scope:
+            with self._host.supervisor.works.new(mark.name, owner.name, ending) as work, ending.cancel_scope:
                 if function.in_thread:
-                    await work.hold(self._host.supervisor.threads.of_calls(owner))
+                    await work.hold(self._host.supervisor.threads.of_calls(owner.name))
                 await function(dict.fromkeys(free, params), None, work)
 
         self.listeners.setdefault(mark.name, []).append(hear)

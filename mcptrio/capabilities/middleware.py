@@ -8,13 +8,14 @@ goes through it as it is.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Container, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from typing import Any, TypeAlias
 
 from attrs import define, frozen
 
 from mcptrio.abc import Principal
+from mcptrio.capabilities.owner import Owner
 from mcptrio.errors import InternalError, MCPError
 from mcptrio.nesting import well_nested
 from mcptrio.protocol.messages import RequestId
@@ -67,7 +68,7 @@ Middleware: TypeAlias = "Callable[[RequestView, Callable[[], Awaitable[Any]]], A
 @define(eq=False, slots=True)
 class _Link:
     function: Middleware
-    owner: str | None
+    owner: Owner
     order: int
 
 
@@ -75,20 +76,18 @@ class MiddlewareChain:
     """
     Args:
         owner_of: the plugin a tool belongs to.
-        entering: the plugins whose lifespan has not yielded yet. Their middleware is not called.
         works: counts the requests inside of middleware, for each plugin that has some.
     """
 
-    def __init__(self, owner_of: Callable[[str], str | None], entering: Container[str | None], works: Works) -> None:
+    def __init__(self, owner_of: Callable[[str], str | None], works: Works) -> None:
         self._owner_of = owner_of
         self._works = works
-        self._entering = entering
         self._links: list[_Link] = []
 
     def __bool__(self) -> bool:
         return bool(self._links)
 
-    def add(self, function: Middleware, owner: str | None, order: int) -> None:
+    def add(self, function: Middleware, owner: Owner, order: int) -> None:
         """
         Args:
             order: lower ones are further outside; of the same order, the first to be added.
@@ -98,9 +97,9 @@ class MiddlewareChain:
         self._links.append(_Link(function, owner, order))
         self._links.sort(key=lambda link: link.order)
 
-    def withdraw(self, owner: str) -> int:
+    def withdraw(self, owner: Owner) -> int:
         """Forget a plugin's. Returns how many."""
-        kept = [link for link in self._links if link.owner != owner]
+        kept = [link for link in self._links if link.owner is not owner]
         gone = len(self._links) - len(kept)
         self._links = kept
         return gone
@@ -113,12 +112,12 @@ class MiddlewareChain:
             return await handler(scope, params)
 
         proceed: Callable[[], Awaitable[Any]] = handle
-        links = [link for link in self._links if link.owner not in self._entering]
+        links = [link for link in self._links if not link.owner.is_kept_back]
         for link in reversed(links):
             proceed = _Step(link, view, proceed)
         with ExitStack() as works:
             # All of them from the start: the inner ones begin later, and may have been withdrawn by then.
-            for owner in {link.owner for link in links}:
+            for owner in {link.owner.name for link in links}:
                 works.enter_context(self._works.new(view.method, owner, scope))
             return await proceed()
 
@@ -175,7 +174,7 @@ class _Step:
 
     def _broken(self, error: BaseException | None) -> InternalError:
         name = getattr(self._link.function, "__qualname__", repr(self._link.function))
-        owner = self._link.owner or "the server"
+        owner = self._link.owner.name or "the server"
         if error is None:
             _log.error("middleware %s of %s gave no result", name, owner)
             return InternalError(f"internal error in {self._view.method}")

@@ -21,6 +21,7 @@ from mcptrio.capabilities.docstrings import parse_docstring
 from mcptrio.capabilities.functions import Function
 from mcptrio.capabilities.host import Host
 from mcptrio.capabilities.marks import PromptMark
+from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.pages import Pages
 from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.text_arguments import convert_text
@@ -48,7 +49,7 @@ class PromptEntry:
     """A registered prompt."""
 
     key: str
-    owner: str | None
+    owner: Owner
     prompt: Prompt
     function: Function
     mark: PromptMark
@@ -62,10 +63,10 @@ class Prompts:
     def __init__(self, host: Host) -> None:
         self._host = host
         self.registry: Registry[PromptEntry] = Registry("prompt", lambda: host.subscriptions.changed("prompts"), host)
-        self._pages = Pages(self.registry, "prompts", self._listed, size=host.page_size)
+        self._pages = Pages(self.registry, "prompts", self._listed, size=host.settings.page_size)
         self.handlers: dict[str, Handler] = {"prompts/list": self._list, "prompts/get": self._get}
 
-    def register(self, function: Callable[..., Any], mark: PromptMark, owner: str | None) -> str:
+    def register(self, function: Callable[..., Any], mark: PromptMark, owner: Owner) -> str:
         """Add a prompt. Returns its name.
 
         Raises:
@@ -86,11 +87,11 @@ class Prompts:
     @staticmethod
     def component(entry: PromptEntry) -> Component:
         meta = entry.prompt.meta or {}
-        return Component(kind="prompt", name=entry.key, plugin=entry.owner, meta=meta, scopes=entry.scopes)
+        return Component(kind="prompt", name=entry.key, plugin=entry.owner.name, meta=meta, scopes=entry.scopes)
 
     def _listed(self, entries: list[PromptEntry], cursor: str | None) -> ListPromptsResult:
         return ListPromptsResult(
-            prompts=tuple(entry.prompt for entry in entries), next_cursor=cursor, ttl_ms=self._host.list_ttl_ms
+            prompts=tuple(entry.prompt for entry in entries), next_cursor=cursor, ttl_ms=self._host.settings.list_ttl_ms
         )
 
     async def _get(self, scope: RequestScope, params: GetPromptParams) -> GetPromptResult | InputRequiredResult:
@@ -114,7 +115,7 @@ class Prompts:
         outcome = await contain(work)
         if not isinstance(outcome, Done):
             if isinstance(outcome.error, ToolError):
-                message = with_names(str(outcome.error), self._host.seen_by(entry.owner).tool_name)
+                message = with_names(str(outcome.error), entry.owner.tool_name)
                 raise InvalidParams(message) from outcome.error
             raise outcome.error
         if isinstance(outcome.value, GetPromptResult | InputRequiredResult):
@@ -131,7 +132,7 @@ def _messages(value: Any) -> tuple[PromptMessage, ...]:
     return tuple(PromptMessage(role="user", content=block) for block in blocks_of(value))
 
 
-def _entry(function: Callable[..., Any], mark: PromptMark, owner: str | None) -> PromptEntry:
+def _entry(function: Callable[..., Any], mark: PromptMark, owner: Owner) -> PromptEntry:
     name = mark.name or str(getattr(function, "__name__", ""))
     if not name:
         raise ValueError(f"expected a name for the prompt {function!r}")

@@ -28,6 +28,7 @@ from mcptrio.protocol.jsonrpc import require_json
 
 if TYPE_CHECKING:
     from mcptrio.capabilities.host import Host
+    from mcptrio.capabilities.owner import Owner
     from mcptrio.capabilities.registry import Registry
 
 __all__ = ["Registrar", "register", "registries", "server_of"]
@@ -216,7 +217,7 @@ def server_of(registrar: Registrar) -> Host:
     return registrar._server
 
 
-def register(server: Host, function: Any, mark: Mark, owner: str | None) -> str:
+def register(server: Host, function: Any, mark: Mark, owner: Owner) -> str:
     """Add what a mark says, as the owner's. Returns its name or URI."""
     if isinstance(mark, ToolMark):
         return server.tools.register(function, mark, owner)

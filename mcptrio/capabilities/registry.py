@@ -23,6 +23,7 @@ from mcptrio.errors import InvalidParams
 
 if TYPE_CHECKING:
     from mcptrio.capabilities.host import Host
+    from mcptrio.capabilities.owner import Owner
 
 __all__ = ["Duplicate", "Entry", "Registry"]
 
@@ -38,9 +39,7 @@ class Entry(Protocol):
     def key(self) -> str: ...
 
     @property
-    def owner(self) -> str | None:
-        """The plugin that offered it."""
-        ...
+    def owner(self) -> Owner: ...
 
     @property
     def scopes(self) -> frozenset[str]:
@@ -54,8 +53,8 @@ E = TypeVar("E", bound=Entry)
 class Duplicate(ValueError):
     """The name is taken; ``owner`` has it."""
 
-    def __init__(self, kind: str, name: str, owner: str | None) -> None:
-        super().__init__(f"{kind} {name!r} is already offered by {owner or 'the server itself'}")
+    def __init__(self, kind: str, name: str, owner: Owner) -> None:
+        super().__init__(f"{kind} {name!r} is already offered by {owner.name or 'the server itself'}")
         self.kind = kind
         self.name = name
         self.owner = owner
@@ -66,14 +65,13 @@ class Registry(Generic[E]):
     Args:
         kind: for messages: ``tool``.
         changed: called after every change that can be seen.
-        host: knows the plugins whose lifespan has not yielded yet. Their entries are kept back until :meth:`publish`.
+        host: has the event loop in which waiting tasks are told of free names.
     """
 
     def __init__(self, kind: str, changed: Callable[[], None], host: Host) -> None:
         self._kind = kind
         self._changed = changed
         self._host = host
-        self._entering = host.entering
         self._lock = threading.Lock()
         self._entries: dict[str, E] = {}
         """By name, in the order of their places unless something has come back."""
@@ -81,10 +79,8 @@ class Registry(Generic[E]):
         self._places: dict[str, int] = {}
         """Of every name, also of those that are gone."""
         self._next_place = 0
-        self._reserved: dict[str, str] = {}
+        self._reserved: dict[str, Owner] = {}
         """Names of plugins that are starting again: name to plugin."""
-        self._left: set[str | None] = set()
-        """Plugins that were withdrawn: a thread of one may still be adding entries."""
         self._freed = trio.Event()
         self.version = 0
         """Rises with every change."""
@@ -99,15 +95,15 @@ class Registry(Generic[E]):
 
     def get(self, name: str) -> E | None:
         entry = self._entries.get(name)
-        return entry if entry is None or entry.owner not in self._entering else None
+        return None if entry is None or entry.owner.is_kept_back else entry
 
     def find(self, name: str) -> E | None:
         """The same, also of a plugin whose entries are kept back."""
         return self._entries.get(name)
 
-    def is_taken(self, name: str, owner: str | None) -> bool:
+    def is_taken(self, name: str, owner: Owner) -> bool:
         """Whether there is such an entry, or the name is reserved for another plugin than ``owner``."""
-        return name in self._entries or self._reserved.get(name, owner) != owner
+        return name in self._entries or self._reserved.get(name, owner) is not owner
 
     async def wait_freed(self) -> None:
         """Wait until a name becomes free."""
@@ -120,8 +116,9 @@ class Registry(Generic[E]):
             ValueError: its plugin was withdrawn.
         """
         with self._lock:
-            if entry.owner in self._left:
-                raise ValueError(f"{self._kind} {entry.key!r}: {entry.owner} offers nothing any more")
+            if entry.owner.has_left:
+                # A thread of a plugin that was withdrawn may still be adding entries.
+                raise ValueError(f"{self._kind} {entry.key!r}: {entry.owner.name} offers nothing any more")
             if self.is_taken(entry.key, entry.owner):
                 taken = self._entries.get(entry.key)
                 raise Duplicate(self._kind, entry.key, self._reserved[entry.key] if taken is None else taken.owner)
@@ -152,7 +149,7 @@ class Registry(Generic[E]):
     def announce(self) -> None:
         """Advertise the list although it is empty, since entries will come. No effect once it is advertised."""
         with self._lock:
-            is_new = not self.version and self._count(None)
+            is_new = not self.version and self._count(self._host.own)
         if is_new:
             self._changed()
 
@@ -170,31 +167,26 @@ class Registry(Generic[E]):
         if is_seen:
             self._changed()
 
-    def publish(self, owner: str) -> None:
+    def publish(self, owner: Owner) -> None:
         """The plugin is no longer entering: what it offers can be seen."""
         with self._lock:
-            is_seen = any(entry.owner == owner for entry in self._entries.values()) and self._count(owner)
+            is_seen = any(entry.owner is owner for entry in self._entries.values()) and self._count(owner)
         if is_seen:
             self._changed()
 
-    def admit(self, owner: str) -> None:
-        """Take entries of a plugin again."""
-        with self._lock:
-            self._left.discard(owner)
-
-    def withdraw(self, owner: str, *, reserve: bool = False) -> int:
-        """Remove everything a plugin offered, and take nothing more of it until :meth:`admit`. Returns how many.
+    def withdraw(self, owner: Owner, *, reserve: bool = False) -> int:
+        """Remove everything a plugin offered, and take nothing more of it while it has left. Returns how many.
 
         Args:
             reserve: keep its names for it until :meth:`release`.
         """
         with self._lock:
-            names = [name for name, entry in self._entries.items() if entry.owner == owner]
+            names = [name for name, entry in self._entries.items() if entry.owner is owner]
             for name in names:
                 del self._entries[name]
             if reserve:
                 self._reserved.update(dict.fromkeys(names, owner))
-            self._left.add(owner)
+            owner.has_left = True
             is_seen = bool(names) and self._count(owner)
         if is_seen:
             self._changed()
@@ -202,10 +194,10 @@ class Registry(Generic[E]):
             self._free()
         return len(names)
 
-    def release(self, owner: str) -> None:
+    def release(self, owner: Owner) -> None:
         """Let others have the names that are reserved for a plugin."""
         with self._lock:
-            names = [name for name, reserved in self._reserved.items() if reserved == owner]
+            names = [name for name, reserved in self._reserved.items() if reserved is owner]
             for name in names:
                 del self._reserved[name]
         if names:
@@ -247,9 +239,7 @@ class Registry(Generic[E]):
                 self._entries = {name: self._entries[name] for name in in_order}
                 self._is_in_order = True
             return [
-                (self._places[name], entry)
-                for name, entry in self._entries.items()
-                if entry.owner not in self._entering
+                (self._places[name], entry) for name, entry in self._entries.items() if not entry.owner.is_kept_back
             ]
 
     def _forget_places(self) -> None:
@@ -264,9 +254,9 @@ class Registry(Generic[E]):
         self._freed.set()
         self._freed = trio.Event()
 
-    def _count(self, owner: str | None) -> bool:
+    def _count(self, owner: Owner) -> bool:
         """Count a change, under the lock. Returns whether it can be seen."""
-        is_seen = owner not in self._entering
+        is_seen = not owner.is_kept_back
         self.version += is_seen
         return is_seen
 

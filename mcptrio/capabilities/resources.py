@@ -24,6 +24,7 @@ from mcptrio.capabilities.docstrings import parse_docstring
 from mcptrio.capabilities.functions import Function
 from mcptrio.capabilities.host import Host
 from mcptrio.capabilities.marks import ResourceMark
+from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.pages import Pages
 from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.text_arguments import convert_text
@@ -55,7 +56,7 @@ class ResourceEntry:
 
     key: str
     """The URI, or the template."""
-    owner: str | None
+    owner: Owner
     function: Function
     mark: ResourceMark
     template: URITemplate | None
@@ -75,7 +76,7 @@ class Resources:
 
         self.registry: Registry[ResourceEntry] = Registry("resource", changed, host)
         self.templates: Registry[ResourceEntry] = Registry("resource template", changed, host)
-        size = host.page_size
+        size = host.settings.page_size
         self._pages = Pages(self.registry, "resources", self._listed, size=size)
         self._template_pages = Pages(self.templates, "resourceTemplates", self._listed_templates, size=size)
         self.handlers: dict[str, Handler] = {
@@ -84,7 +85,7 @@ class Resources:
             "resources/read": self._read,
         }
 
-    def register(self, function: Callable[..., Any], mark: ResourceMark, owner: str | None) -> str:
+    def register(self, function: Callable[..., Any], mark: ResourceMark, owner: Owner) -> str:
         """Add a resource or a template. Returns its URI.
 
         Raises:
@@ -117,7 +118,7 @@ class Resources:
     @staticmethod
     def component(entry: ResourceEntry) -> Component:
         meta = entry.listed.meta or {}
-        return Component(kind="resource", name=entry.key, plugin=entry.owner, meta=meta, scopes=entry.scopes)
+        return Component(kind="resource", name=entry.key, plugin=entry.owner.name, meta=meta, scopes=entry.scopes)
 
     def at(self, uri: str) -> ResourceEntry | None:
         """What is read there, if anything is."""
@@ -128,11 +129,13 @@ class Resources:
 
     def _listed(self, entries: list[ResourceEntry], cursor: str | None) -> ListResourcesResult:
         listed = tuple(entry.listed for entry in entries if isinstance(entry.listed, Resource))
-        return ListResourcesResult(resources=listed, next_cursor=cursor, ttl_ms=self._host.list_ttl_ms)
+        return ListResourcesResult(resources=listed, next_cursor=cursor, ttl_ms=self._host.settings.list_ttl_ms)
 
     def _listed_templates(self, entries: list[ResourceEntry], cursor: str | None) -> ListResourceTemplatesResult:
         listed = tuple(entry.listed for entry in entries if isinstance(entry.listed, ResourceTemplate))
-        return ListResourceTemplatesResult(resource_templates=listed, next_cursor=cursor, ttl_ms=self._host.list_ttl_ms)
+        return ListResourceTemplatesResult(
+            resource_templates=listed, next_cursor=cursor, ttl_ms=self._host.settings.list_ttl_ms
+        )
 
     async def _read(self, scope: RequestScope, params: ReadResourceParams) -> ReadResourceResult | InputRequiredResult:
         entry, values = self._find(params.uri)
@@ -152,7 +155,7 @@ class Resources:
         if not isinstance(outcome, Done):
             if isinstance(outcome.error, ToolError):
                 # Resources have no `isError`: what the author meant for the reader is the error's message.
-                message = with_names(str(outcome.error), self._host.seen_by(entry.owner).tool_name)
+                message = with_names(str(outcome.error), entry.owner.tool_name)
                 raise InvalidParams(message, data={"uri": params.uri}) from outcome.error
             raise outcome.error
         value = outcome.value
@@ -183,7 +186,7 @@ class Resources:
         raise ResourceNotFound(uri)
 
 
-def _entry(function: Callable[..., Any], mark: ResourceMark, owner: str | None) -> ResourceEntry:
+def _entry(function: Callable[..., Any], mark: ResourceMark, owner: Owner) -> ResourceEntry:
     template = URITemplate(mark.uri) if "{" in mark.uri else None
     if not urlsplit(mark.uri.partition("{")[0]).scheme:
         raise ValueError(f"expected a URI with a scheme, got {mark.uri!r}")

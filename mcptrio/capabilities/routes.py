@@ -9,13 +9,13 @@ Source: ASGI 3.0.
 from __future__ import annotations
 
 import re
-from collections.abc import Container
 from functools import partial
 from typing import Any
 
 from attrs import frozen
 
 from mcptrio.abc import ASGIApp
+from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.registry import Duplicate
 from mcptrio.nesting import well_nested
 from mcptrio.runtime.work import Cancelling, Works
@@ -28,22 +28,20 @@ _PATH = re.compile(r"(/[A-Za-z0-9._~!$&'()*+,;=:@-]+)+")
 @frozen
 class _Route:
     app: ASGIApp
-    owner: str | None
+    owner: Owner
 
 
 class Routes:
     """
     Args:
-        entering: the plugins whose lifespan has not yielded yet. Their paths are not served.
         works: counts the requests to the applications.
     """
 
-    def __init__(self, entering: Container[str | None], works: Works) -> None:
-        self._entering = entering
+    def __init__(self, works: Works) -> None:
         self._works = works
         self._routes: dict[str, _Route] = {}
 
-    def add(self, path: str, app: ASGIApp, owner: str | None) -> str:
+    def add(self, path: str, app: ASGIApp, owner: Owner) -> str:
         """Serve an application at a path and below it. Its scopes are those of the server, with the whole path.
 
         Returns:
@@ -63,15 +61,15 @@ class Routes:
         self._routes[path] = _Route(app, owner)
         return path
 
-    def withdraw(self, owner: str) -> None:
+    def withdraw(self, owner: Owner) -> None:
         """Forget a plugin's."""
-        self._routes = {path: route for path, route in self._routes.items() if route.owner != owner}
+        self._routes = {path: route for path, route in self._routes.items() if route.owner is not owner}
 
     def at(self, path: str) -> ASGIApp | None:
         """What is served there: of several that fit, the one with the longest path."""
         while self._routes and path:
             route = self._routes.get(path)
-            if route is not None and route.owner not in self._entering:
+            if route is not None and not route.owner.is_kept_back:
                 return partial(self._serve, route, path)
             path = path.rpartition("/")[0]
         return None
@@ -79,5 +77,5 @@ class Routes:
     async def _serve(self, route: _Route, path: str, scope: Any, receive: Any, send: Any) -> None:
         ending = Cancelling()
         # An HTTP server answers a cancelled exchange with an error, or closes the connection if the response has begun.
-        with self._works.new(path, route.owner, ending), ending.cancel_scope:
+        with self._works.new(path, route.owner.name, ending), ending.cancel_scope:
             await well_nested(route.app, scope, receive, send)

@@ -26,6 +26,7 @@ from mcptrio.capabilities.docstrings import parse_docstring
 from mcptrio.capabilities.functions import Function
 from mcptrio.capabilities.host import Host
 from mcptrio.capabilities.marks import Header, ToolMark
+from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.pages import Pages
 from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.schemas import OutputSchema
@@ -64,7 +65,7 @@ class ToolEntry:
     """A registered tool."""
 
     key: str
-    owner: str | None
+    owner: Owner
     tool: Tool
     function: Function
     mark: ToolMark
@@ -101,10 +102,10 @@ class Tools:
     def __init__(self, host: Host) -> None:
         self._host = host
         self.registry: Registry[ToolEntry] = Registry("tool", lambda: host.subscriptions.changed("tools"), host)
-        self._pages = Pages(self.registry, "tools", self._listed, size=host.page_size)
+        self._pages = Pages(self.registry, "tools", self._listed, size=host.settings.page_size)
         self.handlers: dict[str, Handler] = {"tools/list": self._list, "tools/call": self._call}
 
-    def register(self, function: Callable[..., Any], mark: ToolMark, owner: str | None) -> str:
+    def register(self, function: Callable[..., Any], mark: ToolMark, owner: Owner) -> str:
         """Add a tool. Returns its name.
 
         Raises:
@@ -118,7 +119,7 @@ class Tools:
     def owner_of(self, name: str) -> str | None:
         """The plugin that offers a tool."""
         entry = self.registry.get(name)
-        return entry.owner if entry is not None else None
+        return entry.owner.name if entry is not None else None
 
     def mirrored(self, name: str) -> Mapping[str, tuple[str, ...]]:
         entry = self.registry.get(name)
@@ -134,13 +135,13 @@ class Tools:
     @staticmethod
     def component(entry: ToolEntry) -> Component:
         meta = entry.tool.meta or {}
-        return Component(kind="tool", name=entry.key, plugin=entry.owner, meta=meta, scopes=entry.scopes)
+        return Component(kind="tool", name=entry.key, plugin=entry.owner.name, meta=meta, scopes=entry.scopes)
 
     def _listed(self, entries: list[ToolEntry], cursor: str | None) -> ListToolsResult:
         return ListToolsResult(
             tools=tuple(entry.tool for entry in entries),
             next_cursor=cursor,
-            ttl_ms=self._host.list_ttl_ms,
+            ttl_ms=self._host.settings.list_ttl_ms,
             cache_scope="private",
         )
 
@@ -203,7 +204,7 @@ def _check(entry: ToolEntry, value: Any) -> None:
 
 def _failure(scope: RequestScope, host: Host, entry: ToolEntry, error: BaseException) -> CallToolResult:
     if isinstance(error, ToolError):
-        return _failed(with_names(str(error), host.seen_by(entry.owner).tool_name))
+        return _failed(with_names(str(error), entry.owner.tool_name))
     if isinstance(error, URLElicitationRequired) and not scope.request.peer.revision.url_elicitation_error:
         urls = ", ".join(elicitation["url"] for elicitation in error.elicitations)
         return _failed(f"{error.message}: {urls}")
@@ -226,7 +227,7 @@ def _failed(text: str) -> CallToolResult:
     return CallToolResult(content=(TextContent(text=text),), is_error=True)
 
 
-def _entry(function: Callable[..., Any], mark: ToolMark, owner: str | None) -> ToolEntry:
+def _entry(function: Callable[..., Any], mark: ToolMark, owner: Owner) -> ToolEntry:
     name = mark.name or str(getattr(function, "__name__", ""))
     if not _NAME.fullmatch(name):
         raise ValueError(f"expected a tool name of 1 to 128 characters A-Za-z0-9_.-, got {name!r}")
@@ -275,7 +276,7 @@ def _entry(function: Callable[..., Any], mark: ToolMark, owner: str | None) -> T
 _UNSTRUCTURED = OutputSchema.of(None)
 
 
-def _relayed(function: Callable[..., Any], mark: ToolMark, tool: Tool, owner: str | None) -> ToolEntry:
+def _relayed(function: Callable[..., Any], mark: ToolMark, tool: Tool, owner: Owner) -> ToolEntry:
     """The tool of another server, which checks what goes in and what comes out."""
     return ToolEntry(
         key=tool.name,

@@ -29,9 +29,9 @@ class ClientTimeouts:
         ping: for the answer to a keep-alive ping.
     """
 
-    connect: float = field(default=30.0, validator=number)
-    probe: float = field(default=10.0, validator=number)
-    idle: float = field(default=60.0, validator=number)
-    request: float = field(default=3600.0, validator=number)
-    input: float = field(default=600.0, validator=number)
-    ping: float = field(default=30.0, validator=number)
+    connect: float = field(default=30.0, validator=number(above=0))
+    probe: float = field(default=10.0, validator=number(above=0))
+    idle: float = field(default=60.0, validator=number(above=0))
+    request: float = field(default=3600.0, validator=number(above=0))
+    input: float = field(default=600.0, validator=number(above=0))
+    ping: float = field(default=30.0, validator=number(above=0))

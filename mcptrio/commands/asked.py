@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcptrio.commands.plugin_server import Wanted
     from mcptrio.server import Server
 
-__all__ = ["Asked", "given", "names"]
+__all__ = ["Asked", "given"]
 
 _log = logging.getLogger("mcptrio.cli")
 
@@ -61,11 +61,6 @@ class Asked:
             say(urls)
 
         return Ready(started)
-
-
-def names(cls: type) -> set[str]:
-    """The names of a value's fields."""
-    return set(cls.__annotations__)
 
 
 def given(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def read_config(path: Path | None, profile: str | None = None) -> Config:
             raise ConfigError(f"--profile: there is no {here} that could have a profile {profile!r}")
         if path is None and not any(name.startswith("MCPTRIO_") for name in os.environ):
             return Config()
-    from mcptrio.config_file import load_config
+    from mcptrio.config import load_config
 
     return load_config(path, profile, os.environ)
 

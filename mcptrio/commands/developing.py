@@ -27,11 +27,9 @@ from mcptrio.commands.serving import RELOADED, ServeCommand
 from mcptrio.commands.serving import command as serve
 from mcptrio.config import Config
 from mcptrio.errors import ConfigError
-from mcptrio.protocol.jsonrpc import MessageLimits
 from mcptrio.reloading.relay import Relay
 from mcptrio.reloading.sources import Sources, Watch
 from mcptrio.reloading.worker import Launch
-from mcptrio.runtime.timeouts import Timeouts
 from mcptrio.serve.process import run
 from mcptrio.transports.stdio import open_stdio
 
@@ -47,7 +45,7 @@ def _dev(**params: Any) -> None:
         raise click.UsageError("expected --stdio or --http")
     chosen = Chosen(**{name: params[name] for name in fields_dict(Chosen) if name in params})
     read = chosen.read()
-    log_to_stderr(params["log_level"] or read.log.get("level", "info"), read.log.get("format", "text"))
+    log_to_stderr(params["log_level"] or read.log.level, read.log.format)
     sources = _Sources(chosen, read)
     if transport == "http":
         from mcptrio.commands.developing_http import over_http
@@ -59,12 +57,11 @@ def _dev(**params: Any) -> None:
 
 
 def _over_stdio(read: Config, watch: Watch, launch: Launch) -> None:
-    limits = MessageLimits(**read.message)
-    shutdown = read.timeouts.get("shutdown", Timeouts().shutdown)
+    server = read.server
 
     async def relay(stop: trio.Event) -> None:
-        async with open_stdio(limits=limits, restore=False) as channel:
-            await Relay(channel, watch, launch, shutdown=shutdown).run(stop)
+        async with open_stdio(limits=server.message, restore=False) as channel:
+            await Relay(channel, watch, launch, shutdown=server.timeouts.shutdown).run(stop)
 
     run(relay)
 
@@ -116,7 +113,7 @@ def _environment(read: Config) -> Iterator[tuple[str, str]]:
     yield RELOADED, "1"
     # A module that is changed twice within a second would otherwise be taken from its compiled form.
     yield "PYTHONDONTWRITEBYTECODE", "1"
-    if not os.environ.get("MCPTRIO_KEYS") and not read.key_files:
+    if not os.environ.get("MCPTRIO_KEYS") and not read.server.key_files:
         # What is sealed by one worker is opened by the next.
         yield "MCPTRIO_KEYS", secrets.token_urlsafe(32)
 

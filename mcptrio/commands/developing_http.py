@@ -17,8 +17,6 @@ from mcptrio.commands.serving_http import over_http as serve_over_http
 from mcptrio.config import Config
 from mcptrio.mounting.mount import Mount
 from mcptrio.mounting.options import MountOptions
-from mcptrio.runtime.limits import ServerLimits
-from mcptrio.runtime.timeouts import Timeouts
 from mcptrio.server import Server
 from mcptrio.targets import Command
 
@@ -35,7 +33,7 @@ def over_http(options: Mapping[str, Any], read: Config, command: Sequence[str]) 
     Args:
         command: starts what is mounted.
     """
-    if read.http.get("workers", 1) != 1:
+    if read.http.workers != 1:
         raise read.error(("http", "workers"), "expected nothing with dev: there is one that is reloaded")
     asked = Asked(
         make=partial(_make, read, command),
@@ -43,7 +41,7 @@ def over_http(options: Mapping[str, Any], read: Config, command: Sequence[str]) 
         read=read,
         options=options,
         addresses=options["listen"],
-        as_json=read.log.get("format") == "json",
+        as_json=read.log.format == "json",
     )
     serve_over_http(asked, None)
 
@@ -51,13 +49,11 @@ def over_http(options: Mapping[str, Any], read: Config, command: Sequence[str]) 
 def _make(read: Config, command: Sequence[str]) -> Server:
     target = Command(args=command, inherit_env=True, stderr="forward")
     server = Server(
-        read.name or "mcptrio",
+        read.server.name,
         version=__version__,
-        instructions=read.instructions,
+        instructions=read.server.instructions,
         plugins=[Mount(target, name=_NAME, options=MountOptions(prefix="", start_timeout=_WAIT))],
-        timeouts=Timeouts(**read.timeouts),
-        limits=ServerLimits(**dict[str, Any](read.limits)),
-        ping_interval=read.ping_interval or 0.0,
+        settings=read.server,
     )
     server.announce_lists()
     return server

@@ -228,7 +228,9 @@ def _overall(plugins: Sequence[dict[str, Any]], read: Config) -> dict[str, list[
             " leave out what is not needed, with disable, include or exclude"
         )
     known = {*offered(), *(plugin["name"] for plugin in plugins)}
-    files = {name.removesuffix(".py").rpartition("/")[2] for name in (*(read.enable or ()), *(read.only or ()))}
+    files = {
+        name.removesuffix(".py").rpartition("/")[2] for name in (*(read.server.enable or ()), *(read.server.only or ()))
+    }
     warnings += [
         str(read.error(("plugins", name), "no such plugin is installed"))
         for name in read.plugins

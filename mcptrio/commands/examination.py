@@ -99,7 +99,7 @@ def examine(text: str, tell: Any) -> None:
 
 
 def _report(server: Server, plugin: Plugin) -> dict[str, Any]:
-    tools = [each.tool for each in server.tools.registry if each.owner == plugin.name]
+    tools = [each.tool for each in server.tools.registry if each.owner is plugin]
     warnings = [each for each in plugin.warnings if not each.startswith("importing it took ")]
     warnings += [f"tool {name} is withheld: {reason}" for name, reason in plugin.withheld.items()]
     warnings += [oddity for tool in tools for oddity in oddities_of(tool)]

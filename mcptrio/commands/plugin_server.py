@@ -20,8 +20,9 @@ import click
 from attrs import evolve, fields_dict, frozen
 
 from mcptrio.commands.config_options import config_option, profile_option, read_config
-from mcptrio.config import Config, Key
+from mcptrio.config import Config
 from mcptrio.errors import ConfigError
+from mcptrio.settings.problems import Key
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -141,14 +142,14 @@ def tables_of(read: Config) -> PluginTables:
     from mcptrio.plugins.settings import PluginTables
 
     if not read.mount:
-        return PluginTables(tables=read.plugins, folder=read.beside(""), error=read.error)
+        return PluginTables(tables=read.plugins, folder=read.beside("."), error=read.error)
     servers = ("plugins", MOUNT, "servers")
 
     def error(key: Key, problem: str) -> ConfigError:
         return read.error((MOUNT, *key[3:]) if key[:3] == servers else key, problem)
 
     own = {**read.plugins.get(MOUNT, {}), "servers": read.mount}
-    return PluginTables(tables={**read.plugins, MOUNT: own}, folder=read.beside(""), error=error)
+    return PluginTables(tables={**read.plugins, MOUNT: own}, folder=read.beside("."), error=error)
 
 
 @frozen(kw_only=True)
@@ -188,24 +189,24 @@ class Wanted:
         """
         # The parent of workers comes by here, and loads no plugins.
         from mcptrio.plugins.finding import check_offered, offered
-        from mcptrio.plugins.policy import ToolPolicy
 
         # It is never installed: the tables of the file enable it.
         own = {MOUNT} if read.mount else set()
-        key = "only" if read.only is not None else "enable"
+        server = read.server
+        key = "only" if server.only is not None else "enable"
         named = plugins
-        given = named or (read.only if key == "only" else read.enable)
-        files = [Path(name) if named else read.beside(name) for name in given or () if name.endswith(".py")]
+        given = named or (server.only if key == "only" else server.enable)
+        files = [Path(name) for name in given or () if name.endswith(".py")]
         for file in files:
             if not file.is_file():
                 missing = f"no such file: {file}"
                 raise ConfigError(f"--plugin: {missing}") if named else read.error(("server", key), missing)
         names = None if given is None else [name for name in given if not name.endswith(".py") and name not in own]
         # An operator who names a plugin here and now wants it, whatever the file says.
-        left_out = [*no_plugins, *(name for name in read.disable if name not in named)]
+        left_out = [*no_plugins, *(name for name in server.disable if name not in named)]
         for place, said in (
             (key, names if not named else None),
-            ("disable", [name for name in read.disable if name not in own]),
+            ("disable", [name for name in server.disable if name not in own]),
         ):
             if said:
                 try:
@@ -216,13 +217,9 @@ class Wanted:
             names=names,
             files=files,
             without=[name for name in left_out if name not in own],
-            strict=strict or (not plugins and read.only is not None),
-            policy=ToolPolicy(
-                read_only=read.tools.get("read_only", False),
-                include=tuple(read.tools["include"]) if "include" in read.tools else None,
-                exclude=tuple(read.tools.get("exclude", ())),
-            ),
-            locked=read.tools.get("locked", False),
+            strict=strict or (not plugins and server.only is not None),
+            policy=read.tools,
+            locked=read.tools.locked,
             mounts=bool(own) and (not named or MOUNT in named) and MOUNT not in left_out,
         )
 
@@ -241,8 +238,6 @@ def make_server(
         ConfigError, PluginError: the configuration is wrong, or a plugin is and that counts.
     """
     from mcptrio.plugins.manager import PluginManager
-    from mcptrio.runtime.limits import ServerLimits
-    from mcptrio.runtime.timeouts import Timeouts
     from mcptrio.server import Server
 
     tables = tables_of(read)
@@ -267,20 +262,13 @@ def make_server(
             _log.warning("%s", read.error(("plugins", name), "no such plugin is installed"))
     lock = _lock(read, wanted)
     server = Server(
-        read.name or "mcptrio",
+        read.server.name,
         version=_version(),
-        instructions=read.instructions,
+        instructions=read.server.instructions,
         plugins=manager,
         config=tables,
-        tool_policy=_policy(wanted, lock),
-        timeouts=Timeouts(**read.timeouts),
-        limits=ServerLimits(**dict[str, Any](read.limits)),
-        page_size=read.page_size or 100,
-        list_all=read.list_all or False,
-        ping_interval=read.ping_interval or 0.0,
-        keys=keys_of(read) or ([key] if key else []),
-        bus=bus,
-        audience=read.audience or "mcptrio",
+        tools=_policy(wanted, lock),
+        settings=evolve(read.server, keys=keys_of(read) or ([key] if key else []), bus=bus),
     )
     if lock is not None:
         for change in lock.changes(server, ignored=unasked(lock, wanted)):
@@ -408,13 +396,13 @@ def keys_of(read: Config) -> list[bytes]:
     for key in keys:
         if len(key) < _LEAST_KEY_BYTES:
             raise ConfigError(f"MCPTRIO_KEYS: {_short(key)}")
-    for name in read.key_files:
+    for path in read.server.key_files:
         try:
-            key = read.beside(name).read_bytes().strip()
+            key = path.read_bytes().strip()
         except OSError as error:
-            raise read.error(("server", "key_files"), f"{name} cannot be read: {error.strerror}") from error
+            raise read.error(("server", "key_files"), f"{path} cannot be read: {error.strerror}") from error
         if len(key) < _LEAST_KEY_BYTES:
-            raise read.error(("server", "key_files"), f"{name}: {_short(key)}")
+            raise read.error(("server", "key_files"), f"{path}: {_short(key)}")
         keys.append(key)
     return keys
 

@@ -5,13 +5,13 @@ The one rule: nothing else in the file changes, and it is written in one step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import click
-from attrs import evolve
+from attrs import evolve, frozen
 
 from mcptrio.commands.config_lists import Inline, with_name, without_name
 from mcptrio.commands.config_options import CONFIG, read_config
@@ -53,9 +53,9 @@ def enable(name: str, config: Path | None) -> None:
     """Serve a plugin again: take it off the list of those that are left out, or put it on that of those served."""
     path = config or Path(CONFIG)
     read = _read(path)
-    edits: list[Edit] = [("take", "disable")] if name in read.disable else []
-    key = "only" if read.only is not None else "enable"
-    given = read.only if read.only is not None else read.enable
+    written = _Written.of(read)
+    edits: list[Edit] = [("take", "disable")] if name in written.disabled else []
+    key, given = written.key, written.named
     if given is not None and name not in given:
         edits.append(("put", key))
     _check(name, read, edits, path)
@@ -70,8 +70,8 @@ def disable(name: str, config: Path | None) -> None:
     """Leave a plugin out: put it on the list of those not even imported, or take it off that of those served."""
     path = config or Path(CONFIG)
     read = _read(path)
-    key = "only" if read.only is not None else "enable"
-    given = read.only if read.only is not None else read.enable
+    written = _Written.of(read)
+    key, given = written.key, written.named
     edits: list[Edit] = []
     if given is not None:
         if name in given:
@@ -80,10 +80,26 @@ def disable(name: str, config: Path | None) -> None:
             near = get_close_matches(name, given, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise ConfigError(f"{path}: server.{key} does not name {name}{hint}")
-    elif name not in read.disable:
+    elif name not in written.disabled:
         edits.append(("put", "disable"))
     _check(name, read, edits, path)
     _edit(path, name, edits, done="disabled", already=f"{name} is disabled already")
+
+
+@frozen
+class _Written:
+    """The lists of ``[server]`` as they are written, with files as they are named there."""
+
+    key: Literal["enable", "only"]
+    named: Sequence[str] | None
+    """The list of this key; ``None`` where neither is there."""
+    disabled: Sequence[str]
+
+    @classmethod
+    def of(cls, read: Config) -> _Written:
+        table = read.tables.get("server", {})
+        key: Literal["enable", "only"] = "only" if "only" in table else "enable"
+        return cls(key, table.get(key), table.get("disable", ()))
 
 
 def _read(path: Path) -> Config:

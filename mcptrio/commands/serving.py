@@ -15,8 +15,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
+from attrs import evolve
 
-from mcptrio.commands.asked import Asked, names
+from mcptrio.commands.asked import Asked
 from mcptrio.commands.log_output import log_to_stderr
 from mcptrio.commands.plugin_server import (
     Chosen,
@@ -124,7 +125,7 @@ def serve(transport: str | None, chosen: Chosen, *, addresses: list[str], option
     # What is made from here until the server stands, stays: to look for garbage in it is a tenth of the start.
     gc.disable()
     read = chosen.read()
-    log_to_stderr(options["log_level"] or read.log.get("level", "info"), read.log.get("format", "text"))
+    log_to_stderr(options["log_level"] or read.log.level, read.log.format)
     make = partial(_make, read, chosen.wanted(read), options, worker)
     asked = Asked(
         make=make,
@@ -132,7 +133,7 @@ def serve(transport: str | None, chosen: Chosen, *, addresses: list[str], option
         read=read,
         options=options,
         addresses=addresses,
-        as_json=read.log.get("format") == "json",
+        as_json=read.log.format == "json",
     )
     if transport == "stdio":
         _over_stdio(asked)
@@ -194,17 +195,15 @@ def _adopted() -> Worker | None:
 
 
 def _over_stdio(asked: Asked) -> None:
-    from mcptrio.protocol.jsonrpc import MessageLimits
     from mcptrio.serve.process import Ready, run
     from mcptrio.serve.stdio import serve_process
 
-    limits = MessageLimits(**asked.read.message)
     believes = asked.options["isolated"]
     identify = None if believes else identify_by(asked.read)
     if sys.stdin is not None and sys.stdin.isatty():
         from mcptrio.commands.introducing import introduce_stdio
 
-        introduce_stdio(asked.read.name)
+        introduce_stdio(asked.read.server.name)
     made: list[Server] = []
 
     def make() -> Server:
@@ -214,7 +213,7 @@ def _over_stdio(asked: Asked) -> None:
     run(
         lambda stop: serve_process(
             make,
-            limits=limits,
+            limits=asked.read.server.message,
             shutdown=stop,
             restore=False,
             identify=identify,
@@ -239,17 +238,15 @@ def _over_http(asked: Asked, worker: Worker | None) -> None:
 
 def _over_streams(asked: Asked) -> None:
     from mcptrio.commands.renewing import renewal
-    from mcptrio.protocol.jsonrpc import MessageLimits
     from mcptrio.serve.process import run
-    from mcptrio.serve.stream import StreamOptions, serve_stream
+    from mcptrio.serve.stream import serve_stream
 
     refuse_streams(asked.read)
-    read = asked.read.stream
-    where = asked.addresses or read.get("listen")
+    table = asked.read.stream
+    where = asked.addresses or table.listen
     if not where:
         raise click.UsageError("expected an address: --listen, or stream.listen of the configuration")
-    filed = {name: value for name, value in read.items() if name in names(StreamOptions)}
-    stream = StreamOptions(limits=MessageLimits(**asked.read.message), **filed)
+    stream = evolve(table, limits=asked.read.server.message)
     server = asked.make()
     run(
         lambda stop: serve_stream(server, where, options=stream, shutdown=stop, task_status=asked.ready(server)),

@@ -29,8 +29,8 @@ def certificates_of(read: Config, *, http2: bool) -> Certificates | None:
     Raises:
         ConfigError: a file is missing from what is said, or cannot be used.
     """
-    certificate, key = _path(read, "tls_cert"), _path(read, "tls_key")
-    client_ca, passphrase = _path(read, "tls_client_ca"), _path(read, "tls_passphrase_file")
+    http = read.http
+    certificate, key, client_ca, passphrase = http.tls_cert, http.tls_key, http.tls_client_ca, http.tls_passphrase_file
     if certificate is None and key is None:
         for name, given in (("tls_client_ca", client_ca), ("tls_passphrase_file", passphrase)):
             if given is not None:
@@ -40,11 +40,6 @@ def certificates_of(read: Config, *, http2: bool) -> Certificates | None:
         raise read.error(("http", "tls_cert" if key is None else "tls_key"), "expected tls_cert and tls_key, or none")
     files = TLSFiles(certificate=certificate, key=key, client_ca=client_ca, passphrase=_passphrase(passphrase))
     return Certificates(files, http2=http2)
-
-
-def _path(read: Config, name: str) -> Path | None:
-    filed = read.http.get(name)
-    return read.beside(filed) if filed is not None else None
 
 
 def _passphrase(path: Path | None) -> Callable[[], bytes] | None:

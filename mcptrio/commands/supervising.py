@@ -12,7 +12,6 @@ import sys
 import trio
 
 from mcptrio.commands.asked import Asked
-from mcptrio.runtime.timeouts import Timeouts
 from mcptrio.serve.process import Hangups, run
 from mcptrio.serve.workers import Plan, Pool
 from mcptrio.transports.sockets import listen
@@ -22,8 +21,8 @@ __all__ = ["supervise", "worker_count"]
 
 def worker_count(asked: Asked) -> int:
     """How many processes are to serve."""
-    wanted: int | str = asked.read.http.get("workers", 1)
-    if isinstance(wanted, int):
+    wanted = asked.read.http.workers
+    if wanted != "auto":
         return wanted
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
@@ -39,25 +38,24 @@ def supervise(asked: Asked, count: int) -> None:
     read, options = asked.read, asked.options
     if sys.platform == "win32":
         raise read.error(("http", "workers"), "Windows has no sockets that processes can inherit; serve with one")
-    store = read.http.get("store")
-    if store == "memory":
+    http = read.http
+    if read.is_set("http", "store") and http.store == "memory":
         raise read.error(("http", "store"), "expected sqlite:PATH or nothing with workers: memory is one process's own")
-    if read.http.get("legacy_sse", False):
+    if read.is_set("http", "legacy_sse") and http.legacy_sse:
         problem = "expected false with workers: HTTP with SSE needs one process for a client"
         raise read.error(("http", "legacy_sse"), problem)
-    host = options["host"] or read.http.get("host", "127.0.0.1")
-    port = options["port"] if options["port"] is not None else read.http.get("port", 8000)
-    shutdown = read.timeouts.get("shutdown", Timeouts().shutdown)
+    host = options["host"] or http.host
+    port = options["port"] if options["port"] is not None else http.port
     addresses = asked.addresses or [f"[{host}]:{port}" if ":" in host else f"{host}:{port}"]
     pool = Pool(
         Plan(
             command=_command(),
             count=count,
             listening=[listen(address) for address in addresses],
-            shutdown=shutdown + read.http.get("shutdown_delay", 0.0),
+            shutdown=read.server.timeouts.shutdown + http.shutdown_delay,
             as_json=asked.as_json,
-            folder=store is None,
-            worker_timeout=read.http.get("worker_timeout", 60.0),
+            folder=not read.is_set("http", "store"),
+            worker_timeout=http.worker_timeout,
         )
     )
     hangups = Hangups()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from attrs import field, frozen
 
-from mcptrio.config_file import load_config
+from mcptrio.config import load_config
 from mcptrio.errors import ConfigError
 from mcptrio.targets import Command
 

@@ -17,10 +17,11 @@ from pathlib import Path
 from attrs import field, frozen
 
 from mcptrio.client.timeouts import ClientTimeouts
-from mcptrio.config import LOG_LEVELS, variable_of
+from mcptrio.config import LOG_LEVELS
 from mcptrio.mounting.mount import Mount
 from mcptrio.mounting.options import MountOptions
 from mcptrio.protocol.revisions.registry import LATEST
+from mcptrio.settings.reader import variable_of
 from mcptrio.targets import Command
 
 __all__ = ["Isolation"]

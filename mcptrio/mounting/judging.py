@@ -20,6 +20,7 @@ from mcptrio.abc import Principal
 from mcptrio.capabilities.authorization import Component
 from mcptrio.capabilities.host import Host
 from mcptrio.capabilities.middleware import RequestView
+from mcptrio.capabilities.owner import Owner
 from mcptrio.client.client import Client
 from mcptrio.errors import MCPTrioError
 from mcptrio.mounting.reporting import ACCESS
@@ -93,7 +94,7 @@ class Judging:
     def __init__(self, server: Host, name: str, upstream: Upstream, own_name: Callable[[str, str], str | None]) -> None:
         self._server = server
         # Not the plugin's: what it judges is its own, so nobody else's is refused where it has failed.
-        self._owner = f"{name}, isolated"
+        self._owner = Owner(name=f"{name}, isolated")
         self._judges = False
         self._name = name
         self._upstream = upstream

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from mcptrio.capabilities.call_limits import CallLimits
 from mcptrio.capabilities.problems import suggest
-from mcptrio.capabilities.registrar import Registrar
 from mcptrio.errors import ConfigError, PluginError
 from mcptrio.expected import expect
 from mcptrio.plugins.manager import PluginManager
@@ -43,9 +42,7 @@ class Contributions:
         self._policy = policy
         self._taken: dict[str, Mapping[str, Any]] = {}
         """By plugin, the settings it was taken in with."""
-        self._limits: dict[str, CallLimits] = {}
         self._redactions = PluginRedactions(server.logging.redactions)
-        self._seen: dict[str, PluginSetup] = {}
 
     def check_tables(self) -> None:
         """Refuse settings that nothing reads: for a server that is not given others later.
@@ -69,17 +66,10 @@ class Contributions:
         changed = set()
         for name, before in self._taken.items():
             # What cannot be read is told when the plugin is taken in.
-            now = contain_sync(partial(tables.resolved, name))
+            now = contain_sync(partial(tables.resolved_table, name))
             if isinstance(now, Failure) or now.value != before:
                 changed.add(name)
         return changed
-
-    def limits_of(self, owner: str | None) -> CallLimits | None:
-        return self._limits.get(owner) if owner is not None else None
-
-    def seen_by(self, owner: str | None) -> Registrar:
-        """The server as a plugin has it: what that adds is its own."""
-        return self._seen.get(owner, self._server) if owner is not None else self._server
 
     def offer(self, plugin: Plugin, *, kept_back: bool = False) -> bool:
         """Read a plugin's settings, and let it register what it has.
@@ -93,24 +83,22 @@ class Contributions:
         Raises:
             PluginError: it failed, and the server is strict.
         """
-        if kept_back:
-            self._server.entering.add(plugin.name)
+        plugin.is_kept_back = kept_back
         try:
             self._plugins._configure(plugin, self._tables)
-            self._taken[plugin.name] = self._tables.resolved(plugin.name)
-            setup = self._seen[plugin.name] = PluginSetup(
+            self._taken[plugin.name] = self._tables.resolved_table(plugin.name)
+            setup = plugin.registrar = PluginSetup(
                 self._server, plugin, policy=self._policy, redactions=self._redactions, adopt=self._plugins.adopt
             )
-            for registry in self._server.registries.values():
-                registry.admit(plugin.name)
+            plugin.has_left = False
             said = plugin.policy
             if (said.timeout, said.concurrency, said.rate) != (None, None, None):
-                self._limits[plugin.name] = CallLimits(
+                plugin.limits = CallLimits(
                     plugin.name, timeout=said.timeout, concurrency=said.concurrency, rate=said.rate
                 )
             self._plugins.set_up(plugin, setup)
             if not kept_back:
-                self._server.authorizers.trust(plugin.name)
+                self._server.authorizers.trust(plugin)
             return True
         except PluginError:
             self.withdraw(plugin)
@@ -126,17 +114,17 @@ class Contributions:
         """
         if not self._plugins._reconfigure(plugin, self._tables):
             return False
-        self._taken[plugin.name] = self._tables.resolved(plugin.name)
+        self._taken[plugin.name] = self._tables.resolved_table(plugin.name)
         return True
 
     def publish(self, plugin: Plugin) -> None:
         """Show what was kept back, all of it at once; clients are told."""
         server = self._server
-        if plugin.name in server.entering:
-            server.entering.remove(plugin.name)
+        if plugin.is_kept_back:
+            plugin.is_kept_back = False
             for registry in server.registries.values():
-                registry.publish(plugin.name)
-            server.authorizers.trust(plugin.name)
+                registry.publish(plugin)
+            server.authorizers.trust(plugin)
 
     def withdraw(self, plugin: Plugin, *, reserve: bool = False) -> None:
         """Take back what a plugin offered; clients are told. Its redactions stay: what they hide is still secret.
@@ -146,20 +134,20 @@ class Contributions:
         """
         server = self._server
         for registry in server.registries.values():
-            registry.withdraw(plugin.name, reserve=reserve)
-        server.methods.withdraw(plugin.name)
+            registry.withdraw(plugin, reserve=reserve)
+        server.methods.withdraw(plugin)
         server.supervisor.parking.clear("its plugin has left", owner=plugin.name)
         while plugin.undo:
             plugin.undo.pop()()
-        server.middleware.withdraw(plugin.name)
-        server.routes.withdraw(plugin.name)
+        server.middleware.withdraw(plugin)
+        server.routes.withdraw(plugin)
         if plugin.state == "quarantined":
-            server.authorizers.distrust(plugin.name)
-        self._limits.pop(plugin.name, None)
+            server.authorizers.distrust(plugin)
+        plugin.limits = None
         plugin.offers.clear()
         plugin.withheld.clear()
         plugin.renamed.clear()
-        server.entering.discard(plugin.name)
+        plugin.is_kept_back = False
 
     @contextmanager
     def suspended(self, plugin: Plugin) -> Iterator[None]:
@@ -167,15 +155,15 @@ class Contributions:
         everything that its authorizers judge, and keeps its names for it.
         """
         self.withdraw(plugin, reserve=True)
-        self._server.authorizers.distrust(plugin.name)
+        self._server.authorizers.distrust(plugin)
         try:
             yield
         finally:
             for registry in self._server.registries.values():
-                registry.release(plugin.name)
+                registry.release(plugin)
 
     def forget(self, plugin: Plugin) -> None:
         """Take back what a plugin offered, its judgement too: the operator wants it gone."""
         self.withdraw(plugin)
         self._taken.pop(plugin.name, None)
-        self._server.authorizers.withdraw(plugin.name)
+        self._server.authorizers.withdraw(plugin)

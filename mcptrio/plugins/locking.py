@@ -185,9 +185,9 @@ def _changes(
 
 def _locked(plugin: Plugin, server: Server) -> LockedPlugin:
     offered: dict[Kind, dict[str, Any]] = {
-        "tools": {each.key: each.tool for each in server.tools.registry if each.owner == plugin.name},
-        "prompts": {each.key: each.prompt for each in server.prompts.registry if each.owner == plugin.name},
-        "templates": {each.key: each.listed for each in server.resources.templates if each.owner == plugin.name},
+        "tools": {each.key: each.tool for each in server.tools.registry if each.owner is plugin},
+        "prompts": {each.key: each.prompt for each in server.prompts.registry if each.owner is plugin},
+        "templates": {each.key: each.listed for each in server.resources.templates if each.owner is plugin},
     }
     return LockedPlugin(
         version=plugin.version,

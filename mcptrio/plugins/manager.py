@@ -16,10 +16,11 @@ from functools import partial
 from inspect import isclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pluggy
 
+from mcptrio.abc.status import PluginState
 from mcptrio.capabilities.registry import Duplicate
 from mcptrio.errors import PluginError
 from mcptrio.expected import kind_of
@@ -33,6 +34,9 @@ from mcptrio.plugins.settings_class import settings_class
 from mcptrio.plugins.setup import PluginSetup
 from mcptrio.runtime.dispatch import Done, Failure, contain_sync
 from mcptrio.tracebacks import has_own_frames, headline, single
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["BUILT_IN", "Instead", "PluginManager"]
 
@@ -97,7 +101,7 @@ class PluginManager:
         for name, points in found.items():
             unwanted = name in excluded or (only is not None and name not in only)
             for point in points:
-                plugin = Plugin(name, *distribution_of(point), load=point.load)
+                plugin = _installed(name, point)
                 if unwanted:
                     plugin.state = "disabled"
                     self._enlist(plugin)
@@ -106,7 +110,7 @@ class PluginManager:
 
     def load_file(self, path: Path) -> Plugin:
         """Import one Python file as a plugin, named after the file."""
-        plugin = Plugin(path.stem, load=partial(import_file, path), file=path)
+        plugin = Plugin(name=path.stem, load=partial(import_file, path), file=path)
         if self._is_new(plugin):
             self._import(plugin)
         return plugin
@@ -119,7 +123,7 @@ class PluginManager:
             PluginError: any fault, if strict.
         """
         check_kind(object)
-        plugin = Plugin(name or getattr(object, "__name__", None) or type(object).__name__, object=object)
+        plugin = Plugin(name=name or getattr(object, "__name__", None) or type(object).__name__, object=object)
         if self._is_new(plugin):
             self._adopt(plugin)
         return plugin
@@ -130,7 +134,7 @@ class PluginManager:
         for name, points in offered().items():
             if name not in self.plugins:
                 point = points[0]
-                self._enlist(Plugin(name, *distribution_of(point), load=point.load, state="disabled"))
+                self._enlist(_installed(name, point, "disabled"))
 
     def renew(self, plugin: Plugin) -> bool:
         """Begin with a plugin anew: as it is, if it could be imported and is to run where it did, else from its import.
@@ -389,10 +393,14 @@ class PluginManager:
 
     def _told(self, error: BaseException, plugin: Plugin) -> str:
         """What went wrong; of a name that is taken, who offers it, and by whom that was installed."""
-        if isinstance(error, Duplicate) and error.owner in self.plugins:
-            other = self.plugins[error.owner]
-            return f"{error.kind} {error.name!r} of {plugin.label} is already offered by {other.label}"
+        if isinstance(error, Duplicate) and isinstance(error.owner, Plugin):
+            return f"{error.kind} {error.name!r} of {plugin.label} is already offered by {error.owner.label}"
         return _text(error)
+
+
+def _installed(name: str, point: EntryPoint, state: PluginState = "loaded") -> Plugin:
+    distribution, version = distribution_of(point)
+    return Plugin(name=name, distribution=distribution, version=version, load=point.load, state=state)
 
 
 def _implementations(plugin: Plugin, hook: str) -> list[pluggy.HookImpl]:

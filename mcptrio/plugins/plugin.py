@@ -17,14 +17,15 @@ from attrs import define, field
 
 from mcptrio.abc import OwnIssuer
 from mcptrio.abc.status import PluginState, PluginStatus
+from mcptrio.capabilities.owner import Owner
 from mcptrio.plugins.hooks import Hooks
 from mcptrio.plugins.policy import PluginPolicy
 
 __all__ = ["Plugin"]
 
 
-@define(eq=False, slots=True)
-class Plugin:
+@define(eq=False, slots=True, kw_only=True)
+class Plugin(Owner):
     """One plugin as the server knows it."""
 
     name: str

@@ -10,7 +10,8 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from attrs import field, fields, frozen
-from attrs.validators import ge, gt, optional
+
+from mcptrio.expected import integer, number, optional
 
 if TYPE_CHECKING:
     from mcptrio.plugins.locking import ToolLock
@@ -78,13 +79,13 @@ class PluginPolicy:
         max_memory_mb: MiB of memory that this process may allocate; ``None`` for no limit. Needs ``isolate``. Linux.
     """
 
-    timeout: float | None = field(default=None, validator=optional(gt(0)))
-    concurrency: int | None = field(default=None, validator=optional(gt(0)))
-    rate: float | None = field(default=None, validator=optional(gt(0)))
+    timeout: float | None = field(default=None, validator=optional(number(above=0)))
+    concurrency: int | None = field(default=None, validator=optional(integer(1)))
+    rate: float | None = field(default=None, validator=optional(number(above=0)))
     tools: ToolPolicy = field(factory=ToolPolicy)
     prefix: str | None = None
     isolate: bool = False
-    max_memory_mb: int | None = field(default=None, validator=optional(ge(64)))
+    max_memory_mb: int | None = field(default=None, validator=optional(integer(64)))
 
     def __attrs_post_init__(self) -> None:
         if self.max_memory_mb is not None and not self.isolate:

@@ -40,7 +40,6 @@ class RunningPlugins:
         self._server = server
         self._plugins = plugins
         self._contributions = contributions
-        self._states: dict[str, Any] = {}
         self._lifespans: dict[str, Lifespan] = {}
         """By plugin, in the order in which they were entered."""
         self._nursery: trio.Nursery | None = None
@@ -48,10 +47,6 @@ class RunningPlugins:
         """By plugin, around the lifespan that is being entered."""
         self._changing: defaultdict[str, trio.Lock] = defaultdict(trio.Lock)
         """By plugin: one change at a time."""
-
-    def state_of(self, owner: str | None) -> Any:
-        """What a plugin's lifespan yielded."""
-        return self._states.get(owner) if owner is not None else None
 
     async def enter_all(self, nursery: trio.Nursery) -> None:
         """Open the plugins there are, in the order of registration. From now on some may come and go.
@@ -213,7 +208,7 @@ class RunningPlugins:
         lifespan = self._lifespans.pop(plugin.name, None)
         if lifespan is not None:
             await lifespan.leave(max(stop_by, trio.current_time() + GOODBYE))
-        self._states.pop(plugin.name, None)
+        plugin.yielded = None
 
     async def _enter(self, plugin: Plugin) -> None:
         """Open a plugin's lifespan, start its background tasks, and show what was kept back.
@@ -224,12 +219,11 @@ class RunningPlugins:
         nursery = self._nursery
         if nursery is None:
             return  # the server ends
-        seen = self._contributions.seen_by(plugin.name)
 
         def tasks(states: list[Any]) -> list[Callable[[], Awaitable[None]]]:
             for state in states:
                 if state is not None:
-                    self._states[plugin.name] = state
+                    plugin.yielded = state
             return plugin.background
 
         def opened(lifespan: Lifespan) -> None:
@@ -242,7 +236,7 @@ class RunningPlugins:
             self._server.quarantine(plugin, f"lifespan failed: {str(error) or type(error).__name__}", error)
 
         try:
-            managers = [_manager(each) for each in self._plugins.call(plugin, "lifespan", server=seen)]
+            managers = [_manager(each) for each in self._plugins.call(plugin, "lifespan", server=plugin.registrar)]
         except PluginError:
             self._withdraw(plugin)
             return

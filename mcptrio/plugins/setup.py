@@ -134,7 +134,7 @@ class PluginSetup(Registrar):
             function: takes a :class:`RequestView` and ``proceed``.
             order: the lowest is the outermost; if equal, the function that was added first.
         """
-        self._host.middleware.add(function, self._plugin.name, order)
+        self._host.middleware.add(function, self._plugin, order)
         self._note("middleware", _name_of(function))
 
     def add_authorizer(self, function: Authorizer) -> None:
@@ -145,7 +145,7 @@ class PluginSetup(Registrar):
                 return ``True`` is neither listed nor found by that principal. All authorizers have to agree; if one
                 fails, the component is refused.
         """
-        self._host.authorizers.add(function, self._plugin.name)
+        self._host.authorizers.add(function, self._plugin)
         self._note("authorizers", _name_of(function))
 
     def add_route(self, path: str, app: ASGIApp) -> None:
@@ -158,7 +158,7 @@ class PluginSetup(Registrar):
             ValueError: it is no path, or the root.
             Duplicate: the path is taken.
         """
-        self._host.routes.add(path, app, self._plugin.name)
+        self._host.routes.add(path, app, self._plugin)
         self._note("routes", path)
 
     def add_extension(self, identifier: str, settings: Mapping[str, Any] | None = None) -> None:
@@ -230,7 +230,7 @@ class PluginSetup(Registrar):
             raise ValueError(f"{plugin.label} is {plugin.state}")
         if isinstance(mark, ToolMark):
             return self._offer_tool(function, mark)
-        name = register(host, function, mark, plugin.name)
+        name = register(host, function, mark, plugin)
         for registry in registries(host, type(mark)):
             name_tools_in(registry.find(name), self.tool_name)
         self._note(_KINDS[type(mark)], name)
@@ -255,7 +255,7 @@ class PluginSetup(Registrar):
         for registry in registries(self._host, kind):
             entry = registry.find(name or key)
             # Its own, and what no plugin has brought, but not another plugin's.
-            if entry is not None and entry.owner in (None, self._plugin.name):
+            if entry is not None and entry.owner in (self._host.own, self._plugin):
                 return registry.remove(entry.key)
         return False
 
@@ -264,7 +264,7 @@ class PluginSetup(Registrar):
         plugin, registry = self._plugin, self._host.tools.registry
         own = mark.name or str(getattr(function, "__name__", ""))
         name = exposed(plugin.prefix, own)
-        if registry.is_taken(name, plugin.name) and not plugin.prefix and plugin.prefers_no_prefix:
+        if registry.is_taken(name, plugin) and not plugin.prefix and plugin.prefers_no_prefix:
             name = exposed(plugin.name, own)
             plugin.warnings.append(f"tool {own} is offered as {name}: {own} is taken")
             plugin.renamed[own] = name
@@ -277,7 +277,7 @@ class PluginSetup(Registrar):
             if reason is not None:
                 plugin.withheld[name] = reason
                 return name
-        register(self._host, function, evolve(mark, name=name), plugin.name)
+        register(self._host, function, evolve(mark, name=name), plugin)
         # Only now is it known what it looks like; no client has seen it yet.
         entry = registry.find(name)
         name_tools_in(entry, self.tool_name)

@@ -19,9 +19,9 @@ import orjson
 
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.policy import PluginPolicy
-from mcptrio.plugins.setting_problems import Key
-from mcptrio.plugins.settings import refers, variable_of
 from mcptrio.secret import Secret
+from mcptrio.settings.problems import Key
+from mcptrio.settings.reader import refers, variable_of
 
 __all__ = ["HIDDEN", "ShownSetting", "shown_settings"]
 
@@ -64,7 +64,7 @@ def shown_settings(
     policy = {each.name for each in attrs.fields(PluginPolicy)}
 
     def origin(name: str, *, with_class: bool) -> str:
-        variable = variable_of(plugin.name, name)
+        variable = variable_of((plugin.name, name))
         if with_class and variable in environ:
             return variable
         return (where(("plugins", plugin.name, name)) or "the configuration") if name in table else _DEFAULT
@@ -75,7 +75,7 @@ def shown_settings(
             if attribute.init:
                 name = attribute.alias or attribute.name
                 came = origin(name, with_class=True)
-                by_reference = came != variable_of(plugin.name, name) and refers(own.get(name))
+                by_reference = came != variable_of((plugin.name, name)) and refers(own.get(name))
                 value = getattr(plugin.config, attribute.name)
                 yield _shown(name, value, came, is_secret=by_reference or _is_secret(attribute, _hint(cls, attribute)))
     else:

@@ -35,4 +35,4 @@ def estimated_tokens(tool: Tool) -> int:
 
 def tokens_by_tool(server: Server, plugin: str) -> dict[str, int]:
     """The estimate for each tool of a plugin, in the order in which they are listed."""
-    return {each.key: estimated_tokens(each.tool) for each in server.tools.registry if each.owner == plugin}
+    return {each.key: estimated_tokens(each.tool) for each in server.tools.registry if each.owner.name == plugin}

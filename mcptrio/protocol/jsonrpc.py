@@ -20,11 +20,10 @@ from math import isfinite
 from typing import Any
 
 import orjson
-from attrs import field, frozen
 
 from mcptrio.errors import Code, LocalProtocolError
-from mcptrio.expected import whole
 from mcptrio.protocol.json_shape import HEAD_BYTES, LIGHT, TAIL_BYTES, Shape, identify, is_shallow, measure
+from mcptrio.protocol.limits import DEFAULT, MessageLimits
 from mcptrio.protocol.messages import (
     Batch,
     ErrorResponse,
@@ -38,9 +37,6 @@ from mcptrio.protocol.messages import (
 )
 
 __all__ = [
-    "CLIENT_DEFAULT",
-    "DEFAULT",
-    "MessageLimits",
     "decode",
     "encode",
     "encoded_size",
@@ -48,34 +44,6 @@ __all__ = [
     "require_json",
 ]
 
-
-@frozen(kw_only=True)
-class MessageLimits:
-    """How much of a peer's input is looked at."""
-
-    bytes: int = field(default=4 * 1024 * 1024, validator=whole(1))
-    """Bytes of one message, or of one batch."""
-    containers: int = field(default=50_000, validator=whole(1))
-    """Arrays and objects in one message. Parsed, one takes up to 200 bytes and holds up the event loop for about 1 µs;
-    counted before it is parsed."""
-    values: int = field(default=250_000, validator=whole(1))
-    """Items of arrays and members of objects in one message; counted before it is parsed."""
-    meta_bytes: int = field(default=64 * 1024, validator=whole(1))
-    """Bytes of ``params._meta`` of one message: it is kept as long as the request runs."""
-    depth: int = field(default=64, validator=whole(1))
-    """Arrays and objects inside each other, the message itself included."""
-    batch: int = field(default=100, validator=whole(1))
-    """Messages in one batch."""
-
-
-DEFAULT = MessageLimits()
-
-CLIENT_DEFAULT = MessageLimits(
-    bytes=64 * 1024 * 1024, containers=500_000, values=2_500_000, meta_bytes=1024 * 1024, depth=128
-)
-"""For what a server sends. Its user has chosen the server and wants the result: a picture or a document of 48 MB is one
-text of base64, parsed at its own size. Input and output schemas nest about two levels for each level of what they
-describe."""
 
 _SMALL = Shape(0, 0, 0, b"")
 """Of a message that is too short to be too deep, or to weigh anything."""

@@ -21,8 +21,8 @@ import attrs
 from attrs import frozen
 
 from mcptrio.capabilities.docstrings import parse_docstring
-from mcptrio.plugins.settings import variable_of
 from mcptrio.secret import Secret
+from mcptrio.settings.reader import variable_of
 
 __all__ = ["Setting", "settings_of"]
 
@@ -80,7 +80,7 @@ def settings_of(plugin: str, cls: type[Any]) -> Iterator[Setting]:
         yield Setting(
             plugin=plugin,
             field=name,
-            variable=variable_of(plugin, name),
+            variable=variable_of((plugin, name)),
             kind=kind,
             description=" ".join((told.get(name) or name.replace("_", " ")).replace("``", "`").split())[:_LONGEST],
             is_multiple=is_multiple,

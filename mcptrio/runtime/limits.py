@@ -10,12 +10,12 @@ from typing import Final
 
 from attrs import field, frozen
 
-from mcptrio.expected import number, whole
-from mcptrio.protocol.bounds import MAX_QUEUED_BYTES
+from mcptrio.expected import PROGRAM_ONLY, integer, number
+from mcptrio.protocol.limits import MAX_QUEUED_BYTES
 
 __all__ = ["ServerLimits"]
 
-_COUNT: Final = whole(1)
+_COUNT: Final = integer(1)
 
 
 @frozen(kw_only=True)
@@ -44,11 +44,11 @@ class ServerLimits:
     requests: int = field(default=10_000, validator=_COUNT)
     requests_per_session: int = field(default=1_000, validator=_COUNT)
     held_bytes: int = field(default=256 * 1024 * 1024, validator=_COUNT)
-    listen_streams: int = field(default=10_000, validator=_COUNT)
+    listen_streams: int = field(default=10_000, validator=_COUNT, metadata=PROGRAM_ONLY)
     subscriptions: int = field(default=1_000, validator=_COUNT)
-    parked: int = field(default=1_000, validator=whole(0))
-    state_bytes: int = field(default=64 * 1024, validator=_COUNT)
-    outbox: int = field(default=1_000, validator=_COUNT)
+    parked: int = field(default=1_000, validator=integer(0))
+    state_bytes: int = field(default=64 * 1024, validator=_COUNT, metadata=PROGRAM_ONLY)
+    outbox: int = field(default=1_000, validator=_COUNT, metadata=PROGRAM_ONLY)
     outbox_bytes: int = field(default=MAX_QUEUED_BYTES, validator=_COUNT)
     threads: int = field(default=40, validator=_COUNT)
-    logs_per_second: float = field(default=200.0, validator=number)
+    logs_per_second: float = field(default=200.0, validator=number(above=0), metadata=PROGRAM_ONLY)

@@ -1,30 +1,50 @@
-"""What the supervisor is told: bounds, times, and the switches of one server. A value."""
+"""The settings of one server: bounds, times, keys and switches. A value.
+
+Given to ``Server(settings=)`` by a program, and read from ``[server]`` of the configuration by the command line.
+"""
 
 from __future__ import annotations
 
-from attrs import field, frozen
-from attrs.validators import ge, instance_of
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from mcptrio.expected import instance
+from attrs import field, frozen
+
+from mcptrio.abc import Bus
+from mcptrio.expected import PROGRAM_ONLY, instance, integer, number
 from mcptrio.runtime.limits import ServerLimits
 from mcptrio.runtime.timeouts import Timeouts
 
-__all__ = ["Settings"]
+__all__ = ["ServerSettings"]
 
 
 @frozen(kw_only=True)
-class Settings:
+class ServerSettings:
     """
     Args:
+        timeouts: how long things may take.
+        limits: how many there may be at once.
+        page_size: entries on one page of a list, at least 1.
+        list_ttl_ms: milliseconds for which clients may keep a list (2026-07-28); they are told of changes anyway.
+        list_all: whether lists also hold what the principal lacks scopes for, so that its client can ask for more.
+        log_level: what a handshake session gets before it sends ``logging/setLevel``; ``None``: nothing.
         ping_interval: seconds between keep-alive pings in revisions that have them; 0 sends none.
-        log_level: what a handshake session gets before it says ``logging/setLevel``; ``None``: nothing.
         audience: names this service inside sealed state; the same on every replica.
-        server_info: the wire form of Implementation, stamped on results of per-request revisions.
+        keys: for sealing what travels through clients; shared by all replicas. Without, each process has its own.
+        bus: news between replicas; ``None`` where there is one process.
+        experimental: capabilities outside the specification that are advertised, by name, each with its settings.
+        strict: a plugin that fails is an error; otherwise the server goes on without it.
     """
 
-    limits: ServerLimits = field(factory=ServerLimits, validator=instance(ServerLimits))
     timeouts: Timeouts = field(factory=Timeouts, validator=instance(Timeouts))
-    ping_interval: float = field(default=0.0, validator=[instance_of(int | float), ge(0)])
-    log_level: str | None = "info"
+    limits: ServerLimits = field(factory=ServerLimits, validator=instance(ServerLimits))
+    page_size: int = field(default=100, validator=integer(1))
+    list_ttl_ms: int = field(default=0, validator=integer(0), metadata=PROGRAM_ONLY)
+    list_all: bool = False
+    log_level: str | None = field(default="info", metadata=PROGRAM_ONLY)
+    ping_interval: float = field(default=0.0, validator=number(0))
     audience: str = "mcptrio"
-    server_info: dict[str, object] = field(factory=dict)
+    keys: Sequence[bytes] = field(default=(), repr=False, metadata=PROGRAM_ONLY)
+    bus: Bus | None = field(default=None, metadata=PROGRAM_ONLY)
+    experimental: Mapping[str, Mapping[str, Any]] = field(factory=dict, metadata=PROGRAM_ONLY)
+    strict: bool = field(default=False, metadata=PROGRAM_ONLY)

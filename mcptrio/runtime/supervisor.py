@@ -39,7 +39,7 @@ from mcptrio.runtime.parking import ParkingLot
 from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.runtime.request_state import LIFETIME
 from mcptrio.runtime.session import Session
-from mcptrio.runtime.settings import Settings
+from mcptrio.runtime.settings import ServerSettings
 from mcptrio.runtime.work import ThreadShares, Works
 from mcptrio.runtime.workers import Workers
 from mcptrio.shares import Places
@@ -58,6 +58,7 @@ GOODBYE = 1.0
 class Supervisor:
     """
     Args:
+        server_info: the wire form of Implementation, stamped on results of per-request revisions.
         handlers: method to handler; the capabilities put theirs in.
         serves: whether a capability is advertised.
         mirrored: a tool's mirrored parameters, header to path.
@@ -68,8 +69,9 @@ class Supervisor:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ServerSettings,
         *,
+        server_info: dict[str, Any],
         handlers: dict[str, Handler],
         custom: Mapping[str, Method],
         listeners: Mapping[str, Sequence[Listener]],
@@ -83,6 +85,7 @@ class Supervisor:
         surrounding: Works,
     ) -> None:
         self.settings = settings
+        self._server_info = server_info
         self.handlers = handlers
         self.custom = custom
         self.listeners = listeners
@@ -360,7 +363,7 @@ class Supervisor:
             )
         return Connection(
             serves=self._serves,
-            server_info=self.settings.server_info,
+            server_info=self._server_info,
             custom=self.custom,
             peer=peer,
             initialized=record.initialized if record is not None else False,

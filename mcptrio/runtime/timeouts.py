@@ -35,13 +35,13 @@ class Timeouts:
         blocked: that something may hold up the event loop before the log says who it is.
     """
 
-    request: float = field(default=3600.0, validator=number)
-    idle: float = field(default=300.0, validator=number)
-    input: float = field(default=600.0, validator=number)
-    ping: float = field(default=30.0, validator=number)
-    start: float = field(default=30.0, validator=number)
-    shutdown: float = field(default=5.0, validator=number)
-    blocked: float = field(default=1.0, validator=number)
+    request: float = field(default=3600.0, validator=number(above=0))
+    idle: float = field(default=300.0, validator=number(above=0))
+    input: float = field(default=600.0, validator=number(above=0))
+    ping: float = field(default=30.0, validator=number(above=0))
+    start: float = field(default=30.0, validator=number(above=0))
+    shutdown: float = field(default=5.0, validator=number(above=0))
+    blocked: float = field(default=1.0, validator=number(above=0))
 
     def stated(self, request: float) -> Timeouts:
         """What an author or an operator states for a tool or a plugin: so long, whatever it reports, or does not."""

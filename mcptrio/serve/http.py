@@ -102,7 +102,7 @@ async def serve_http(
     sockets = sockets or HTTPSockets()
     shutdown = trio.Event() if shutdown is None else shutdown
     closing = trio.Event()
-    delay = options.limits.shutdown_delay if options.limits is not None else 0.0
+    delay = options.shutdown_delay
     async with open_hidden_nursery() as stopping:
         stopping.start_soon(_close_after, shutdown, server, closing, stopping.cancel_scope, delay, sockets.leaving)
         async with (
@@ -161,7 +161,6 @@ async def _listen(
     """
     from mcptrio.transports.descriptor_limit import raise_limit
     from mcptrio.transports.http.addresses import Proxies
-    from mcptrio.transports.http.exchange import HTTPLimits
     from mcptrio.transports.http1.limits import ConnectionLimits
 
     if options.http2:
@@ -171,17 +170,16 @@ async def _listen(
 
     own: dict[str, Any] = {"access_log": options.access_log, "pause": sockets.pause}
     own["proxies"] = Proxies.of(options.forwarded)
-    limits = options.limits or HTTPLimits()
-    raise_limit(limits.connections)
+    raise_limit(options.connections)
     accept = partial(
         serve,
         app,
         limits=ConnectionLimits(
-            connections=limits.connections,
-            header_bytes=limits.header_bytes,
-            body_timeout=limits.body_timeout,
-            write_timeout=limits.write_timeout,
-            message_bytes=limits.message.bytes,
+            connections=options.connections,
+            header_bytes=options.header_bytes,
+            body_timeout=options.body_timeout,
+            write_timeout=options.write_timeout,
+            message_bytes=options.message.bytes,
         ),
         bind=bind,
         tls=sockets.tls,

@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
-from attrs import evolve, frozen
+from attrs import Attribute, evolve, field, frozen
 
 from mcptrio.abc import EventStore, Guard, SessionStore
-from mcptrio.config import SQLITE_STORE, is_store
-from mcptrio.expected import expect
-from mcptrio.server import Server
+from mcptrio.expected import PROGRAM_ONLY, Range, integer, number
+from mcptrio.transports.http.limits import HTTPLimits
 
 if TYPE_CHECKING:
+    from mcptrio.server import Server
     from mcptrio.transports.http.app import HTTPApp
-    from mcptrio.transports.http.exchange import HTTPLimits
 
-__all__ = ["HTTPOptions", "make_http_app", "open_http_app"]
+__all__ = ["SQLITE_STORE", "HTTPOptions", "HTTPTable", "StoreName", "make_http_app", "open_http_app"]
 
+SQLITE_STORE = "sqlite:"
+"""How a store in a file is named; the path follows."""
 _SSE, _MESSAGES, _WEBSOCKET = "/sse", "/messages", "/ws"
 
 
+def _begins_with_slash(_instance: HTTPOptions, attribute: Attribute[str], value: str) -> None:
+    if not value.startswith("/"):
+        raise ValueError(f"{attribute.name}: expected a path that begins with /, got {value!r}")
+
+
+def _names(names: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise TypeError(f"expected a list of strings, got {names!r}")
+    return tuple(names)
+
+
 @frozen(kw_only=True)
-class HTTPOptions:
-    """
+class HTTPOptions(HTTPLimits):
+    """The paths, the protocols and the peers of an HTTP endpoint, beside its bounds.
+
     Args:
         path: of the endpoint.
         legacy_sse: whether clients of 2024-11-05 are served (HTTP with SSE): they open their stream on ``/sse`` and
@@ -37,7 +51,6 @@ class HTTPOptions:
         forwarded: proxies that are trusted to say whose request it is, in ``X-Forwarded-For`` or ``Forwarded``, and
             over which scheme it came: addresses, networks like ``10.0.0.0/8``, ``unix`` for who connects to a Unix
             socket. They have to say it of every request. The rightmost address that is not theirs counts.
-        limits: sizes, times and counts; the defaults of :class:`mcptrio.transports.http.exchange.HTTPLimits`.
         store: where handshake sessions and the messages of streams that can be resumed are kept: ``memory``, or
             ``sqlite:`` and the path of a file, with which they outlive the process.
         sessions: a store of your own for sessions; it wins over ``store``.
@@ -45,7 +58,6 @@ class HTTPOptions:
         auth: says who asks and who may, an :class:`mcptrio.auth.ResourceServer`; without, everybody may and is nobody.
 
     Raises:
-        TypeError: ``limits`` is of another class.
         ValueError: ``path`` is one of those of ``legacy_sse``, there is no such store, or ``forwarded`` is none of
             these.
     """
@@ -55,28 +67,72 @@ class HTTPOptions:
     websocket: bool = True
     http2: bool = False
     access_log: bool = False
-    allow_hosts: Sequence[str] = ()
-    allow_origins: Sequence[str] = ()
-    forwarded: Sequence[str] = ()
-    limits: HTTPLimits | None = None
+    allow_hosts: tuple[str, ...] = field(default=(), converter=_names)
+    allow_origins: tuple[str, ...] = field(default=(), converter=_names)
+    forwarded: tuple[str, ...] = field(default=(), converter=_names)
     store: str = "memory"
-    sessions: SessionStore | None = None
-    events: EventStore | None = None
-    auth: Guard | None = None
+    sessions: SessionStore | None = field(default=None, metadata=PROGRAM_ONLY)
+    events: EventStore | None = field(default=None, metadata=PROGRAM_ONLY)
+    auth: Guard | None = field(default=None, metadata=PROGRAM_ONLY)
 
     def __attrs_post_init__(self) -> None:
-        if self.limits is not None:
-            from mcptrio.transports.http.exchange import HTTPLimits
-
-            expect(self.limits, HTTPLimits, "HTTPOptions: limits")
         if self.legacy_sse and self.path.rstrip("/") in (_SSE, _MESSAGES):
             raise ValueError(f"path: expected another path than {_SSE} and {_MESSAGES}, or legacy_sse = false")
-        if not is_store(self.store):
+        if self.store != "memory" and not (self.store.startswith(SQLITE_STORE) and self.store != SQLITE_STORE):
             raise ValueError(f"store: expected memory or sqlite:PATH, got {self.store!r}")
         if self.forwarded:
             from mcptrio.transports.http.addresses import Proxies
 
-            Proxies.of(self.forwarded)
+            try:
+                Proxies.of(self.forwarded)
+            except ValueError as error:
+                raise ValueError(f"forwarded: {error}") from error
+
+
+class StoreName(str):
+    """The name of a store, with the path of a file as it is written beside the configuration."""
+
+    __slots__ = ()
+
+    @classmethod
+    def from_setting(cls, value: object, folder: Path) -> StoreName:
+        if not isinstance(value, str):
+            raise ValueError("Expected `str`")
+        path = value.removeprefix(SQLITE_STORE)
+        return cls(value if path in (value, "") else f"{SQLITE_STORE}{folder / Path(path).expanduser()}")
+
+
+class _Workers:
+    expected = 'an integer from 1 to 1024, or "auto"'
+
+    def __call__(self, instance: object, attribute: Attribute[Any], value: Any) -> None:
+        if value != "auto":
+            Range(int, self.expected, 1, 1024)(instance, attribute, value)
+
+
+@frozen(kw_only=True)
+class HTTPTable(HTTPOptions):
+    """The table ``[http]``: the options of the endpoint, and where and by how many processes it is served.
+
+    Args:
+        host, port: the address to bind; port 0 takes a free one.
+        workers: processes that serve; ``"auto"`` for one a CPU.
+        worker_timeout: seconds after which a worker whose event loop is blocked is replaced; 0 never replaces it.
+        tls_cert, tls_key: serve HTTPS with the certificate and the key in these files.
+        tls_client_ca: clients need a certificate of an authority in this file.
+        tls_passphrase_file: holds the passphrase of the key.
+    """
+
+    path: str = field(default="/mcp", validator=_begins_with_slash)
+    host: str = "127.0.0.1"
+    port: int = field(default=8000, validator=integer(0, 65535))
+    workers: int | Literal["auto"] = field(default=1, validator=_Workers())
+    worker_timeout: float = field(default=60.0, validator=number(0))
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    tls_client_ca: Path | None = None
+    tls_passphrase_file: Path | None = None
+    store: StoreName = field(default=StoreName("memory"))
 
 
 @asynccontextmanager
@@ -114,13 +170,13 @@ def make_http_app(server: Server, options: HTTPOptions, *, host: str = "127.0.0.
         server.supervisor,
         sessions=options.sessions or MemorySessionStore(),
         events=options.events or MemoryEventStore(),
-        bus=server.bus,
+        bus=server.settings.bus,
         path=options.path,
         legacy=legacy,
         websocket=_WEBSOCKET if options.websocket else None,
         hosts=HostPolicy.for_bind(host, options.allow_hosts),
         origins=OriginPolicy.with_loopback(options.allow_origins),
-        limits=options.limits,
+        limits=options,
         guard=options.auth,
         proxies=Proxies.of(options.forwarded),
     )

@@ -12,7 +12,7 @@ import trio
 from mcptrio.abc import Principal
 from mcptrio.expected import expect
 from mcptrio.nurseries import open_hidden_nursery, require_trio
-from mcptrio.protocol.jsonrpc import DEFAULT, MessageLimits
+from mcptrio.protocol.limits import DEFAULT, MessageLimits
 from mcptrio.server import Server
 from mcptrio.transports.stdio import open_stdio
 

@@ -20,22 +20,20 @@ from contextlib import ExitStack, asynccontextmanager, closing
 from functools import partial
 
 import trio
-from attrs import field, frozen
-from attrs.validators import ge, gt
 
 from mcptrio.abc import Engine
 from mcptrio.errors import ConnectionClosed, Overloaded
-from mcptrio.expected import expect, instance
+from mcptrio.expected import expect
 from mcptrio.nurseries import require_trio
-from mcptrio.protocol.jsonrpc import DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Batch, ErrorResponse, Incoming, Request
 from mcptrio.serve.opened import serve_transport, until_left
+from mcptrio.serve.stream_options import StreamOptions
 from mcptrio.server import Server
 from mcptrio.transports.accepting import StreamAccepting
 from mcptrio.transports.sockets import Listening, keep_alive, listen
 from mcptrio.transports.stream import StreamChannel
 
-__all__ = ["StreamOptions", "over_streams", "serve_stream"]
+__all__ = ["over_streams", "serve_stream"]
 
 _log = logging.getLogger("mcptrio.serve")
 
@@ -43,26 +41,6 @@ REFUSALS = 64
 """Connections over the limit that are told so at the same time; the next one is closed without a word."""
 _PATIENCE = 1.0
 """Seconds for telling it."""
-
-
-@frozen(kw_only=True)
-class StreamOptions:
-    """Bounds of :func:`over_streams`.
-
-    Args:
-        limits: of one message.
-        connections: how many at the same time, at least 1; one more is refused in words. Each may hold as much memory
-            as one message may have bytes.
-        write_timeout: seconds without any progress after which a peer that does not read counts as gone.
-        first_message_timeout: seconds in which a peer has to send its first message.
-        unix_mode: permissions of a Unix socket; who may write to it may connect.
-    """
-
-    limits: MessageLimits = field(default=DEFAULT, validator=instance(MessageLimits))
-    connections: int = field(default=1000, validator=ge(1))
-    write_timeout: float = field(default=30.0, validator=gt(0))
-    first_message_timeout: float = field(default=60.0, validator=gt(0))
-    unix_mode: int = 0o600
 
 
 @asynccontextmanager

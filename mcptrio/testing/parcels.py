@@ -36,8 +36,8 @@ class ServerParts:
     Args:
         plugins: modules and objects; the names of installed plugins; paths of files.
         config: tables by plugin name.
-        options: what else :class:`mcptrio.Server` takes. ``strict`` is on unless it says otherwise: a plugin that fails
-            fails the test.
+        options: what else :class:`mcptrio.Server` takes, and ``strict``: whether a plugin that fails is an error; by
+            default it is.
     """
 
     plugins: Sequence[Any] = ()

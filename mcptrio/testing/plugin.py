@@ -76,7 +76,7 @@ def mcp_config(request: pytest.FixtureRequest) -> Mapping[str, Mapping[str, Any]
 
 @pytest.fixture
 def mcp_server_options(request: pytest.FixtureRequest) -> Mapping[str, Any]:
-    """What else ``mcptrio.Server`` takes: ``{"timeouts": Timeouts(request=5)}``."""
+    """What else ``mcptrio.Server`` takes: ``{"settings": ServerSettings(page_size=5)}``."""
     options: Mapping[str, Any] = _stated(request, "mcp_server_options", {})
     return options
 

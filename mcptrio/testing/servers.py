@@ -20,7 +20,7 @@ from mcptrio.client.handlers import Handlers
 from mcptrio.connecting import connect
 from mcptrio.errors import ConfigError
 from mcptrio.nurseries import open_hidden_nursery
-from mcptrio.runtime.limits import ServerLimits
+from mcptrio.runtime.settings import ServerSettings
 from mcptrio.serve.http import HTTP_GRACE, serve_http
 from mcptrio.server import Server
 from mcptrio.targets import Command, Target
@@ -116,8 +116,9 @@ async def open_served(
     """
     case = case or Case()
     if case.replay:
-        limits: ServerLimits = parts.options.get("limits") or ServerLimits()
-        parts = evolve(parts, options={**parts.options, "limits": evolve(limits, parked=0)})
+        settings: ServerSettings = parts.options.get("settings") or ServerSettings()
+        settings = evolve(settings, limits=evolve(settings.limits, parked=0))
+        parts = evolve(parts, options={**parts.options, "settings": settings})
     if case.transport == "stdio":
         with packed(parts) as file:
             # What a test has put into the environment is there in memory, so it has to be there in the child.

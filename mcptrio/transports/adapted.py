@@ -19,7 +19,8 @@ import trio
 from mcptrio.abc import MessageChannel
 from mcptrio.errors import ConnectionClosed
 from mcptrio.expected import expect
-from mcptrio.protocol.jsonrpc import DEFAULT, MessageLimits, decode, encode
+from mcptrio.protocol.jsonrpc import decode, encode
+from mcptrio.protocol.limits import DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Incoming, Message
 
 __all__ = ["AdaptedChannel", "adapt_channel"]

@@ -24,7 +24,7 @@ from attrs.validators import gt, lt
 
 from mcptrio.errors import ConnectionClosed
 from mcptrio.last_words import LAST_WORDS
-from mcptrio.protocol.jsonrpc import CLIENT_DEFAULT, MessageLimits
+from mcptrio.protocol.limits import CLIENT_DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Incoming, Message
 from mcptrio.transports.child_process import KILLED, ChildProcess, program_name, signal_name, start_process
 from mcptrio.transports.child_stderr import ChildStderr, Stderr

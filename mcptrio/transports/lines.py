@@ -16,7 +16,8 @@ from collections.abc import Iterable, Sequence
 
 from mcptrio.errors import Code
 from mcptrio.protocol.json_shape import HEAD_BYTES, TAIL_BYTES, read_head, read_id, read_tail
-from mcptrio.protocol.jsonrpc import DEFAULT, MessageLimits, decode, encode
+from mcptrio.protocol.jsonrpc import decode, encode
+from mcptrio.protocol.limits import DEFAULT, MessageLimits
 from mcptrio.protocol.messages import ErrorResponse, Incoming, Malformed, Message
 
 __all__ = ["LineFramer", "to_lines"]

@@ -14,7 +14,8 @@ import trio
 from mcptrio.abc import MessageChannel
 from mcptrio.errors import ConnectionClosed
 from mcptrio.expected import expect
-from mcptrio.protocol.jsonrpc import CLIENT_DEFAULT, DEFAULT, MessageLimits, decode, encode
+from mcptrio.protocol.jsonrpc import decode, encode
+from mcptrio.protocol.limits import CLIENT_DEFAULT, DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Incoming, Message
 
 __all__ = ["MemoryChannel", "memory_channel_pair"]

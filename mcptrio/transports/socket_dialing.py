@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 import trio
 
 from mcptrio.errors import RequestFailed
-from mcptrio.protocol.jsonrpc import CLIENT_DEFAULT, MessageLimits
+from mcptrio.protocol.limits import CLIENT_DEFAULT, MessageLimits
 from mcptrio.transports.sockets import keep_alive, split_host
 from mcptrio.transports.stream import StreamChannel
 

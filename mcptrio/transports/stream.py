@@ -16,7 +16,7 @@ import trio
 
 from mcptrio.errors import ConnectionClosed
 from mcptrio.expected import expect
-from mcptrio.protocol.jsonrpc import DEFAULT, MessageLimits
+from mcptrio.protocol.limits import DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Incoming, Malformed, Message
 from mcptrio.transports.descriptors import Reader, Writer
 from mcptrio.transports.line_channel import LineChannel

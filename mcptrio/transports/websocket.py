@@ -29,7 +29,8 @@ from wsproto.utilities import ProtocolError
 
 from mcptrio.abc import ClientAuth
 from mcptrio.errors import AuthorizationError, ConnectionClosed, RequestFailed
-from mcptrio.protocol.jsonrpc import CLIENT_DEFAULT, MessageLimits, decode, encode
+from mcptrio.protocol.jsonrpc import decode, encode
+from mcptrio.protocol.limits import CLIENT_DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Incoming, Message
 from mcptrio.transports.close_codes import CloseCode, describe, is_orderly
 from mcptrio.transports.http.client_headers import ClientHeaders

@@ -26,6 +26,7 @@ from mcptrio.errors import AuthorizationError, RequestFailed
 from mcptrio.serve.http import serve_http
 from mcptrio.serving import (
     HTTPOptions,
+    ServerSettings,
 )
 from mcptrio.transports.http.fetching import Fetcher
 from mcptrio.transports.http.reach import AddressPolicy
@@ -128,7 +129,7 @@ async def protected(
             async with trio.open_nursery() as nursery:
 
                 async def serve(task_status: trio.TaskStatus[Any]) -> None:
-                    server = Server(plugins=[Notes()], list_all=True)
+                    server = Server(plugins=[Notes()], settings=ServerSettings(list_all=True))
                     await serve_http(server, port=port, options=HTTPOptions(auth=guard), task_status=task_status)
 
                 await nursery.start(serve)

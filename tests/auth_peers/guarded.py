@@ -28,6 +28,7 @@ from mcptrio.serving import (
 )
 from mcptrio.transports.http.fetching import Fetcher
 from mcptrio.transports.http.reach import AddressPolicy
+from tests.server_options import server_options
 
 __all__ = [
     "ACCEPT",
@@ -226,7 +227,7 @@ async def guarded(
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
         guard = make(url)
-        served = Server(plugins=plugins(), **server)
+        served = Server(plugins=plugins(), **server_options(server))
         with trio.fail_after(3 * PATIENCE):
             async with trio.open_nursery() as nursery:
                 await nursery.start(_serve, served, listener.fileno(), HTTPOptions(auth=guard, **(options or {})))

@@ -14,6 +14,7 @@ from mcptrio.capabilities.tools import ToolEntry
 from mcptrio.protocol.jsonrpc import encode
 from mcptrio.protocol.messages import Response
 from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
+from mcptrio.serving import ServerSettings
 
 __all__: list[str] = []
 
@@ -44,7 +45,7 @@ class Many:
 
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_second_look_shows_what_the_first_did(revision: str) -> None:
-    server = Server(plugins=[Many()], page_size=1)
+    server = Server(plugins=[Many()], settings=ServerSettings(page_size=1))
     async with server.open():
 
         async def seen() -> list[object]:
@@ -83,7 +84,7 @@ async def test_what_cannot_be_written_costs_nothing_but_itself() -> None:
 
 
 def test_pages_are_bounded_whatever_cursors_come() -> None:
-    server = Server(plugins=[Many()], page_size=1)
+    server = Server(plugins=[Many()], settings=ServerSettings(page_size=1))
     registry: Registry[ToolEntry] = server.tools.registry
     made: list[str | None] = []
 

@@ -11,6 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 from mcptrio import Blob, Client, MCPError, Server, connect
 from mcptrio.client import Handlers
 from mcptrio.protocol.messages import Notification, Request, Response
+from mcptrio.serving import ServerSettings
 from tests.client.scripted import FORM, TOOL, Script, play
 from tests.interaction.applies import HANDSHAKE, MODERN
 
@@ -136,7 +137,7 @@ async def test_pages_and_resources_are_kept_each_for_itself(autojump_clock: obje
 
 async def test_one_client_knows_nothing_of_another() -> None:
     """They may act for different people."""
-    server = Server(list_ttl_ms=60_000)
+    server = Server(settings=ServerSettings(list_ttl_ms=60_000))
     server.add_tool(early)
     async with connect(server) as first, connect(server) as second:
         assert [tool.name for tool in await first.tools().all()] == ["early"]
@@ -245,7 +246,7 @@ async def test_answer_overtaken_by_a_change_is_not_kept(method: str, notificatio
 
 
 async def test_change_of_a_server_of_ours_is_noticed_while_the_list_is_fresh() -> None:
-    server = Server(list_ttl_ms=3_600_000)
+    server = Server(settings=ServerSettings(list_ttl_ms=3_600_000))
     server.add_tool(early)
     async with connect(server) as client, client.subscribe(tools=True) as changes:
         assert [tool.name for tool in await client.tools().all()] == ["early"]

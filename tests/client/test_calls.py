@@ -19,6 +19,7 @@ from mcptrio.protocol.messages import Incoming, Message, Request, Response
 from mcptrio.serve.stream import serve_stream
 from mcptrio.serving import (
     ServerLimits,
+    ServerSettings,
     memory_channel_pair,
 )
 from mcptrio.transports.memory import MemoryChannel
@@ -687,7 +688,7 @@ async def test_more_calls_than_both_sides_can_queue_are_all_answered(tmp_path: P
         """Return the value."""
         return value
 
-    server = Server(limits=ServerLimits(requests_per_session=10_000, outbox=20))
+    server = Server(settings=ServerSettings(limits=ServerLimits(requests_per_session=10_000, outbox=20)))
     server.add_tool(echo)
     answered: list[str] = []
 

@@ -17,6 +17,7 @@ from mcptrio.client.known_tools import KnownTools
 from mcptrio.errors import Code, MissingClientCapability, RemoteProtocolError
 from mcptrio.protocol.model.tools import ListToolsResult, Tool
 from mcptrio.serve.http import serve_http
+from mcptrio.serving import ServerSettings
 from mcptrio.types import CallToolResult, TextContent
 from tests.client.scripted import Script, play
 from tests.interaction.applies import HANDSHAKE, MODERN, SINCE_2025_06
@@ -254,7 +255,7 @@ class Shop:
     """A server's tools, which can be put on sale under another header."""
 
     def __init__(self, ttl_ms: int = 0) -> None:
-        self.server = Server(plugins=[], list_ttl_ms=ttl_ms)
+        self.server = Server(plugins=[], settings=ServerSettings(list_ttl_ms=ttl_ms))
         self.server.add_tool(self.by_region, name="buy")
 
     async def by_region(self, region: Annotated[str, Header("Region")], amount: int = 1) -> str:

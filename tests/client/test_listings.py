@@ -11,6 +11,7 @@ import trio
 from mcptrio import Client, MCPError, Server, connect
 from mcptrio.client import Listing, listings
 from mcptrio.errors import RemoteProtocolError
+from mcptrio.serving import ServerSettings
 from tests.client.scripted import Script, play
 from tests.interaction.applies import HANDSHAKE, MODERN, REVISIONS
 
@@ -175,7 +176,7 @@ async def test_page_that_cannot_be_read_says_where(revision: str, result: dict[s
 
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_pages_of_a_server_of_ours(revision: str) -> None:
-    server = Server(page_size=3)
+    server = Server(settings=ServerSettings(page_size=3))
     for number in range(10):
         server.add_tool(_tool, name=f"tool_{number}")
         server.add_prompt(_tool, name=f"prompt_{number}")

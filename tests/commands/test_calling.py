@@ -88,7 +88,7 @@ def test_a_word_of_another_type_or_name_is_sent_when_asked_for(word: str, tmp_pa
 
 def test_folders_the_server_may_work_in(tmp_path: Path) -> None:
     (tmp_path / "a b").mkdir()
-    done = call(tmp_path, "folders", env={"MCPTRIO_CLIENT_ROOTS": f"a b, {tmp_path}"})
+    done = call(tmp_path, "folders", env={"MCPTRIO_CLIENT_ROOTS": f"a b{os.pathsep}{tmp_path}"})
 
     assert done.stdout.decode() == f"{(tmp_path / 'a b').as_uri()}, {tmp_path.as_uri()}\n"
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from mcptrio.config_file import load_config
+from mcptrio.config import ToolsTable, load_config
 from mcptrio.errors import ConfigError
+from mcptrio.serving import Timeouts
 from tests.commands.processes import run_text as run
 from tests.distributions import install, one_tool
 from tests.processes import environment
@@ -148,15 +149,17 @@ def loaded(folder: Path, text: str, profile: str | None) -> Any:
 def test_a_profile_is_merged_over_the_rest(tmp_path: Path) -> None:
     without, review, bare = (loaded(tmp_path, PROFILES, name) for name in (None, "review", "bare"))
 
-    assert (without.name, without.tools, without.timeouts) == ("all", {}, {"request": 600, "idle": 60})
-    assert (review.name, review.tools, review.timeouts) == ("review", {"read_only": True}, {"request": 600, "idle": 5})
+    assert (without.server.name, without.tools) == ("all", ToolsTable())
+    assert without.server.timeouts == Timeouts(request=600, idle=60)
+    assert (review.server.name, review.tools) == ("review", ToolsTable(read_only=True))
+    assert review.server.timeouts == Timeouts(request=600, idle=5)
     assert review.plugins["own"] == {
         "tools": {"exclude": []},
         "colour": {"$file": "colour"},
         "shape": {"edge": 1, "side": 3},
     }
-    assert (review.enable, review.only) == (("own.py",), None)
-    assert (bare.enable, bare.only) == (None, ("own.py",))
+    assert (review.server.enable, review.server.only) == ((str(tmp_path / "own.py"),), None)
+    assert (bare.server.enable, bare.server.only) == (None, (str(tmp_path / "own.py"),))
 
 
 def test_what_is_wrong_is_said_where_the_profile_says_it(tmp_path: Path) -> None:
@@ -176,7 +179,11 @@ def test_what_is_wrong_is_said_where_the_profile_says_it(tmp_path: Path) -> None
         ("", "x", ": there is no profile 'x'; there are: none"),
         ("profiles = 1", None, ":1: profiles: expected a table, got 1"),
         ("[profiles]\nx = 1", None, ":2: profiles.x: expected a table, got 1"),
-        ("[profiles.x.server]\nnam = 'x'", None, ":2: profiles.x.server.nam: expected one of name"),
+        (
+            "[profiles.x.server]\nnam = 'x'",
+            None,
+            ":2: profiles.x.server.nam: there is no setting nam",
+        ),
         (
             "[profiles.x.http]\nport = 'x'",
             None,
@@ -185,7 +192,7 @@ def test_what_is_wrong_is_said_where_the_profile_says_it(tmp_path: Path) -> None
         (
             "[profiles.x.profiles.y]",
             None,
-            ":1: profiles.x.profiles: expected one of server, tools, http, stream, log, auth, plugins, mount, got",
+            ":1: profiles.x.profiles: there is no such table; expected one of server",
         ),
     ],
 )
@@ -211,7 +218,7 @@ def test_the_profile_of_the_page_is_a_valid_one(tmp_path: Path) -> None:
     [text] = re.findall(r"```ini\n(\[server\].*?)```", page, re.DOTALL)
     review = loaded(tmp_path, text, "review")
 
-    assert (review.tools, review.enable, review.http) == ({"read_only": True}, ("fs", "git"), {"port": 9001})
+    assert (review.tools, review.server.enable, review.http.port) == (ToolsTable(read_only=True), ("fs", "git"), 9001)
     assert review.plugins == {"fs": {"folders": ["/srv/checkouts"]}}
 
 

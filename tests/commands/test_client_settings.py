@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -42,7 +43,7 @@ def test_documentation_lists_each_variable() -> None:
         ("INHERIT_ENV", "true", "inherit_env", True),
         ("INPUT", "false", "input", False),
         ("LOG_LEVEL", "off", "log_level", "off"),
-        ("ROOTS", ".,sub", "roots", (Path("{here}"), Path("{here}/sub"))),
+        ("ROOTS", f".{os.pathsep}sub", "roots", (Path("{here}"), Path("{here}/sub"))),
         ("TLS_CA", "ca.pem", "tls_ca", Path("{here}/ca.pem")),
         ("TLS_CERT", "ada.pem", "tls_cert", Path("{here}/ada.pem")),
         ("TLS_KEY", "ada.key", "tls_key", Path("{here}/ada.key")),
@@ -69,10 +70,10 @@ def test_variable_sets_its_setting(folder: Path, name: str, text: str, setting: 
             "info",
             "MCPTRIO_CLIENT_LOG_LVEL: there is no such setting; did you mean MCPTRIO_CLIENT_LOG_LEVEL?",
         ),
-        ("LOG_LEVEL", "loud", "MCPTRIO_CLIENT_LOG_LEVEL: expected one of debug, info, .* or off, got 'loud'"),
-        ("ROOTS", "missing", "MCPTRIO_CLIENT_ROOTS: expected folders that exist, separated by commas"),
+        ("LOG_LEVEL", "loud", "MCPTRIO_CLIENT_LOG_LEVEL: expected one of debug, info, .*, off, got 'loud'"),
+        ("ROOTS", "missing", "MCPTRIO_CLIENT_ROOTS: expected folders that exist, got '.*missing'"),
         ("INPUT", "perhaps", "MCPTRIO_CLIENT_INPUT: expected true or false, got 'perhaps'"),
-        ("TRANSPORT", "pigeon", "MCPTRIO_CLIENT_TRANSPORT: expected auto, http or sse, got 'pigeon'"),
+        ("TRANSPORT", "pigeon", "MCPTRIO_CLIENT_TRANSPORT: expected one of auto, http, sse, got 'pigeon'"),
     ],
 )
 def test_wrong_variable_is_refused(folder: Path, name: str, text: str, said: str) -> None:

@@ -223,7 +223,7 @@ class Keeper:
 
 def test_what_a_policy_withholds_and_what_is_left_out_is_no_change() -> None:
     lock = ToolLock.of(Server(plugins=[Keeper()]))
-    other = Server(plugins=[Keeper()], tool_policy=ToolPolicy(read_only=True))
+    other = Server(plugins=[Keeper()], tools=ToolPolicy(read_only=True))
 
     assert list(lock.plugins) == ["Keeper"]
     assert other.status.plugins[0].withheld == {"look": "it is not marked read-only"}

@@ -228,7 +228,11 @@ def test_disable_without_a_file_makes_one(tmp_path: Path, site: str) -> None:
             "server = { name = 'x' }\n",
             "mcptrio.toml: cannot be edited: server.disable is written",
         ),
-        (("disable", "plain"), "[server]\nnam = 'x'\n", "mcptrio.toml:2: server.nam: expected one of"),
+        (
+            ("disable", "plain"),
+            "[server]\nnam = 'x'\n",
+            "mcptrio.toml:2: server.nam: there is no setting nam;",
+        ),
     ],
 )
 def test_what_cannot_be_switched_changes_nothing(

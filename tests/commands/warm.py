@@ -30,7 +30,7 @@ from attrs import field, frozen
 __all__ = ["Started", "Warm", "fits", "warm"]
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = ("cli", "connecting", "server", "host", "config_file", "commands.plugin_server")
+COMMANDS = ("cli", "connecting", "server", "host", "config", "commands.plugin_server")
 """What the commands load, some of it late; the commands themselves are listed by ``mcptrio.cli``."""
 START_SECONDS = 60.0
 PROGRAM = """\

@@ -13,7 +13,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcptrio.protocol.jsonrpc import MessageLimits, decode
+from mcptrio.protocol.jsonrpc import decode
+from mcptrio.protocol.limits import MessageLimits
 from mcptrio.protocol.messages import Batch, ErrorResponse, Malformed, Notification, Request, Response
 from mcptrio.protocol.sse import Decoder, Event
 from mcptrio.transports.lines import LineFramer

@@ -15,6 +15,7 @@ from attrs import define, field
 from mcptrio import ConnectionClosed, Server
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
 from mcptrio.protocol.model.lifecycle import Implementation
+from tests.server_options import server_options
 
 __all__ = ["Scripted", "note", "plain", "text_of"]
 
@@ -115,7 +116,7 @@ def note(method: str, **params: Any) -> Notification:
 
 def plain(name: str = "plain", **options: Any) -> Server:
     """A server of mcptrio with a tool, a prompt and a resource."""
-    server = Server(name, **options)
+    server = Server(name, **server_options(options))
 
     async def echo(text: str = "") -> str:
         """Say it again."""

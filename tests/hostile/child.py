@@ -18,7 +18,7 @@ from typing import Any
 import trio
 
 from mcptrio import Server
-from mcptrio.serving import HTTPLimits, HTTPOptions, asgi_app
+from mcptrio.serving import HTTPOptions, asgi_app
 from tests.hostile.application import Application
 from tests.hostile.engines import ENGINES
 
@@ -49,7 +49,7 @@ async def main(name: str, certificate: str) -> None:
         "tls": ROOMY | {"tls_timeout": 1.0},
         "secure": ROOMY | {"tls_timeout": 30.0},
     }
-    endpoint = asgi_app(Server("hostile"), HTTPOptions(limits=HTTPLimits(body_timeout=BODY_TIMEOUT)))
+    endpoint = asgi_app(Server("hostile"), HTTPOptions(body_timeout=BODY_TIMEOUT))
     shutdown = trio.Event()
     with trio.open_signal_receiver(signal.SIGTERM) as signals:
         async with endpoint.running() as mounted, trio.open_nursery() as nursery:

@@ -27,6 +27,7 @@ from mcptrio.serving import (
 from mcptrio.transports.stdio import open_stdio
 from tests.interaction.client import Answerer, Peer
 from tests.interaction.wires import HTTPWire, MemoryWire, PipeWire, SSEWire, WebSocketWire
+from tests.server_options import server_options
 from tests.transports.http.raw_websocket import Socket
 
 __all__ = ["Serve"]
@@ -77,7 +78,7 @@ class Serve:
             options["plugins"] = plugins
         else:
             options["plugins"] = [*([marked] if functions else []), *plugins]
-        server = Server("tested", version="7", **options)
+        server = Server("tested", version="7", **server_options(options))
         self.shutdown, self.closed = trio.Event(), trio.Event()
         started = self._over_http if self.transport in ("http", "sse", "websocket") else self._in_process
         if self.transport == "stream":

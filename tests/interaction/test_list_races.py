@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from mcptrio import Client, Context, Server, connect, tool
+from mcptrio.serving import ServerSettings
 
 __all__: list[str] = []
 
@@ -65,7 +66,7 @@ async def read(client: Client) -> None:
 
 @pytest.mark.usefixtures("hasty")
 async def test_lists_are_whole_while_threads_change_them() -> None:
-    server = Server(page_size=5)
+    server = Server(settings=ServerSettings(page_size=5))
     fill(server)
     done = threading.Event()
 
@@ -93,7 +94,7 @@ async def test_lists_are_whole_while_threads_change_them() -> None:
 
 
 async def test_lists_are_whole_while_tasks_change_them() -> None:
-    server = Server(page_size=5)
+    server = Server(settings=ServerSettings(page_size=5))
     fill(server)
     with trio.fail_after(60):
         async with server.open(), connect(server) as new, connect(server, revision="2025-11-25") as old:

@@ -12,7 +12,7 @@ import trio
 
 from mcptrio import Context, PluginSetup, Server, hookimpl, tool
 from mcptrio.errors import PluginError
-from mcptrio.serving import PluginManager
+from mcptrio.serving import PluginManager, ServerSettings
 from tests.interaction.applies import REVISIONS, only
 from tests.interaction.serving import Serve
 
@@ -166,11 +166,11 @@ def test_being_strict_makes_every_fault_fatal(tmp_path: Path) -> None:
         PluginManager(strict=True).load_file(tmp_path / "broken.py")
     for bad in (BadRegistration(), BadSignature()):
         with pytest.raises(PluginError, match=type(bad).__name__):
-            Server(plugins=[bad], strict=True)
+            Server(plugins=[bad], settings=ServerSettings(strict=True))
 
 
 async def test_being_strict_makes_a_failing_lifespan_fatal() -> None:
-    server = Server(plugins=[BadLifespan()], strict=True)
+    server = Server(plugins=[BadLifespan()], settings=ServerSettings(strict=True))
 
     with pytest.raises(PluginError, match="no database"):
         async with server.open():

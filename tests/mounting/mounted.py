@@ -13,7 +13,7 @@ from attrs import define, evolve, field
 
 from mcptrio import Client, Command, Mount, Server, connect
 from mcptrio.client import ClientTimeouts, Form, Handlers, OpenURL
-from mcptrio.serving import MountOptions, ServerLimits
+from mcptrio.serving import MountOptions, ServerLimits, ServerSettings
 from mcptrio.types import CreateMessageParams, CreateMessageResult, LoggingMessageParams, TextContent
 from tests.mounting import offered
 
@@ -97,7 +97,7 @@ async def mounted(
             if target is None and revision is not None and revision != upstream:
                 target = await stack.enter_async_context(Server(plugins=[offered]).open())
             mount = Mount(target or command(), name="up", options=options)
-            server = Server(plugins=[mount], limits=ServerLimits(parked=parked))
+            server = Server(plugins=[mount], settings=ServerSettings(limits=ServerLimits(parked=parked)))
             await stack.enter_async_context(server.open())
             handlers = (user or User()).handlers()
             connecting = connect(server, revision=revision, handlers=handlers, log_level="info")

@@ -23,6 +23,7 @@ from mcptrio.serve.http import serve_http
 from mcptrio.serving import (
     HTTPOptions,
     RunningServer,
+    ServerSettings,
     memory_channel_pair,
 )
 from tests.guards import FunctionGuard
@@ -63,7 +64,7 @@ class Parent:
 async def isolated(*others: object) -> AsyncIterator[Parent]:
     mount = Isolation().mount("judged", JUDGED)
     with trio.fail_after(PATIENCE):
-        server = Server(plugins=[mount, *others], strict=True)
+        server = Server(plugins=[mount, *others], settings=ServerSettings(strict=True))
         async with server.open() as running, trio.open_nursery() as nursery:
             yield Parent(server, running, mount, nursery)
             nursery.cancel_scope.cancel()

@@ -20,7 +20,7 @@ from mcptrio.errors import PluginError
 from mcptrio.mounting.mounts import Mounts
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.settings import PluginTables
-from mcptrio.serving import MountOptions
+from mcptrio.serving import MountOptions, ServerSettings
 
 NOTES = """
 import os
@@ -70,7 +70,7 @@ def entry(tmp_path: Path) -> dict[str, Any]:
 
 @asynccontextmanager
 async def mounted(**servers: dict[str, Any]) -> AsyncIterator[Client]:
-    server = Server(plugins=[Mounts], config=tables(**servers), strict=True)
+    server = Server(plugins=[Mounts], config=tables(**servers), settings=ServerSettings(strict=True))
     with trio.fail_after(120):
         async with server.open(), connect(server) as client:
             yield client
@@ -219,7 +219,7 @@ def own(plugin: Plugin) -> bool:
 @asynccontextmanager
 async def shared(entry: dict[str, Any]) -> AsyncIterator[tuple[Server, Client]]:
     """The server ``one``, mounted."""
-    server = Server(plugins=[Mounts], config=tables(one=entry), strict=True)
+    server = Server(plugins=[Mounts], config=tables(one=entry), settings=ServerSettings(strict=True))
     with trio.fail_after(120):
         async with server.open(), connect(server) as client:
             yield server, client

@@ -17,7 +17,7 @@ from mcptrio.client.client import Client
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.settings import PluginTables
 from mcptrio.protocol.revisions.registry import REVISIONS
-from mcptrio.serving import Component, RunningServer, memory_channel_pair
+from mcptrio.serving import Component, RunningServer, ServerSettings, memory_channel_pair
 
 __all__: list[str] = []
 
@@ -103,7 +103,7 @@ class Served:
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_lists_and_calls_are_those_of_the_principal(revision: str) -> None:
     levels = Levels()
-    server = Server(plugins=[Papers(), levels], page_size=2)
+    server = Server(plugins=[Papers(), levels], settings=ServerSettings(page_size=2))
     async with server.open() as running, trio.open_nursery() as nursery:
         served = Served(nursery, running, revision)
         async with served.connect("board") as client:

@@ -12,6 +12,7 @@ from attrs import frozen
 import mcptrio
 from mcptrio import PluginSetup, Registrar, Server, hookimpl, lifespan, tool
 from mcptrio.errors import PluginError
+from mcptrio.serving import ServerSettings
 
 __all__: list[str] = []
 
@@ -95,7 +96,7 @@ def test_plugins_that_are_no_list_are_refused(plugins: Any, kind: str) -> None:
 
 def test_object_without_marks_and_hooks_is_a_fault() -> None:
     with pytest.raises(PluginError, match="nothing to serve: no function is marked"):
-        Server(plugins=[types.SimpleNamespace(plain=plain)], strict=True)
+        Server(plugins=[types.SimpleNamespace(plain=plain)], settings=ServerSettings(strict=True))
 
 
 CLASS = "from mcptrio import tool\nclass Bed:\n    @tool\n    async def dig(self) -> str: return ''\n"
@@ -105,7 +106,7 @@ async def test_module_with_one_class_stands_for_it() -> None:
     module = types.ModuleType("garden")
     exec(CLASS, vars(module))
 
-    server = Server(plugins=[module], strict=True)
+    server = Server(plugins=[module], settings=ServerSettings(strict=True))
     async with server.open(), mcptrio.connect(server) as client:
         assert [each.name async for each in client.tools()] == ["dig"]
 
@@ -115,7 +116,7 @@ def test_module_with_several_classes_is_a_fault() -> None:
     exec(CLASS + "class Tree(Bed): pass\n", vars(module))
 
     with pytest.raises(PluginError, match="nothing to serve: expected one class with marked methods, got Bed, Tree"):
-        Server(plugins=[module], strict=True)
+        Server(plugins=[module], settings=ServerSettings(strict=True))
 
 
 async def test_class_is_made_with_its_settings() -> None:
@@ -126,7 +127,7 @@ async def test_class_is_made_with_its_settings() -> None:
 
 def test_settings_of_a_class_are_checked() -> None:
     with pytest.raises(PluginError, match=r"plugins\.Orchard\.trees: expected an integer, got 'many'"):
-        Server(plugins=[Orchard], config={"Orchard": {"trees": "many"}}, strict=True)
+        Server(plugins=[Orchard], config={"Orchard": {"trees": "many"}}, settings=ServerSettings(strict=True))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +141,7 @@ def test_settings_of_a_class_are_checked() -> None:
 def test_class_whose_settings_cannot_be_told_is_a_fault(plugin: type, said: str) -> None:
     given = plugin if plugin is not Split else plugin()
     with pytest.raises(PluginError) as raised:
-        Server(plugins=[given], strict=True)
+        Server(plugins=[given], settings=ServerSettings(strict=True))
 
     assert said in str(raised.value)
 

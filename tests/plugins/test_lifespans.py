@@ -14,7 +14,7 @@ import trio.testing
 from mcptrio import PluginSetup, Server, hookimpl, tool
 from mcptrio.errors import PluginError
 from mcptrio.protocol.messages import Notification, Request
-from mcptrio.serving import PluginManager, Timeouts
+from mcptrio.serving import PluginManager, ServerSettings, Timeouts
 from tests.runtime.peers import Client, connected, envelope, open_client
 
 __all__: list[str] = []
@@ -103,7 +103,7 @@ async def test_entered_in_order_left_in_reverse_order() -> None:
     server = Server(plugins=[Plugin(name, happened, enter=pause, leave=pause) for name in "abc"])
     async with connected(server) as client:
         assert await names(client) == ["a", "b", "c"]
-        assert server.state_of("b") == "state of b"
+        assert server.plugins.plugins["b"].yielded == "state of b"
 
     assert happened == ["enter a", "enter b", "enter c", "leave c", "leave b", "leave a"]
 
@@ -175,7 +175,7 @@ async def test_a_lifespan_that_ends_by_itself_is_a_fault(autojump_clock: Any) ->
 async def test_a_lifespan_that_cannot_be_entered(strict: bool) -> None:
     happened: list[str] = []
     plugins = [Plugin("a", happened), Plugin("bad", happened, enter=fail), Plugin("c", happened)]
-    server = Server(plugins=plugins, strict=strict)
+    server = Server(plugins=plugins, settings=ServerSettings(strict=strict))
     if strict:
         with pytest.raises(PluginError, match=r"^plugin bad: lifespan failed: no such luck$"):
             await server.open().__aenter__()
@@ -190,7 +190,10 @@ async def test_a_lifespan_that_cannot_be_entered(strict: bool) -> None:
 
 async def test_strict_a_lifespan_that_fails_while_open_ends_the_server(autojump_clock: Any) -> None:
     happened: list[str] = []
-    server = Server(plugins=[Plugin("a", happened), Plugin("bad", happened, nursery=(fail_later,))], strict=True)
+    server = Server(
+        plugins=[Plugin("a", happened), Plugin("bad", happened, nursery=(fail_later,))],
+        settings=ServerSettings(strict=True),
+    )
     with pytest.raises(PluginError, match="no such luck"):
         async with server.open():
             await trio.sleep_forever()
@@ -248,7 +251,7 @@ async def test_an_exit_that_hangs_is_cancelled_and_the_others_go_on(
         Plugin("stuck", happened, leave=trio.sleep_forever),
         Plugin("c", happened),
     ]
-    server = Server(plugins=plugins, timeouts=Timeouts(shutdown=3))
+    server = Server(plugins=plugins, settings=ServerSettings(timeouts=Timeouts(shutdown=3)))
     async with server.open():
         pass
 
@@ -309,7 +312,7 @@ async def test_requests_are_over_before_the_first_lifespan_is_left(autojump_cloc
             happened.append("work is over")
         raise AssertionError("unreachable")
 
-    server = Server(plugins=[Plugin("a", happened)], timeouts=Timeouts(shutdown=1))
+    server = Server(plugins=[Plugin("a", happened)], settings=ServerSettings(timeouts=Timeouts(shutdown=1)))
     server.add_tool(work)
     async with server.open(), open_client(server) as client:
         await client.send(Request(0, "tools/call", {"name": "work", "arguments": {}, "_meta": envelope()}))

@@ -39,7 +39,7 @@ class Files:
 
 
 def offered(policy: ToolPolicy | None = None, **table: Any) -> list[str]:
-    server = Server(plugins=[Files()], config={"Files": {"prefix": "f", **table}}, tool_policy=policy)
+    server = Server(plugins=[Files()], config={"Files": {"prefix": "f", **table}}, tools=policy)
     withheld = server.plugins.plugins["Files"].withheld
     names = [entry.key for entry in server.tools.registry]
     assert sorted([*names, *withheld]) == ["f_read", "f_wait", "f_write"]
@@ -67,7 +67,7 @@ def test_globs_choose_by_either_name(include: list[str] | None, exclude: list[st
 
 
 async def test_withheld_tool_cannot_be_called() -> None:
-    server = Server(plugins=[Files()], tool_policy=ToolPolicy(read_only=True))
+    server = Server(plugins=[Files()], tools=ToolPolicy(read_only=True))
     async with server.open(), mcptrio.connect(server) as client:
         with pytest.raises(MCPError, match="no such tool: write"):
             await client.call_tool("write")
@@ -114,4 +114,4 @@ def test_bound_has_to_be_one(key: str) -> None:
     server = Server(plugins=[Files()], config={"Files": {key: 0}})
     plugin = server.plugins.plugins["Files"]
     assert plugin.state == "quarantined"
-    assert f"plugins.Files.{key}: '{key}' must be > 0" in str(plugin.fault)
+    assert f"plugins.Files.{key}: expected " in str(plugin.fault)

@@ -13,7 +13,7 @@ import mcptrio
 from mcptrio import ConfigError, Context, MCPError, PluginSetup, Server, completion, hookimpl, prompt, resource, tool
 from mcptrio.client import Handlers
 from mcptrio.protocol.revisions.registry import REVISIONS
-from mcptrio.serving import Timeouts
+from mcptrio.serving import ServerSettings, Timeouts
 from mcptrio.types import TextContent
 
 __all__: list[str] = []
@@ -398,7 +398,7 @@ async def test_plugin_whose_lifespan_does_not_yield_keeps_no_other_one_away(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     slow = Slow()
-    server = Server(plugins=[slow, Neighbour()], timeouts=Timeouts(start=7))
+    server = Server(plugins=[slow, Neighbour()], settings=ServerSettings(timeouts=Timeouts(start=7)))
     async with server.open(), mcptrio.connect(server) as client:
         assert trio.current_time() == pytest.approx(7)
         plugin = server.plugins.plugins["Slow"]

@@ -12,9 +12,10 @@ import pytest
 from attrs import field, frozen, validators
 
 from mcptrio import ConfigError, PluginSetup, Secret, Server, hookimpl, tool
-from mcptrio.config_file import load_config
+from mcptrio.config import load_config
 from mcptrio.errors import PluginError
 from mcptrio.plugins.settings import PluginTables
+from mcptrio.serving import ServerSettings
 
 __all__: list[str] = []
 
@@ -65,7 +66,11 @@ class Plugin:
 
 def configured(table: dict[str, Any], **environ: str) -> Config:
     plugin = Plugin()
-    Server(plugins=[plugin], config=PluginTables(tables={"Plugin": table}, environ=environ), strict=True)
+    Server(
+        plugins=[plugin],
+        config=PluginTables(tables={"Plugin": table}, environ=environ),
+        settings=ServerSettings(strict=True),
+    )
     [seen] = plugin.seen
     return seen  # type: ignore[no-any-return]
 
@@ -185,7 +190,7 @@ def test_references_are_followed(tmp_path: Path) -> None:
         "remotes": {"one": {"token": {"$file": "none", "default": "y"}}},
     }
     tables = PluginTables(tables={"Plugin": table}, folder=tmp_path, environ={"WHO": "me"})
-    Server(plugins=[plugin], config=tables, strict=True)
+    Server(plugins=[plugin], config=tables, settings=ServerSettings(strict=True))
     assert plugin.seen[0] == Config(
         title="me",
         token=Secret("from a file"),

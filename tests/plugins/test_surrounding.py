@@ -20,6 +20,7 @@ from mcptrio.middleware.audit_log import AuditLog, AuditLogConfig
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.serve.http import serve_http
 from mcptrio.serving import (
+    ServerSettings,
     Timeouts,
 )
 from mcptrio.types import TextContent
@@ -149,7 +150,7 @@ async def test_request_inside_of_middleware_that_takes_too_long_is_ended(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     guard, worker = Guard(), Worker()
-    server = Server(plugins=[guard, worker], timeouts=Timeouts(shutdown=3))
+    server = Server(plugins=[guard, worker], settings=ServerSettings(timeouts=Timeouts(shutdown=3)))
     async with server.open(), mcptrio.connect(server) as client, trio.open_nursery() as nursery:
         guard.left.clear()
 
@@ -225,7 +226,7 @@ async def test_listener_of_notifications_that_takes_too_long_is_cancelled(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     listener = Listener()
-    server = Server(plugins=[listener], timeouts=Timeouts(shutdown=3))
+    server = Server(plugins=[listener], settings=ServerSettings(timeouts=Timeouts(shutdown=3)))
     async with server.open(), mcptrio.connect(server) as client:
         await client.notify("example/hear")
         await listener.begun.wait()
@@ -270,7 +271,7 @@ class Pages:
 async def paged(
     pages: Pages, *, shutdown: float
 ) -> AsyncIterator[tuple[Server, trio.Nursery, Callable[[], Awaitable[httpx2.Response]]]]:
-    server = Server(plugins=[pages], timeouts=Timeouts(shutdown=shutdown))
+    server = Server(plugins=[pages], settings=ServerSettings(timeouts=Timeouts(shutdown=shutdown)))
     with trio.fail_after(PATIENCE):
         async with trio.open_nursery() as nursery, httpx2.AsyncClient() as http:
             [url] = await nursery.start(partial(serve_http, server, port=0))

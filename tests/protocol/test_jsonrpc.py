@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcptrio.errors import LocalProtocolError
-from mcptrio.protocol.jsonrpc import DEFAULT, MessageLimits, decode, encode, encoded_size, require_json
+from mcptrio.protocol.jsonrpc import decode, encode, encoded_size, require_json
+from mcptrio.protocol.limits import DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Batch, ErrorResponse, Malformed, Message, Notification, Request, Response
 
 ints = st.integers(-(2**63), 2**64 - 1)

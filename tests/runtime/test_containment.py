@@ -13,7 +13,7 @@ from mcptrio import Context, PluginSetup, Server
 from mcptrio.protocol.messages import Notification, Request, Response
 from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.tools import CallToolResult
-from mcptrio.serving import ServerLimits, Timeouts
+from mcptrio.serving import ServerLimits, ServerSettings, Timeouts
 from tests.runtime.peers import Client, connected, envelope, tool
 
 __all__: list[str] = []
@@ -134,7 +134,7 @@ async def test_an_error_while_being_cancelled_stays_in_the_request(
             nursery.start_soon(trio.sleep_forever)
         return "unreachable"
 
-    server = Server(timeouts=Timeouts(request=50, idle=50))
+    server = Server(settings=ServerSettings(timeouts=Timeouts(request=50, idle=50)))
     server.add_tool(with_context(stubborn) if context else stubborn, name="stubborn")
     server.add_tool(ok)
     async with connected(server, revision=None if modern else "2025-11-25") as client:
@@ -204,7 +204,7 @@ async def test_a_flood_of_notifications_does_not_become_a_flood_of_tasks(autojum
         heard.append(1)
         await trio.sleep(10)
 
-    server = Server(limits=ServerLimits(requests_per_session=10))
+    server = Server(settings=ServerSettings(limits=ServerLimits(requests_per_session=10)))
     server.add_method(slow, "acme/slow", notification=True)
     server.add_tool(ok)
     async with connected(server) as client:
@@ -226,7 +226,7 @@ async def ping_back(client: Client, error: bool) -> None:
 @pytest.mark.parametrize("error", [False, True])
 async def test_a_client_that_answers_pings_lives_on(error: bool, autojump_clock: Any) -> None:
     """Even an error is an answer."""
-    server = Server(ping_interval=10)
+    server = Server(settings=ServerSettings(ping_interval=10))
     async with connected(server) as client:
         with trio.move_on_after(1000):
             await ping_back(client, error)

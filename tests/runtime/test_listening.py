@@ -11,7 +11,7 @@ import trio.testing
 
 from mcptrio import Context, Server
 from mcptrio.protocol.messages import Notification, Request, Response
-from mcptrio.serving import ServerLimits
+from mcptrio.serving import ServerLimits, ServerSettings
 from mcptrio.stores.memory import MemoryBus
 from tests.runtime.peers import connected, envelope, tool
 
@@ -36,7 +36,7 @@ async def test_the_acknowledgement_is_not_lost_in_a_full_outbox(autojump_clock: 
             await ctx.notify("acme/flood", {"number": number})
         return "done"
 
-    server = Server(limits=ServerLimits(outbox=2))
+    server = Server(settings=ServerSettings(limits=ServerLimits(outbox=2)))
     server.add_tool(flood)
     async with connected(server, revision=None) as client:
         await client.send(tool(1, "flood", modern=True))
@@ -76,7 +76,7 @@ async def test_a_bus_that_fails_ends_nothing(autojump_clock: Any) -> None:
                 yield messages
 
     bus = Failing()
-    servers = [Server(bus=bus), Server(bus=bus)]
+    servers = [Server(settings=ServerSettings(bus=bus)), Server(settings=ServerSettings(bus=bus))]
     servers[0].add_tool(ok, name="always")
     async with servers[1].open(), connected(servers[0], revision=None) as client:
         await client.send(listen(1, toolsListChanged=True))

@@ -19,6 +19,7 @@ from mcptrio.stores.memory import MemoryBus, MemoryEventStore, MemorySessionStor
 from mcptrio.transports.http.app import HTTPApp
 from tests.guards import FunctionGuard
 from tests.runtime.asgi import Reply, exchange, post
+from tests.server_options import server_options
 
 __all__: list[str] = []
 
@@ -65,7 +66,7 @@ def authenticate_by_header(headers: Mapping[str, str]) -> Principal | None:
 async def replicas(*functions: Callable[..., Any], **options: Any) -> AsyncIterator[Replicas]:
     store, events, bus = MemorySessionStore(), MemoryEventStore(), MemoryBus()
 
-    servers = [Server(bus=bus, **options) for _ in range(2)]
+    servers = [Server(**server_options({**options, "bus": bus})) for _ in range(2)]
     for server in servers:
         for function in functions:
             server.add_tool(function)

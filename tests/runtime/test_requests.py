@@ -11,7 +11,7 @@ import trio.testing
 from mcptrio import Context, Server
 from mcptrio.errors import ConnectionClosed
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
-from mcptrio.serving import ServerLimits, Timeouts
+from mcptrio.serving import ServerLimits, ServerSettings, Timeouts
 from tests.runtime.peers import connected, envelope, tool
 
 __all__: list[str] = []
@@ -87,7 +87,7 @@ async def test_the_request_deadline_holds_whatever_is_reported(modern: bool, aut
             ended.append(trio.current_time() - began)
         return "unreachable"
 
-    server = Server(timeouts=Timeouts(request=60, idle=10))
+    server = Server(settings=ServerSettings(timeouts=Timeouts(request=60, idle=10)))
     server.add_tool(busy)
     async with connected(server, revision=revision(modern)) as client:
         error = await client.error(tool(1, "busy", modern=modern))
@@ -104,7 +104,7 @@ async def test_without_progress_the_idle_deadline_holds(modern: bool, autojump_c
         await trio.sleep_forever()
         return "unreachable"
 
-    server = Server(timeouts=Timeouts(request=60, idle=10))
+    server = Server(settings=ServerSettings(timeouts=Timeouts(request=60, idle=10)))
     server.add_tool(quiet)
     async with connected(server, revision=revision(modern)) as client:
         assert "timed out after 19" in (await client.error(tool(1, "quiet", modern=modern))).message
@@ -118,7 +118,7 @@ async def test_a_caller_can_only_shorten(caller: Any, seconds: str, autojump_clo
         await trio.sleep_forever()
         return "unreachable"
 
-    server = Server(timeouts=Timeouts(request=60, idle=10))
+    server = Server(settings=ServerSettings(timeouts=Timeouts(request=60, idle=10)))
     server.add_tool(quiet)
     async with connected(server) as client:
         error = await client.error(tool(1, "quiet", _meta={"mcptrio/timeout": caller}))
@@ -188,7 +188,7 @@ async def test_too_many_requests_are_refused_and_the_places_come_back(autojump_c
         await trio.sleep(10)
         return "done"
 
-    server = Server(limits=ServerLimits(requests_per_session=3))
+    server = Server(settings=ServerSettings(limits=ServerLimits(requests_per_session=3)))
     server.add_tool(slow)
     async with connected(server) as client:
         for _ in range(5):
@@ -247,7 +247,7 @@ async def test_what_is_in_flight_at_the_end_of_the_input_is_answered(autojump_cl
         await trio.sleep_forever()
         return "unreachable"
 
-    server = Server(timeouts=Timeouts(shutdown=5))
+    server = Server(settings=ServerSettings(timeouts=Timeouts(shutdown=5)))
     server.add_tool(slow)
     server.add_tool(endless)
     async with connected(server) as client:

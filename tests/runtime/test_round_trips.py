@@ -13,6 +13,7 @@ from mcptrio import Context, Server
 from mcptrio.protocol.messages import ErrorResponse, Request
 from mcptrio.serving import ServerLimits, Timeouts
 from tests.runtime.peers import Client, connected, open_client, tool
+from tests.server_options import server_options
 
 __all__: list[str] = []
 
@@ -40,7 +41,7 @@ def text(result: dict[str, Any]) -> str:
 
 
 def serving(function: Callable[..., Awaitable[str]], **options: Any) -> Server:
-    server = Server(**options)
+    server = Server(**server_options(options))
     server.add_tool(function, name="it")
     return server
 

@@ -10,14 +10,13 @@ import attrs
 import pytest
 
 from mcptrio import Server, prompt, resource, tool
-from mcptrio.runtime.settings import Settings
-from mcptrio.serving import ServerLimits
+from mcptrio.serving import ServerLimits, ServerSettings
 
 __all__: list[str] = []
 
 
 def test_every_limit_and_time_ends_somewhere() -> None:
-    settings = Settings()
+    settings = ServerSettings()
     values = {**attrs.asdict(settings.limits), **attrs.asdict(settings.timeouts)}
 
     assert values
@@ -26,7 +25,7 @@ def test_every_limit_and_time_ends_somewhere() -> None:
 
 def test_they_do_not_change() -> None:
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
-        Settings().ping_interval = 5  # type: ignore[misc]
+        ServerSettings().ping_interval = 5  # type: ignore[misc]
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         ServerLimits().requests = 5  # type: ignore[misc]
 
@@ -48,7 +47,7 @@ def test_only_parking_can_be_switched_off(name: str) -> None:
 @pytest.mark.parametrize("value", [-1, nan, "5", None])
 def test_an_interval_is_no_negative_number(value: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="ping_interval"):
-        Server(ping_interval=value)
+        Server(settings=ServerSettings(ping_interval=value))
 
 
 @pytest.mark.parametrize("value", [0, -1, nan, "5"])

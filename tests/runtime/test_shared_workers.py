@@ -12,6 +12,7 @@ from mcptrio import Context, Server
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.messages import Message, Notification, Request, Response
 from mcptrio.runtime.session import Session
+from mcptrio.serving import ServerSettings
 from tests.runtime.peers import tool
 
 __all__: list[str] = []
@@ -145,7 +146,7 @@ async def test_a_handler_that_cleans_up_counts_until_it_has(autojump_clock: Any)
 
 
 async def test_what_needs_a_task_of_the_session_gets_one_that_ends_with_it(autojump_clock: Any) -> None:
-    server = Server(ping_interval=5)
+    server = Server(settings=ServerSettings(ping_interval=5))
 
     async def greet(ctx: Context) -> str:
         """Says something."""

@@ -15,7 +15,7 @@ from mcptrio.abc import SessionRecord
 from mcptrio.errors import ConnectionClosed, Overloaded
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
-from mcptrio.serving import ServerLimits, ThreadStatus, Timeouts, memory_channel_pair
+from mcptrio.serving import ServerLimits, ServerSettings, ThreadStatus, Timeouts, memory_channel_pair
 from tests.runtime.peers import connected, envelope, open_client, tool
 
 __all__: list[str] = []
@@ -38,7 +38,7 @@ async def slow() -> str:
 
 
 async def test_requests_of_the_whole_server_are_bounded(autojump_clock: Any) -> None:
-    server = Server(limits=ServerLimits(requests=2))
+    server = Server(settings=ServerSettings(limits=ServerLimits(requests=2)))
     server.add_tool(endless)
     async with connected(server) as one, open_client(server) as other:
         await one.send(tool(1, "endless"))
@@ -53,7 +53,7 @@ async def test_requests_of_the_whole_server_are_bounded(autojump_clock: Any) -> 
 
 @pytest.mark.parametrize("seconds", [0.5, 50])
 async def test_the_end_takes_as_long_as_was_given(autojump_clock: Any, seconds: float) -> None:
-    server = Server(timeouts=Timeouts(shutdown=seconds))
+    server = Server(settings=ServerSettings(timeouts=Timeouts(shutdown=seconds)))
     server.add_tool(endless)
     async with connected(server) as client:
         await client.send(tool(1, "endless"))
@@ -65,7 +65,7 @@ async def test_the_end_takes_as_long_as_was_given(autojump_clock: Any, seconds: 
 
 
 async def test_sessions_are_bounded(autojump_clock: Any) -> None:
-    server = Server(limits=ServerLimits(sessions=1))
+    server = Server(settings=ServerSettings(limits=ServerLimits(sessions=1)))
     async with connected(server):
         _, theirs = memory_channel_pair()
         with pytest.raises(Overloaded, match="1 are open"):
@@ -89,7 +89,7 @@ async def test_a_server_that_is_not_open_serves_nothing() -> None:
 
 
 async def test_stopping_waits_for_what_is_in_flight_and_cancels_the_rest(autojump_clock: Any) -> None:
-    server = Server(timeouts=Timeouts(shutdown=5))
+    server = Server(settings=ServerSettings(timeouts=Timeouts(shutdown=5)))
     server.add_tool(slow)
     server.add_tool(endless)
     async with connected(server) as client:
@@ -111,7 +111,7 @@ async def test_stopping_waits_for_what_is_in_flight_and_cancels_the_rest(autojum
 
 
 async def test_stopping_an_idle_server_takes_no_time(autojump_clock: Any) -> None:
-    server = Server(timeouts=Timeouts(shutdown=50))
+    server = Server(settings=ServerSettings(timeouts=Timeouts(shutdown=50)))
     async with connected(server):
         began = trio.current_time()
         await server.supervisor.drain()
@@ -124,7 +124,7 @@ async def test_a_peer_that_never_reads_does_not_hold_up_the_end(autojump_clock: 
         while True:
             await ctx.notify("acme/flood")
 
-    server = Server(limits=ServerLimits(outbox=2), timeouts=Timeouts(shutdown=5))
+    server = Server(settings=ServerSettings(limits=ServerLimits(outbox=2), timeouts=Timeouts(shutdown=5)))
     server.add_tool(flood)
     async with server.open() as running:
         ours, theirs = memory_channel_pair()
@@ -147,7 +147,7 @@ async def test_threads_that_outlive_their_requests_are_counted() -> None:
         go_on.wait(60)
         return "late"
 
-    server = Server(limits=ServerLimits(threads=3))
+    server = Server(settings=ServerSettings(limits=ServerLimits(threads=3)))
     server.add_tool(stubborn)
     async with server.open(), mcptrio.connect(server) as client:
         with trio.move_on_after(30) as patience:
@@ -172,7 +172,7 @@ async def test_who_floods_waits_for_the_answers_to_be_read(autojump_clock: Any) 
         served.append(1)
         return "x"
 
-    server = Server(limits=ServerLimits(outbox=5))
+    server = Server(settings=ServerSettings(limits=ServerLimits(outbox=5)))
     server.add_tool(count)
     async with connected(server, revision=None) as client:
         with trio.move_on_after(10):
@@ -203,7 +203,7 @@ async def test_a_session_that_has_ended_takes_in_nothing_more(autojump_clock: An
 
 
 async def test_ending_a_session_before_it_runs_leaves_nothing(autojump_clock: Any) -> None:
-    server = Server(ping_interval=5)
+    server = Server(settings=ServerSettings(ping_interval=5))
     async with server.open():
         session = server.supervisor.open_session()
         outbox = Outbox()

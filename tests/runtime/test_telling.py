@@ -9,14 +9,14 @@ import trio.testing
 from mcptrio import Server
 from mcptrio.errors import LocalProtocolError
 from mcptrio.protocol.messages import Notification, Request
-from mcptrio.serving import ServerLimits, memory_channel_pair
+from mcptrio.serving import ServerLimits, ServerSettings, memory_channel_pair
 from tests.runtime.peers import connected, handshake, open_client
 
 __all__: list[str] = []
 
 
 async def test_a_peer_that_does_not_read_holds_up_no_broadcast(autojump_clock: trio.testing.MockClock) -> None:
-    server = Server(limits=ServerLimits(outbox=1))
+    server = Server(settings=ServerSettings(limits=ServerLimits(outbox=1)))
     async with connected(server) as client:
         deaf, theirs = memory_channel_pair()
         async with trio.open_nursery() as nursery:

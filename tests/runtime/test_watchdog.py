@@ -14,7 +14,7 @@ import trio.testing
 import mcptrio
 from mcptrio import Server, tool
 from mcptrio.runtime.watchdog import watch_loop
-from mcptrio.serving import Timeouts
+from mcptrio.serving import ServerSettings, Timeouts
 
 __all__: list[str] = []
 
@@ -27,7 +27,7 @@ class Sleepy:
 
 
 async def test_plugin_that_blocks_the_loop_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    server = Server(plugins=[Sleepy()], timeouts=Timeouts(blocked=0.2))
+    server = Server(plugins=[Sleepy()], settings=ServerSettings(timeouts=Timeouts(blocked=0.2)))
     async with server.open(), mcptrio.connect(server) as client:
         await client.call_tool("doze", {"seconds": 0.01})
         with trio.fail_after(60):

@@ -21,6 +21,7 @@ from mcptrio.serve.http import serve_http
 from mcptrio.serving import (
     HTTPOptions,
     ServerLimits,
+    ServerSettings,
     ThreadStatus,
     Timeouts,
 )
@@ -78,7 +79,7 @@ async def test_a_lifespan_is_left_after_the_handlers_have_ended(
     how: str, revision: str | None, autojump_clock: Any
 ) -> None:
     shop = Shop()
-    server = Server(plugins=[shop], timeouts=Timeouts(shutdown=5))
+    server = Server(plugins=[shop], settings=ServerSettings(timeouts=Timeouts(shutdown=5)))
     async with connected(server, revision=revision) as client:
         name = "ask" if how == "asking" else "sell"
         await client.send(tool(1, name, modern=revision is None))
@@ -181,7 +182,7 @@ async def test_threads_that_were_left_behind_hold_up_no_other_plugin(revision: s
     threads = Threads()
     plugins = [Named("slow", threads.hold), Named("quick", lambda: "quick")]
     config = {"slow": {"timeout": 0.02}}
-    server = Server(plugins=plugins, config=config, limits=ServerLimits(threads=2))
+    server = Server(plugins=plugins, config=config, settings=ServerSettings(limits=ServerLimits(threads=2)))
     async with server.open(), mcptrio.connect(server, revision=revision) as client:
         with threads.held():
             for _ in range(2):
@@ -203,7 +204,9 @@ async def test_sync_functions_that_have_all_places_can_start_threads(revision: s
         return trio.from_thread.run(partial(trio.to_thread.run_sync, lambda: "inner", limiter=ctx.server.threads))
 
     config = {"nesting": {"timeout": 30}}
-    server = Server(plugins=[Named("nesting", outer)], config=config, limits=ServerLimits(threads=2))
+    server = Server(
+        plugins=[Named("nesting", outer)], config=config, settings=ServerSettings(limits=ServerLimits(threads=2))
+    )
     said: list[Any] = []
     async with server.open(), mcptrio.connect(server, revision=revision) as client:
 
@@ -438,7 +441,7 @@ async def test_calls_of_one_client_that_need_threads_hold_up_no_other_client(hel
     def judge(headers: Mapping[str, str]) -> Principal:
         return Principal(subject=headers["authorization"])
 
-    server = Server(limits=ServerLimits(threads=4))
+    server = Server(settings=ServerSettings(limits=ServerLimits(threads=4)))
     server.add_tool(start if helpers else work, name="work")
     options = HTTPOptions(auth=FunctionGuard(judge))
     with trio.fail_after(60):

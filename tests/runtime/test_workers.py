@@ -10,7 +10,7 @@ import trio.testing
 
 from mcptrio import Context, Server, tool
 from mcptrio.protocol.messages import ErrorResponse, Message, Notification, Response
-from mcptrio.serving import Timeouts
+from mcptrio.serving import ServerSettings, Timeouts
 from tests.runtime.peers import connected
 from tests.runtime.peers import tool as call
 
@@ -87,7 +87,7 @@ async def test_a_cancelled_call_takes_no_other_along(autojump_clock: trio.testin
 
 
 async def test_a_deadline_is_kept_while_others_come_and_go(autojump_clock: trio.testing.MockClock) -> None:
-    server = Server(plugins=[Gate()], timeouts=Timeouts(idle=50))
+    server = Server(plugins=[Gate()], settings=ServerSettings(timeouts=Timeouts(idle=50)))
     async with connected(server) as client:
         started = trio.current_time()
         await client.send(call(1, "wait"))

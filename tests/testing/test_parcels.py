@@ -11,7 +11,7 @@ import mcptrio_everything
 import pytest
 
 from mcptrio import ConfigError, Server, tool
-from mcptrio.serving import ServerLimits
+from mcptrio.serving import ServerLimits, ServerSettings
 from mcptrio.testing import ServerParts
 from mcptrio.testing.parcels import open_parcel, packed
 
@@ -38,7 +38,7 @@ def test_plugins_are_modules_objects_names_and_files(tmp_path: Path) -> None:
     server = ServerParts(
         plugins=[mcptrio_everything, Counter(1), "fs", file],
         config={"fs": {"folders": [str(tmp_path)]}},
-        options={"name": "mine", "limits": ServerLimits(sessions=7)},
+        options={"name": "mine", "settings": ServerSettings(limits=ServerLimits(sessions=7))},
     ).make()
 
     loaded = {name for name, state in plugins(server).items() if state == "loaded"}
@@ -104,7 +104,7 @@ def test_modules_that_cannot_be_imported_by_name_are_found_by_file(
     [
         (ServerParts(plugins=[lambda: None]), "mcp_plugins"),
         (ServerParts(config={"a": {"b": (each for each in ())}}), "mcp_config"),
-        (ServerParts(options={"bus": open(__file__)}), "mcp_server_options"),  # noqa: SIM115
+        (ServerParts(options={"title": open(__file__)}), "mcp_server_options"),  # noqa: SIM115
     ],
 )
 def test_what_cannot_travel_is_refused_by_name(parts: ServerParts, name: str) -> None:

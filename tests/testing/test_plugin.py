@@ -20,7 +20,7 @@ pytest_plugins = ["pytester"]
 PLUGIN = """
 import trio
 from mcptrio import Context, hookimpl, tool
-from mcptrio.serving import Timeouts
+from mcptrio.serving import ServerSettings, Timeouts
 
 @tool
 async def now(zone: str = "UTC") -> str:
@@ -165,11 +165,11 @@ def test_what_a_server_is_made_of_is_said_by_name_or_by_fixture(project: pytest.
     tests = """
 import other
 from mcptrio.client import Handlers
-from mcptrio.serving import Timeouts
+from mcptrio.serving import ServerSettings, Timeouts
 
 mcp_plugins = [my_plugin, "fs", other]
 mcp_config = {"my_plugin": {"colour": "red"}}
-mcp_server_options = {"name": "mine", "timeouts": Timeouts(request=7)}
+mcp_server_options = {"name": "mine", "settings": ServerSettings(timeouts=Timeouts(request=7))}
 mcp_client_options = {"log_level": "debug"}
 mcp_handlers = Handlers(elicit=lambda form: fail())
 

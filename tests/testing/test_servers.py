@@ -10,7 +10,7 @@ import trio
 
 from mcptrio import ConfigError, ConnectionClosed, Context, PluginSetup, ToolError, hookimpl, tool
 from mcptrio.errors import PluginError
-from mcptrio.serving import ServerLimits
+from mcptrio.serving import ServerLimits, ServerSettings
 from mcptrio.testing import Case, Script, Served, ServerParts, delay, drop, open_served, run_jumping
 
 __all__: list[str] = []
@@ -92,7 +92,9 @@ async def test_a_server_runs_and_is_connected_to(transport: str, monkeypatch: py
 async def test_a_handler_is_replayed_where_nothing_is_parked(transport: str, replay: bool, runs: int) -> None:
     script = Script().elicit({"value": 7})
     case = Case(transport=transport, replay=replay)  # type: ignore[arg-type]
-    parts = ServerParts(plugins=[Plugin("hello")], options={"limits": ServerLimits(requests=7)})
+    parts = ServerParts(
+        plugins=[Plugin("hello")], options={"settings": ServerSettings(limits=ServerLimits(requests=7))}
+    )
     async with open_served(parts, case) as served, served.connect(handlers=script.handlers()) as client:
         result = await client.call_tool("ask")
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcptrio.protocol.jsonrpc import DEFAULT, MessageLimits
+from mcptrio.protocol.limits import DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Batch, Incoming, Malformed, Notification, Request, RequestId
 from mcptrio.transports.lines import LineFramer, to_lines
 

@@ -26,6 +26,7 @@ from mcptrio.serve.http import serve_http
 from mcptrio.transports.http.dialing import Dialing
 from mcptrio.transports.websocket import open_websocket_channel
 from tests.commands.processes import run
+from tests.server_options import server_options
 from tests.transports.http.raw_websocket import (
     Accepted,
     Socket,
@@ -44,7 +45,7 @@ async def serving(*plugins: object, **options: Any) -> AsyncIterator[str]:
     """The WebSocket URL of our own server."""
     shutdown = trio.Event()
     async with trio.open_nursery() as nursery:
-        server = Server("tested", plugins=plugins, **options)
+        server = Server("tested", plugins=plugins, **server_options(options))
         urls = await nursery.start(partial(serve_http, server, port=0, shutdown=shutdown))
         yield urls[0].replace("http://", "ws://").replace("/mcp", "/ws")
         shutdown.set()

@@ -26,11 +26,12 @@ from mcptrio.shares import Place, Places
 from mcptrio.transports.http.addresses import Proxies
 from mcptrio.transports.http.cors import answer_preflight, every_origin, is_preflight, one_origin
 from mcptrio.transports.http.decoder import Decoder
-from mcptrio.transports.http.exchange import Exchange, HTTPLimits, Receive, Scope, Send
+from mcptrio.transports.http.exchange import Exchange, Receive, Scope, Send
 from mcptrio.transports.http.front_page import show_front_page, wants_front_page
 from mcptrio.transports.http.guarding import refusal_of, request_head
 from mcptrio.transports.http.headers import Headers
 from mcptrio.transports.http.legacy_sse import LegacyPaths, LegacySSE
+from mcptrio.transports.http.limits import HTTPLimits
 from mcptrio.transports.http.origins import HostPolicy, OriginPolicy
 from mcptrio.transports.http.owner_rates import OwnerRates
 from mcptrio.transports.http.rules import (

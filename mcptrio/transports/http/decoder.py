@@ -13,7 +13,8 @@ from typing import Final
 import trio
 
 from mcptrio.errors import RateLimited
-from mcptrio.protocol.jsonrpc import MessageLimits, decode
+from mcptrio.protocol.jsonrpc import decode
+from mcptrio.protocol.limits import MessageLimits
 from mcptrio.protocol.messages import Incoming
 from mcptrio.transports.http.owner_rates import OwnerRates
 

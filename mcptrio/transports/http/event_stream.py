@@ -15,7 +15,8 @@ from attrs import define
 
 from mcptrio.backoff import spread
 from mcptrio.errors import RemoteProtocolError, RequestFailed
-from mcptrio.protocol.jsonrpc import MessageLimits, decode
+from mcptrio.protocol.jsonrpc import decode
+from mcptrio.protocol.limits import MessageLimits
 from mcptrio.protocol.messages import Incoming
 from mcptrio.protocol.sse import Decoder
 from mcptrio.transports.http.client_connection import HTTPResponse

@@ -14,20 +14,19 @@ from math import ceil
 from typing import Any, Final, Protocol, TypeAlias
 
 import trio
-from attrs import define, field, frozen
-from attrs.validators import ge, le
+from attrs import define, field
 
 from mcptrio.errors import ConnectionClosed, Overloaded, RateLimited
-from mcptrio.expected import instance
 from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.protocol import sse
-from mcptrio.protocol.jsonrpc import MessageLimits, encode
+from mcptrio.protocol.jsonrpc import encode
 from mcptrio.protocol.messages import ErrorResponse, Incoming, Message, Notification, Request
 from mcptrio.transports.http.headers import EVENT_STREAM, JSON, Headers, accepts
+from mcptrio.transports.http.limits import HTTPLimits
 from mcptrio.transports.http.rules import Refusal
 from mcptrio.transports.http.stays import Stay
 
-__all__ = ["COMMENT", "Exchange", "HTTPLimits", "Receive", "Scope", "Send"]
+__all__ = ["COMMENT", "Exchange", "Receive", "Scope", "Send"]
 
 Scope: TypeAlias = "MutableMapping[str, Any]"
 Receive: TypeAlias = "Callable[[], Awaitable[MutableMapping[str, Any]]]"
@@ -43,62 +42,6 @@ _STREAM_HEADERS: Final = (
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 )
-
-
-@frozen(kw_only=True)
-class HTTPLimits:
-    """
-    Args:
-        message: bounds of one message, which is one request's body.
-        header_bytes: of one request's headers.
-        body_timeout: seconds for a body to arrive.
-        write_timeout: seconds one write may wait for the client to read.
-        streams: exchanges open at the same time on the endpoint, and as many on the routes of plugins; more are
-            answered with 503. One client (a principal; without authentication an address, or a /64 network for IPv6)
-            may have as many open as are free, so at most half of them.
-        connections: open at the same time on the server of :func:`mcptrio.serving.over_http`, as far as the
-            descriptors of the process allow, and half of them from one address. One more closes the connection that has
-            waited longest for a request; if all have one, it is answered with 503.
-        address_rate: requests a second from one address, on average, of whoever sends them; more are answered with 429
-            before anything else is done. Of IPv6, all of a /64 is one address. 0 for no such limit.
-        address_burst: as many may come at once.
-        addresses: that are remembered for it. Of more, the one heard of longest ago is forgotten, and begins anew.
-        session_rate: handshake sessions that one client (as for ``streams``) may open a second, on average; more are
-            answered with 429. 0 for no such limit.
-        session_burst: as many may be opened at once.
-        parse_share: of the server's time, 0 to 1, that parsing the large messages (above 4 KiB) of one client (as for
-            ``streams``) may take, on average over 60 seconds. More are answered with 429; over WebSocket they are read
-            later. 0 for no limit.
-        shutdown_delay: seconds for which the server goes on accepting after it was told to stop, while ``/readyz`` says
-            503, so that load balancers notice.
-        keepalive_interval: seconds of silence after which a response becomes a stream, and a stream gets a comment.
-        stream_delay: seconds after which a call of a session becomes a stream that can be resumed, where its revision
-            primes streams: long enough that quick answers stay plain JSON, short enough to survive a broken line.
-        retry_delay: seconds a client is told to wait before it resumes a stream.
-        resume_timeout: seconds a session's own stream goes on collecting messages while no client reads it.
-        idle_timeout: seconds without use after which this process lets go of its part of a session; the store keeps it.
-        window: messages a reader may be behind before the sender waits for it.
-    """
-
-    message: MessageLimits = field(factory=MessageLimits, validator=instance(MessageLimits))
-    header_bytes: int = 32 * 1024
-    body_timeout: float = 30.0
-    write_timeout: float = 30.0
-    streams: int = 2000
-    connections: int = 10_000
-    address_rate: float = field(default=0.0, validator=ge(0))
-    address_burst: int = field(default=100, validator=ge(1))
-    addresses: int = field(default=50_000, validator=ge(1))
-    session_rate: float = field(default=20.0, validator=ge(0))
-    session_burst: int = field(default=5000, validator=ge(1))
-    parse_share: float = field(default=0.005, validator=[ge(0), le(1)])
-    shutdown_delay: float = field(default=0.0, validator=ge(0))
-    keepalive_interval: float = 15.0
-    stream_delay: float = 1.0
-    retry_delay: float = 1.0
-    resume_timeout: float = 60.0
-    idle_timeout: float = 300.0
-    window: int = 256
 
 
 class Connected(Protocol):

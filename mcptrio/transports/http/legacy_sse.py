@@ -23,8 +23,9 @@ from mcptrio.abc import Engine, Principal
 from mcptrio.errors import ConnectionClosed, Overloaded
 from mcptrio.protocol.messages import Malformed
 from mcptrio.transports.http.decoder import Decoder
-from mcptrio.transports.http.exchange import Exchange, HTTPLimits, Scope
+from mcptrio.transports.http.exchange import Exchange, Scope
 from mcptrio.transports.http.legacy_channel import LegacyChannel
+from mcptrio.transports.http.limits import HTTPLimits
 from mcptrio.transports.http.rules import Refusal
 
 __all__ = ["LegacyPaths", "LegacySSE"]

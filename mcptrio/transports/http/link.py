@@ -25,7 +25,8 @@ from attrs import define
 from mcptrio.abc import ClientAuth
 from mcptrio.abc.links import Receiver
 from mcptrio.errors import AuthorizationError, Code, ConnectionClosed, RequestFailed, SessionLost
-from mcptrio.protocol.jsonrpc import CLIENT_DEFAULT, MessageLimits, encode
+from mcptrio.protocol.jsonrpc import encode
+from mcptrio.protocol.limits import CLIENT_DEFAULT, MessageLimits
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, RequestId, Response
 from mcptrio.protocol.revisions.revision import Revision
 from mcptrio.transports.http.client_connection import HTTPResponse

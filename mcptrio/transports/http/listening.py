@@ -17,7 +17,7 @@ import trio
 
 from mcptrio.abc.links import Receiver
 from mcptrio.errors import AuthorizationError, ConnectionClosed, ConsentNeeded, RequestFailed
-from mcptrio.protocol.jsonrpc import MessageLimits
+from mcptrio.protocol.limits import MessageLimits
 from mcptrio.protocol.messages import Batch, Incoming, Notification, Request
 from mcptrio.transports.http.client_connection import HTTPResponse
 from mcptrio.transports.http.event_stream import LONGEST, Bookmark, EventStream

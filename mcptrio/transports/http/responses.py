@@ -21,7 +21,8 @@ from attrs import define, field
 
 from mcptrio.abc.links import Receiver
 from mcptrio.errors import ConnectionClosed, MCPError, RequestFailed
-from mcptrio.protocol.jsonrpc import DEFAULT, MessageLimits, decode
+from mcptrio.protocol.jsonrpc import decode
+from mcptrio.protocol.limits import DEFAULT, MessageLimits
 from mcptrio.protocol.messages import (
     Batch,
     ErrorResponse,

@@ -25,7 +25,7 @@ from mcptrio.protocol.jsonrpc import decode
 from mcptrio.protocol.messages import Batch, Message, Notification
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.protocol.revisions.revision import HTTPTraits
-from mcptrio.transports.http.exchange import HTTPLimits
+from mcptrio.transports.http.limits import HTTPLimits
 from mcptrio.transports.http.replicas import Replicas
 from mcptrio.transports.http.silence import Silence
 from mcptrio.transports.http.streams import Stream, Wakes

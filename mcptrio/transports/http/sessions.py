@@ -20,8 +20,8 @@ import trio
 from mcptrio.abc import Bus, Engine, EventStore, PeerSession, Principal, SessionRecord, SessionStore
 from mcptrio.errors import Overloaded
 from mcptrio.protocol.revisions.registry import REVISIONS
-from mcptrio.transports.http.exchange import HTTPLimits
 from mcptrio.transports.http.guarding import is_same_person
+from mcptrio.transports.http.limits import HTTPLimits
 from mcptrio.transports.http.replicas import Replicas
 from mcptrio.transports.http.session import Session, Shared
 from mcptrio.transports.http.silence import Silence

@@ -30,7 +30,8 @@ from mcptrio.errors import (
     RemoteProtocolError,
     RequestFailed,
 )
-from mcptrio.protocol.jsonrpc import CLIENT_DEFAULT, MessageLimits, decode, encode
+from mcptrio.protocol.jsonrpc import decode, encode
+from mcptrio.protocol.limits import CLIENT_DEFAULT, MessageLimits
 from mcptrio.protocol.messages import ErrorResponse, Incoming, Message, Request
 from mcptrio.protocol.sse import Decoder, Event
 from mcptrio.transports.http.client_connection import HTTPResponse

@@ -32,7 +32,7 @@ from mcptrio import Context, Endpoint, Secret, Server, tool
 from mcptrio.auth import IssuerKeys, JWTTokens, OAuth, OwnRedirects, ResourceServer
 from mcptrio.errors import ConfigError, StoreFailed
 from mcptrio.serve.http import serve_http
-from mcptrio.serving import HTTPOptions
+from mcptrio.serving import HTTPOptions, ServerSettings
 from mcptrio.transports.http.fetching import Fetcher
 from mcptrio.transports.http.reach import AddressPolicy
 from mcptrio.types import CallToolResult, TextContent
@@ -76,7 +76,11 @@ async def protected(folder: Path, **settings: Any) -> AsyncIterator[str]:
         origin = f"http://127.0.0.1:{port}"
         issuer, resource = f"{origin}/auth", f"{origin}/mcp"
         config = {"issuer": issuer, "folder": str(folder), "scopes": SCOPES, **settings}
-        server = Server(plugins=[mcptrio_authserver, Notes()], config={"mcptrio_authserver": config}, strict=True)
+        server = Server(
+            plugins=[mcptrio_authserver, Notes()],
+            config={"mcptrio_authserver": config},
+            settings=ServerSettings(strict=True),
+        )
         keys = IssuerKeys(issuer, Fetcher(AddressPolicy.around(issuer)))
         guard = ResourceServer(
             resource,
@@ -174,7 +178,11 @@ async def test_pages_need_no_token_and_the_host_is_checked(folder: Path) -> None
 
 
 async def test_without_an_issuer_there_is_nothing(folder: Path) -> None:
-    server = Server(plugins=[mcptrio_authserver], config={"mcptrio_authserver": {"folder": str(folder)}}, strict=True)
+    server = Server(
+        plugins=[mcptrio_authserver],
+        config={"mcptrio_authserver": {"folder": str(folder)}},
+        settings=ServerSettings(strict=True),
+    )
 
     assert server.routes.at("/auth") is None
     assert [*mcptrio_authserver.doctor(Config())] == ["issuer is not set, so there is no authorization server"]

@@ -12,6 +12,7 @@ from attrs import frozen
 from mcptrio_memory import Config, setup
 
 from mcptrio import Client, PluginSetup, Server, connect, hookimpl
+from mcptrio.serving import ServerSettings
 
 Open = Callable[..., AbstractAsyncContextManager[Client]]
 Call = Callable[..., Awaitable[Any]]
@@ -37,7 +38,7 @@ def file(tmp_path: Path) -> Path:
 def open_memory(file: Path) -> Open:
     @asynccontextmanager
     async def opened(revision: str | None = None, **settings: Any) -> AsyncIterator[Client]:
-        server = Server(plugins=[Installed(Config(**{"file": file, **settings}))], strict=True)
+        server = Server(plugins=[Installed(Config(**{"file": file, **settings}))], settings=ServerSettings(strict=True))
         async with server.open(), connect(server, revision=revision) as client:
             yield client
 

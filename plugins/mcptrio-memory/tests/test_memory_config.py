@@ -13,10 +13,11 @@ from mcptrio_memory import Config
 from mcptrio import Server, connect
 from mcptrio.errors import PluginError
 from mcptrio.plugins.settings import PluginTables
+from mcptrio.serving import ServerSettings
 
 
 def server(settings: dict[str, Any]) -> Server:
-    return Server(plugins=[mcptrio_memory], config={"mcptrio_memory": settings}, strict=True)
+    return Server(plugins=[mcptrio_memory], config={"mcptrio_memory": settings}, settings=ServerSettings(strict=True))
 
 
 async def test_a_table_becomes_the_settings(file: Path) -> None:

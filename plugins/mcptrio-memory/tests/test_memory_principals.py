@@ -16,7 +16,7 @@ from mcptrio_memory import Config
 from mcptrio import Client, MCPError, Server, connect
 from mcptrio.abc import Principal
 from mcptrio.client import Change
-from mcptrio.serving import memory_channel_pair
+from mcptrio.serving import ServerSettings, memory_channel_pair
 
 from .conftest import Installed
 
@@ -31,7 +31,7 @@ async def clients(
     file: Path, *principals: Principal | None, revision: str | None = None
 ) -> AsyncIterator[list[Client]]:
     config = Config(file=file, namespaces="principal", namespace="mine")
-    server = Server(plugins=[Installed(config)], strict=True)
+    server = Server(plugins=[Installed(config)], settings=ServerSettings(strict=True))
 
     with trio.fail_after(60):
         async with server.open() as running, trio.open_nursery() as nursery, AsyncExitStack() as stack:

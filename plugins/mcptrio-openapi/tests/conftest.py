@@ -15,6 +15,7 @@ from attrs import define, evolve, field
 from mcptrio_openapi import Api, Config, OpenAPI
 
 from mcptrio import Client, Server, connect
+from mcptrio.serving import ServerSettings
 
 DATA = Path(__file__).parent / "data"
 
@@ -168,7 +169,7 @@ Connected = Callable[..., AbstractAsyncContextManager[Client]]
 async def _connected(*apis: Api, revision: str | None = None, config: Config | None = None) -> AsyncIterator[Client]:
     names = ["one", "two", "three"][: len(apis)]
     config = evolve(config or Config(), apis=dict(zip(names, apis, strict=True)))
-    server = Server(plugins=[OpenAPI(config)], strict=True)
+    server = Server(plugins=[OpenAPI(config)], settings=ServerSettings(strict=True))
     options: dict[str, Any] = {} if revision is None else {"revision": revision}
     with trio.fail_after(60):
         async with connect(server, **options) as client:

@@ -25,6 +25,7 @@ from mcptrio_openapi.operations import ARGUMENT
 from mcptrio_openapi.pacing import Pace
 
 from mcptrio import Secret, Server, ToolError, connect
+from mcptrio.serving import ServerSettings
 from mcptrio.testing import Case, ServerParts, open_served
 
 PREFIX = "one_"
@@ -53,7 +54,7 @@ async def test_the_configuration_is_read_by_the_loader(site: Any, document: Make
             }
         }
     }
-    server = Server(plugins=[mcptrio_openapi], config={"mcptrio_openapi": table}, strict=True)
+    server = Server(plugins=[mcptrio_openapi], config={"mcptrio_openapi": table}, settings=ServerSettings(strict=True))
     async with connect(server) as client:
         await client.call_tool(f"{PREFIX}it")
 
@@ -84,7 +85,7 @@ async def test_tools_have_the_name_of_the_plugin(document: Make, policy: dict[st
 
 
 async def test_without_an_api_there_is_nothing() -> None:
-    server = Server(plugins=[mcptrio_openapi], strict=True)
+    server = Server(plugins=[mcptrio_openapi], settings=ServerSettings(strict=True))
     async with server.open():
         assert not server.tools.registry
         assert not server.resources.registry
@@ -434,7 +435,9 @@ async def test_what_a_tool_takes_all_arguments_in_is_no_argument(connected: Any,
 
 async def test_tools_of_fetched_documents_go_with_the_server(site: Any, reply: Any) -> None:
     site.always = reply(root(IT))
-    server = Server(plugins=[OpenAPI(Config(apis={"one": Api(url=f"{site.url}/x")}))], strict=True)
+    server = Server(
+        plugins=[OpenAPI(Config(apis={"one": Api(url=f"{site.url}/x")}))], settings=ServerSettings(strict=True)
+    )
     async with connect(server) as client:
         assert len([tool async for tool in client.tools()]) == 1
 

@@ -21,7 +21,7 @@ from trio.testing import MockClock
 from mcptrio import ANYONE, Client, MCPError, Server, ToolError, connect
 from mcptrio.abc import Principal
 from mcptrio.client import Change
-from mcptrio.serving import memory_channel_pair
+from mcptrio.serving import ServerSettings, memory_channel_pair
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
@@ -259,7 +259,9 @@ async def test_the_names_and_hints_are_what_the_readme_says() -> None:
 async def test_the_table_of_the_configuration_file_is_read(inside: Path) -> None:
     rules = [{"argv": ["echo"], "rest": ["*"]}, {"argv": ["sh", "-c"], "rest": ["*"], "shell": True}]
     table = {"folders": [str(inside)], "allow": rules, "limits": {"open_files": 20}, "environment": {"A": "b"}}
-    async with connect(Server(plugins=[Shell], config={"Shell": table}, strict=True)) as client:
+    async with connect(
+        Server(plugins=[Shell], config={"Shell": table}, settings=ServerSettings(strict=True))
+    ) as client:
         done = await call(client, "run_command", argv=["sh", "-c", "echo $A; ulimit -n"])
     assert done["stdout"]["text"] == "b\n20\n"
 

@@ -21,6 +21,7 @@ from mcptrio_skills.serving import EXTENSION
 
 from mcptrio import Client, InvalidParams, MCPError, ResourceNotFound, Server, connect
 from mcptrio.client import Change
+from mcptrio.serving import ServerSettings
 from mcptrio.types import BlobResourceContents, TextResourceContents
 
 from .conftest import write_skill
@@ -264,7 +265,9 @@ async def test_questions_at_the_same_time_share_a_look(shelf: Path, monkeypatch:
 
 async def test_the_table_of_the_configuration_file_is_read(shelf: Path) -> None:
     table = {"folders": [str(shelf)], "ignore": ["nested"], "page_size": 10}
-    async with connect(Server(plugins=[Skills], config={"Skills": table}, strict=True)) as client:
+    async with connect(
+        Server(plugins=[Skills], config={"Skills": table}, settings=ServerSettings(strict=True))
+    ) as client:
         assert await uris(client) == ["skill://acme/pdf/SKILL.md", "skill://git-workflow/SKILL.md"]
 
     for wrong in ({"folders": ["x"], "max_files": 513}, {"folder": []}, {"ignore": ["a/b"]}):

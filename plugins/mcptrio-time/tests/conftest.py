@@ -11,6 +11,7 @@ from attrs import define
 from mcptrio_time import Clock, Config, Prompts, TimeTools
 
 from mcptrio import Client, PluginSetup, Server, connect, hookimpl
+from mcptrio.serving import ServerSettings
 
 Call = Callable[..., Awaitable[Any]]
 
@@ -35,7 +36,7 @@ def installed() -> Installed:
 
 @pytest.fixture
 async def client(installed: Installed) -> AsyncIterator[Client]:
-    server = Server(plugins=[installed], strict=True)
+    server = Server(plugins=[installed], settings=ServerSettings(strict=True))
     async with server.open(), connect(server) as connected:
         yield connected
 

@@ -15,6 +15,7 @@ from mcptrio_time.zones import Zones
 
 from mcptrio import Server, connect
 from mcptrio.errors import PluginError
+from mcptrio.serving import ServerSettings
 
 START = """
 import json, logging, os, sys, time
@@ -89,11 +90,15 @@ def test_the_operators_zone_wins(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 )
 def test_a_setting_that_does_not_fit_is_a_fault(settings: dict[str, Any], fault: str) -> None:
     with pytest.raises(PluginError, match=fault):
-        Server(plugins=[mcptrio_time], config={"mcptrio_time": settings}, strict=True)
+        Server(plugins=[mcptrio_time], config={"mcptrio_time": settings}, settings=ServerSettings(strict=True))
 
 
 async def test_a_table_becomes_the_settings() -> None:
-    server = Server(plugins=[mcptrio_time], config={"mcptrio_time": {"local_timezone": "Asia/Tokyo"}}, strict=True)
+    server = Server(
+        plugins=[mcptrio_time],
+        config={"mcptrio_time": {"local_timezone": "Asia/Tokyo"}},
+        settings=ServerSettings(strict=True),
+    )
     async with server.open(), connect(server) as client:
         result = await client.call_tool("get_current_time")
     assert result.structured_content["timezone"] == "Asia/Tokyo"

@@ -217,8 +217,7 @@ async def test_proxy_on_a_unix_socket(tmp_path: Path) -> None:
 
     guard = FunctionGuard(judge)
     path = tmp_path / "mcp.sock"
-    limits = HTTPLimits(address_rate=0.01, address_burst=1)
-    options = HTTPOptions(auth=guard, limits=limits, forwarded=["unix"])
+    options = HTTPOptions(auth=guard, address_rate=0.01, address_burst=1, forwarded=["unix"])
     shutdown = trio.Event()
     async with trio.open_nursery() as nursery:
         sockets = HTTPSockets(bind=[f"unix:{path}"])

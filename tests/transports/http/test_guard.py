@@ -18,6 +18,7 @@ from attrs import field, frozen
 import mcptrio
 from mcptrio import Context, PluginSetup, Server, tool
 from mcptrio.abc import Principal
+from mcptrio.capabilities.owner import Owner
 from mcptrio.errors import AuthorizationError, InsufficientScope, Overloaded, RateLimited, RequestFailed
 from mcptrio.serve.http import serve_http
 from mcptrio.serving import (
@@ -25,6 +26,7 @@ from mcptrio.serving import (
     memory_channel_pair,
 )
 from tests.guards import FunctionGuard
+from tests.server_options import server_options
 
 __all__: list[str] = []
 
@@ -130,7 +132,7 @@ class Here:
 
 @asynccontextmanager
 async def serving(**options: Any) -> AsyncIterator[Here]:
-    server = Server(plugins=[Notes()], **options)
+    server = Server(plugins=[Notes()], **server_options(options))
     guard = FunctionGuard(judge, {WELL_KNOWN: DOCUMENT})
     async with trio.open_nursery() as nursery:
         urls = await nursery.start(_serve, server, HTTPOptions(auth=guard))
@@ -278,15 +280,15 @@ async def test_the_application_of_a_plugin_is_served_at_its_path_and_below() -> 
 @pytest.mark.parametrize("path", ["/", "beside", "/beside/", "/a//b", "/a/../b", "/a b"])
 def test_what_is_no_path_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match="expected a path like /auth"):
-        Server().routes.add(path, beside, None)
+        Server().routes.add(path, beside, Owner())
 
 
 def test_a_path_belongs_to_who_came_first() -> None:
     routes = Server().routes
-    routes.add("/a", beside, "one")
+    routes.add("/a", beside, Owner(name="one"))
 
     with pytest.raises(ValueError, match="already offered by one"):
-        routes.add("/a", beside, "two")
+        routes.add("/a", beside, Owner(name="two"))
     assert routes.at("/a/b/c") is not None
     assert routes.at("/b") is None
 

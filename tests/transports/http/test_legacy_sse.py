@@ -17,13 +17,14 @@ from mcptrio import Context, Server, tool
 from mcptrio.abc import Principal
 from mcptrio.errors import AuthorizationError
 from mcptrio.serve.http_options import make_http_app
-from mcptrio.serving import HTTPLimits, HTTPOptions, MessageLimits, ServerLimits, Timeouts
+from mcptrio.serving import HTTPOptions, MessageLimits, ServerLimits, Timeouts
 from mcptrio.transports.http.hypercorn import ConnectionLimits
 from mcptrio.transports.http.hypercorn import serve_asgi as serve
 from tests.guards import FunctionGuard
 from tests.interaction.applies import HANDSHAKE
 from tests.interaction.client import Peer
 from tests.interaction.wires import SSEWire
+from tests.server_options import server_options
 
 from .web import eventually
 
@@ -101,11 +102,11 @@ async def site(
     *,
     wrap: Any = None,
     connection: ConnectionLimits | None = None,
-    **server_options: Any,
+    **more: Any,
 ) -> AsyncIterator[Site]:
     """A whole server on a socket; at the end nothing is left of any session."""
     work = Work()
-    server = Server("tested", version="7", plugins=[work], **server_options)
+    server = Server("tested", version="7", plugins=[work], **server_options(more))
     shutdown = trio.Event()
     with trio.fail_after(60):
         async with server.open(), trio.open_nursery() as nursery:
@@ -248,7 +249,7 @@ async def test_drain_lets_calls_finish_and_ends_the_stream() -> None:
 
 
 async def test_stream_on_which_nothing_is_said_ends() -> None:
-    async with site(HTTPOptions(limits=HTTPLimits(body_timeout=1.0))) as here, here.peer() as peer:
+    async with site(HTTPOptions(body_timeout=1.0)) as here, here.peer() as peer:
         async with here.wire() as silent:
             assert len(here.server.status.sessions) == 2
 
@@ -258,7 +259,7 @@ async def test_stream_on_which_nothing_is_said_ends() -> None:
 
 
 async def test_silent_stream_gets_comments() -> None:
-    async with site(HTTPOptions(limits=HTTPLimits(keepalive_interval=0.05))) as here, here.peer() as peer:
+    async with site(HTTPOptions(keepalive_interval=0.05)) as here, here.peer() as peer:
         assert isinstance(peer.wire, SSEWire)
         wire = peer.wire
         await eventually(lambda: wire.comments >= 3)
@@ -281,7 +282,7 @@ async def test_client_that_does_not_read_is_cut() -> None:
 
 async def test_post_waits_for_a_session_that_is_behind() -> None:
     """For a bounded time; and when the client reads again, all is well."""
-    options = HTTPOptions(limits=HTTPLimits(body_timeout=1.0))
+    options = HTTPOptions(body_timeout=1.0)
     async with site(options, limits=ServerLimits(outbox=2)) as here, here.wire() as wire:
         await greet(wire)
         await wire.send(call("talk"))
@@ -307,7 +308,7 @@ async def test_post_waits_for_a_session_that_is_behind() -> None:
 
 
 async def test_streams_leave_room_for_their_posts() -> None:
-    async with site(HTTPOptions(limits=HTTPLimits(streams=4))) as here, here.peer(), here.peer() as peer:
+    async with site(HTTPOptions(streams=4)) as here, here.peer(), here.peer() as peer:
         async with here.wire() as refused:
             assert (refused.status, refused.head["retry-after"]) == (503, "10")
         assert await peer.text("whoami") == "nobody"
@@ -321,9 +322,9 @@ async def test_sessions_of_the_engine_are_bounded() -> None:
 
 
 async def test_requests_are_let_through_by_the_rules_of_the_endpoint() -> None:
-    limits = HTTPLimits(message=MessageLimits(bytes=1000), header_bytes=2000, body_timeout=0.3)
+    options = HTTPOptions(message=MessageLimits(bytes=1000), header_bytes=2000, body_timeout=0.3)
     json_type, length, stream = "content-type: application/json", "content-length: 2", "accept: text/event-stream"
-    async with site(HTTPOptions(limits=limits)) as here:
+    async with site(options) as here:
         for request, headers, expected in (
             ("GET /sse", ["host: evil.example.com", stream], 421),
             ("GET /sse", ["host: localhost", stream, "origin: http://evil.example.com"], 403),

@@ -12,7 +12,7 @@ import trio
 from attrs import define
 
 from mcptrio import Server as Engine
-from mcptrio.serving import HTTPLimits, ServerLimits
+from mcptrio.serving import HTTPLimits, ServerLimits, ServerSettings
 from mcptrio.stores.memory import MemoryEventStore, MemorySessionStore
 from mcptrio.transports.http.app import HTTPApp
 from mcptrio.transports.http1.limits import ConnectionLimits
@@ -40,7 +40,7 @@ async def served(
     connection: ConnectionLimits | None = None,
     around: Callable[[HTTPApp], Any] | None = None,
 ) -> AsyncIterator[Served]:
-    engine = Engine(limits=ServerLimits(subscriptions=500))
+    engine = Engine(settings=ServerSettings(limits=ServerLimits(subscriptions=500)))
     engine.add_resource(memo, "memo://{name}")
     async with AsyncExitStack() as stack:
         nursery = await stack.enter_async_context(trio.open_nursery())

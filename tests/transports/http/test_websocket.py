@@ -17,10 +17,11 @@ from mcptrio.abc import Principal
 from mcptrio.errors import AuthorizationError
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcptrio.serve.http_options import make_http_app
-from mcptrio.serving import HTTPLimits, HTTPOptions, MessageLimits, ServerLimits, Timeouts
+from mcptrio.serving import HTTPOptions, MessageLimits, ServerLimits, Timeouts
 from mcptrio.transports.http import hypercorn
 from mcptrio.transports.http1 import server as http1
 from tests.guards import FunctionGuard
+from tests.server_options import server_options
 from tests.transports.http.raw_websocket import (
     BINARY,
     CLOSE,
@@ -145,13 +146,12 @@ class Start:
         self,
         *plugins: object,
         options: HTTPOptions | None = None,
-        http: HTTPLimits | None = None,
         connection: http1.ConnectionLimits | None = None,
         **more: Any,
     ) -> Served:
         """A server on a free port. The rest is what :class:`Server` takes."""
-        server = Server("tested", plugins=plugins, **more)
-        options = options or HTTPOptions(limits=http)
+        server = Server("tested", plugins=plugins, **server_options(more))
+        options = options or HTTPOptions()
         shutdown, closed = trio.Event(), trio.Event()
         port = await self.nursery.start(self._run, server, options, connection, shutdown, closed)
         self.served.append(Served(port, server, shutdown, closed))
@@ -213,7 +213,7 @@ async def test_a_session_of_a_handshake_revision(start: Start) -> None:
 
 
 async def test_after_a_large_message_that_took_its_share_of_the_time_the_next_waits(start: Start) -> None:
-    served = await start(options=HTTPOptions(limits=HTTPLimits(parse_share=1e-6)))
+    served = await start(options=HTTPOptions(parse_share=1e-6))
 
     async with served.connected() as socket:
         await socket.initialize("2025-11-25")
@@ -242,7 +242,7 @@ async def test_a_batch_is_one_message_both_ways(start: Start) -> None:
 
 
 async def test_what_is_no_message_is_answered_and_the_connection_lives_on(start: Start) -> None:
-    served = await start(http=HTTPLimits(message=MessageLimits(depth=5)))
+    served = await start(options=HTTPOptions(message=MessageLimits(depth=5)))
 
     async with served.connected() as socket:
         await socket.initialize("2025-11-25")
@@ -321,7 +321,7 @@ async def test_hosts_and_origins_are_looked_at_as_in_a_post(start: Start) -> Non
 
 
 async def test_heads_are_looked_at_as_in_a_post(start: Start) -> None:
-    served = await start(options=HTTPOptions(limits=HTTPLimits(header_bytes=4000)))
+    served = await start(options=HTTPOptions(header_bytes=4000))
 
     for headers, status in (
         (("x: " + "y" * 5000,), 431),
@@ -382,7 +382,7 @@ async def test_a_plain_request_is_told_to_upgrade(start: Start) -> None:
 
 
 async def test_too_many_are_refused_with_503(start: Start) -> None:
-    exchanges = await start(http=HTTPLimits(streams=1))
+    exchanges = await start(options=HTTPOptions(streams=1))
     sessions = await start(limits=ServerLimits(sessions=1))
 
     for served in (exchanges, sessions):
@@ -412,7 +412,7 @@ async def test_a_binary_message_is_1003(start: Start) -> None:
 
 
 async def test_a_message_that_is_too_large_is_1009(start: Start) -> None:
-    served = await start(Tools(), http=HTTPLimits(message=MessageLimits(bytes=1000)))
+    served = await start(Tools(), options=HTTPOptions(message=MessageLimits(bytes=1000)))
     fits = json.dumps(calling("echo", text=""))
 
     async with served.connected() as socket:
@@ -466,7 +466,7 @@ async def test_a_client_that_answers_no_pings_is_1008(start: Start) -> None:
 
 
 async def test_a_client_that_says_nothing_is_1008(start: Start) -> None:
-    served = await start(http=HTTPLimits(body_timeout=1.0))
+    served = await start(options=HTTPOptions(body_timeout=1.0))
 
     async with served.connected() as heard:
         await heard.initialize("2025-11-25")
@@ -535,7 +535,7 @@ async def test_a_stopping_server_refuses_with_503(start: Start) -> None:
 
 async def test_who_does_not_read_is_cut_off_and_others_are_served(start: Start) -> None:
     tools = Tools()
-    served = await start(tools, http=HTTPLimits(write_timeout=0.5))
+    served = await start(tools, options=HTTPOptions(write_timeout=0.5))
 
     async with served.connected() as slow, served.connected() as other:
         await slow.message(calling("wait", id=0))
@@ -556,7 +556,7 @@ async def test_who_does_not_read_is_cut_off_and_others_are_served(start: Start) 
 async def test_while_a_session_is_full_nothing_is_read(start: Start) -> None:
     served = await start(
         Tools(),
-        http=HTTPLimits(write_timeout=60.0),
+        options=HTTPOptions(write_timeout=60.0),
         connection=http1.ConnectionLimits(write_timeout=60.0),
         limits=ServerLimits(outbox=4),
     )

@@ -1,6 +1,6 @@
-"""What does not fit in the settings of a plugin, in words that an operator knows.
+"""What does not fit in a table of the configuration, in words that an operator knows.
 
-Used by :mod:`mcptrio.plugins.settings`.
+Used by :mod:`mcptrio.settings.reader`.
 The one rule: what was expected is said in TOML's words, and what came is shown only where it cannot be a secret.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import typing
 from collections.abc import Iterator
+from datetime import date, time
 from typing import Any, TypeAlias, get_args, get_origin
 
 import msgspec
@@ -44,7 +45,11 @@ def place_of(error: msgspec.ValidationError, hint: Any) -> tuple[Key, str]:
         return place, text
     if text.startswith("Invalid enum value"):
         choices = ", ".join(str(each) for each in _choices(hint))
-        return place, f"expected one of {choices}" if choices else "expected one of the values there are"
+        others = [_WORDS[each.__name__] for each in get_args(hint) if getattr(each, "__name__", "") in _WORDS]
+        return (
+            place,
+            f"expected {' or '.join([*others, f'one of {choices}' if choices else 'one of the known values'])}",
+        )
     text = re.sub(r", got .*", "", text)
     text = re.sub(
         r"`([^`]+)`", lambda found: " or ".join(_WORDS.get(word, word) for word in found[1].split(" | ")), text
@@ -82,4 +87,6 @@ def shown(value: Any, place: Key) -> str:
         return str(value)
     if isinstance(value, str):
         return repr(value if len(value) <= 40 else value[:39] + "…")
+    if isinstance(value, date | time):
+        return "a date or time"
     return "a list" if isinstance(value, list) else "a table" if isinstance(value, dict) else type(value).__name__

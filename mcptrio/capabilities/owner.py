@@ -1,0 +1,41 @@
+"""The owner of what a server offers: a plugin, or the server itself.
+
+Every entry of a registry, every route, middleware and authorizer has one. A plugin is an owner
+(:class:`mcptrio.plugins.plugin.Plugin`); what a program adds belongs to the server.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
+
+if TYPE_CHECKING:
+    from mcptrio.capabilities.call_limits import CallLimits
+    from mcptrio.capabilities.registrar import Registrar
+
+__all__ = ["Owner"]
+
+
+@define(eq=False, slots=True, kw_only=True)
+class Owner:
+    """
+    Args:
+        name: of the plugin; ``None`` for the server itself.
+        limits: of the owner's calls, as the operator has set them.
+        yielded: what the plugin's lifespan yielded.
+        is_kept_back: the plugin's lifespan has not yielded yet, so clients see nothing of it.
+        has_left: the plugin was withdrawn, so nothing more of it is taken.
+    """
+
+    name: str | None = None
+    registrar: Registrar = field(init=False)
+    """What its handlers get as ``ctx.server``. What is added through it belongs to the owner."""
+    limits: CallLimits | None = None
+    yielded: Any = None
+    is_kept_back: bool = False
+    has_left: bool = False
+
+    def tool_name(self, name: str) -> str:
+        """The name under which clients see a tool of the owner."""
+        return self.registrar.tool_name(name)

@@ -1,0 +1,43 @@
+"""The bounds of one message, and of the bytes that are queued. Values that are cheap to import."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import field, frozen
+
+from mcptrio.expected import PROGRAM_ONLY, integer
+
+__all__ = ["CLIENT_DEFAULT", "DEFAULT", "MAX_QUEUED_BYTES", "MessageLimits"]
+
+MAX_QUEUED_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of JSON that may be queued for one peer. A single larger message is still sent."""
+
+
+@frozen(kw_only=True)
+class MessageLimits:
+    """How much of a peer's input is looked at."""
+
+    bytes: int = field(default=4 * 1024 * 1024, validator=integer(1))
+    """Bytes of one message, or of one batch."""
+    containers: int = field(default=50_000, validator=integer(1), metadata=PROGRAM_ONLY)
+    """Arrays and objects in one message. Parsed, one takes up to 200 bytes and holds up the event loop for about 1 µs;
+    counted before it is parsed."""
+    values: int = field(default=250_000, validator=integer(1), metadata=PROGRAM_ONLY)
+    """Items of arrays and members of objects in one message; counted before it is parsed."""
+    meta_bytes: int = field(default=64 * 1024, validator=integer(1), metadata=PROGRAM_ONLY)
+    """Bytes of ``params._meta`` of one message: it is kept as long as the request runs."""
+    depth: int = field(default=64, validator=integer(1))
+    """Arrays and objects inside each other, the message itself included."""
+    batch: int = field(default=100, validator=integer(1))
+    """Messages in one batch."""
+
+
+DEFAULT = MessageLimits()
+
+CLIENT_DEFAULT = MessageLimits(
+    bytes=64 * 1024 * 1024, containers=500_000, values=2_500_000, meta_bytes=1024 * 1024, depth=128
+)
+"""For what a server sends. Its user has chosen the server and wants the result: a picture or a document of 48 MB is one
+text of base64, parsed at its own size. Input and output schemas nest about two levels for each level of what they
+describe."""

@@ -1,0 +1,1 @@
+"""Settings: classes of attrs, read from TOML tables and the environment."""

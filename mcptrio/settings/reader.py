@@ -1,0 +1,310 @@
+"""Reads a table of the configuration, and the environment before it, into an instance of an attrs class.
+
+Used for the tables of the server (:mod:`mcptrio.config`), for ``[auth]`` and for the tables of plugins. A key that the
+class does not have, a value of another type, and a variable or a file that is missing are errors that name the key
+and, where there is a file, its line.
+
+The type of a field may be bool, int, float, str, :class:`pathlib.Path` (``~`` is the home folder; in a file a relative
+one begins at the file's folder), :class:`mcptrio.Secret`, a Literal, a class with ``from_setting``, one of these or
+``None``, a ``tuple[T, ...]`` or ``Mapping[str, T]`` of them, or another attrs class. What its validators raise is an
+error about the field that they name.
+
+Anywhere in a table, ``{ "$env" = "NAME" }`` stands for the value of a variable of the environment, and
+``{ "$file" = "PATH" }`` for the text of a file, so that the configuration need not hold secrets; ``default`` beside
+these is used where there is no such variable or file. In the environment ``MCPTRIO_TABLE_FIELD`` wins over the table:
+numbers and truth as in TOML, lists separated by commas (of paths, as in PATH), mappings as JSON; a field of a table
+inside a table is ``MCPTRIO_TABLE_INNER_FIELD``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_origin
+
+import attrs
+import msgspec
+
+from mcptrio.errors import ConfigError
+from mcptrio.expected import PROGRAM_ONLY
+from mcptrio.secret import Secret
+from mcptrio.settings.problems import NOT_SHOWN, Key, place_of, says_all, sentence, shown
+
+__all__ = ["SettingsReader", "keys_of_class", "refers", "variable_of"]
+
+_T = TypeVar("_T")
+_FILE_BYTES = 64 * 1024
+_ENV, _FILE, _DEFAULT = "$env", "$file", "default"
+
+
+def _error(key: Key, problem: str) -> ConfigError:
+    return ConfigError(f"{'.'.join(key)}: {problem}")
+
+
+@attrs.frozen(kw_only=True)
+class SettingsReader:
+    """
+    Args:
+        folder: where relative paths in tables begin.
+        error: makes the error about a key.
+        environ: the environment; by default the process's, as it is when a table is read.
+    """
+
+    folder: Path = attrs.field(factory=Path)
+    error: Callable[[Key, str], ConfigError] = _error
+    environ: Mapping[str, str] | None = None
+
+    def read(self, cls: type[_T], table: Mapping[str, Any], where: Key, *, variables: Key) -> _T:
+        """An instance of a class, of which a field without a value has its default.
+
+        Args:
+            where: the key of the table, for errors.
+            variables: what the names of variables begin with, after ``MCPTRIO``.
+
+        Raises:
+            ConfigError: a value does not fit, or a key is unknown; names file, line and key, or the variable.
+        """
+        hints = _hints(cls)
+        expected = _expected(cls)
+        for key in table:
+            if key not in hints:
+                raise self.error((*where, key), _unknown(key, hints))
+        environ = self._environ
+        settings: dict[str, Any] = {}
+        hidden: set[str] = set()
+        told: set[str] = set()
+        for name, hint in hints.items():
+            place, variable = (*where, name), variable_of((*variables, name))
+            inner = _table_class(hint)
+            if inner is not None and not refers(table.get(name)):
+                if name in table or any(each.startswith(f"{variable}_") for each in environ):
+                    part = table.get(name, {})
+                    if not isinstance(part, dict):
+                        raise self.error(place, f"expected a table, got {shown(part, ())}")
+                    settings[name] = self.read(inner, part, place, variables=(*variables, name))
+            elif variable in environ:
+                settings[name] = _from_environment(environ[variable], hint, variable, expected[name])
+                told.add(name)
+            elif name in table:
+                value = table[name]
+                if refers(value):
+                    hidden.add(name)
+                value = self.resolved(value, place)
+                settings[name] = self._converted(value, hint, place, expected[name], hidden=name in hidden)
+        try:
+            return cls(**settings)
+        except (ValueError, TypeError) as error:
+            # A validator of attrs names its field; others may begin with it.
+            said = sentence(error).removeprefix(f"{cls.__name__}: ")
+            named = next((name for name in settings if f"'{name}'" in said or re.match(rf"{name}[.:\[]", said)), None)
+            if named is None:
+                raise self.error(where, said) from error
+            if named in hidden:
+                raise self.error((*where, named), "its value does not fit") from None
+            problem = said.removeprefix(f"{named}: ")
+            if named in told:
+                raise ConfigError(f"{variable_of((*variables, named))}: {problem}") from error
+            raise self.error((*where, named), problem) from error
+
+    def resolved(self, value: Any, where: Key) -> Any:
+        """A value with its references to variables and files replaced.
+
+        Raises:
+            ConfigError: a variable is not set, or a file cannot be read; names file, line and key.
+        """
+        if isinstance(value, list):
+            return [self.resolved(item, where) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if not {_ENV, _FILE} & value.keys():
+            return {key: self.resolved(item, (*where, key)) for key, item in value.items()}
+        kind = _ENV if _ENV in value else _FILE
+        name, unknown = value[kind], value.keys() - {kind, _DEFAULT}
+        if unknown or not isinstance(name, str):
+            raise self.error(where, f'expected {{ "{kind}" = "…" }}, with or without a default, got {sorted(value)}')
+        found = self._environ.get(name) if kind == _ENV else self._text(name, where, required=_DEFAULT not in value)
+        if found is not None:
+            return found
+        if _DEFAULT in value:
+            return value[_DEFAULT]
+        raise self.error(where, f"expected the environment variable {name}, which is not set")
+
+    # Private
+
+    @property
+    def _environ(self) -> Mapping[str, str]:
+        return os.environ if self.environ is None else self.environ
+
+    def _text(self, name: str, where: Key, *, required: bool) -> str | None:
+        path = self.folder / Path(name).expanduser()
+        try:
+            with path.open("rb") as file:
+                content = file.read(_FILE_BYTES + 1)
+            if len(content) > _FILE_BYTES:
+                raise self.error(where, f"expected a file of at most {_FILE_BYTES} bytes, got more: {path}")
+            return content.decode().rstrip("\r\n")
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) and not required:
+                return None
+            raise self.error(where, f"{path} cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise self.error(where, f"expected a file of UTF-8 text: {path}") from error
+
+    def _check_keys(self, hint: Any, value: Any, where: Key) -> None:
+        """What msgspec would ignore: unknown keys of tables inside a value."""
+        for cls, table, path in _tables_in(hint, value, where):
+            hints = _hints(cls)
+            for key, part in table.items():
+                if key not in hints:
+                    raise self.error((*path, key), _unknown(key, hints))
+                self._check_keys(hints[key], part, (*path, key))
+
+    def _converted(
+        self, value: Any, hint: Any, where: Key, expected: str | None = None, *, hidden: bool = False
+    ) -> Any:
+        """
+        Args:
+            expected: the values in words, where a validator knows more than the type.
+            hidden: whether errors may not show the value: it may be a secret.
+        """
+        self._check_keys(hint, value, where)
+        if get_origin(hint) in (dict, Mapping) and isinstance(value, dict):
+            # One by one, for msgspec does not say which.
+            inner = get_args(hint)[1]
+            return {key: self._converted(item, inner, (*where, key), hidden=hidden) for key, item in value.items()}
+        try:
+            return msgspec.convert(value, hint, dec_hook=self._made)
+        except msgspec.ValidationError as error:
+            place, problem = place_of(error, hint)
+            if expected is not None and not place:
+                problem = f"expected {expected}"
+            is_secret = hidden or "Secret" in str(hint)
+            came = "" if says_all(problem) else NOT_SHOWN if is_secret else shown(value, place)
+            told = self.error((*where, *place), f"{problem}, got {came}" if came else problem)
+            # The log has the cause too, which may quote the value.
+            raise told from (None if is_secret else error)
+
+    def _made(self, cls: type[Any], value: Any) -> Any:
+        if hasattr(cls, "from_setting"):
+            return cls.from_setting(value, self.folder)
+        if cls is Path and isinstance(value, str):
+            if not value or "\0" in value:
+                raise ValueError("Expected a path")
+            return self.folder / Path(value).expanduser()
+        if cls is Secret and isinstance(value, str):
+            return Secret(value)
+        if cls in (Path, Secret):
+            raise ValueError("Expected `str`")
+        raise NotImplementedError(f"{cls} cannot be the type of a setting")
+
+
+def variable_of(key: Key) -> str:
+    """The environment variable of a setting: ``MCPTRIO_HTTP_PORT`` for ``port`` of ``[http]``."""
+    return re.sub(r"[^A-Z0-9]", "_", "_".join(("MCPTRIO", *key)).upper())
+
+
+def refers(value: Any) -> bool:
+    """Whether a value, or anything in it, stands for a variable or a file."""
+    if isinstance(value, dict):
+        return bool({_ENV, _FILE} & value.keys()) or any(map(refers, value.values()))
+    return isinstance(value, list) and any(map(refers, value))
+
+
+def keys_of_class(cls: type[Any]) -> Iterator[Key]:
+    """The keys that a table may have, those of tables inside included: ``("timeouts", "idle")``."""
+    for name, hint in _hints(cls).items():
+        inner = _table_class(hint)
+        if inner is None:
+            yield (name,)
+        else:
+            yield from ((name, *key) for key in keys_of_class(inner))
+
+
+def _unknown(key: str, known: Mapping[str, Any]) -> str:
+    near = get_close_matches(key, known, 1)
+    return f"there is no setting {key}; " + (
+        f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
+    )
+
+
+def _hints(cls: type[Any]) -> dict[str, Any]:
+    """The types of the settings, by the names that one sets them by."""
+    hints = typing.get_type_hints(cls)
+    return {
+        each.alias or each.name: hints.get(each.name, Any)
+        for each in attrs.fields(cls)
+        if each.init and not PROGRAM_ONLY.items() <= each.metadata.items()
+    }
+
+
+def _expected(cls: type[Any]) -> dict[str, str | None]:
+    """The values in words, of the fields whose validator says them."""
+    return {each.alias or each.name: getattr(each.validator, "expected", None) for each in attrs.fields(cls)}
+
+
+def _alternatives(hint: Any) -> list[Any]:
+    """What a hint allows beside ``None``."""
+    parts = get_args(hint) if get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+    return [each for each in parts if each is not type(None)]
+
+
+def _table_class(hint: Any) -> type[Any] | None:
+    """The attrs class of a field that is a table."""
+    parts = _alternatives(hint)
+    return parts[0] if len(parts) == 1 and isinstance(parts[0], type) and attrs.has(parts[0]) else None
+
+
+def _tables_in(hint: Any, value: Any, where: Key) -> Iterator[tuple[type[Any], Mapping[str, Any], Key]]:
+    """The tables of attrs classes in a list or a mapping."""
+    if isinstance(hint, type) and attrs.has(hint):
+        if isinstance(value, dict):
+            yield hint, value, where
+        return
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        for each in inner:
+            yield from _tables_in(each, value, where)
+    elif origin is tuple and isinstance(value, list):
+        for item in value:
+            yield from _tables_in(inner[0], item, where)
+    elif origin in (dict, Mapping) and isinstance(value, dict):
+        for key, item in value.items():
+            yield from _tables_in(inner[1], item, (*where, key))
+
+
+def _from_environment(text: str, hint: Any, variable: str, expected: str | None) -> Any:
+    reader = SettingsReader(folder=Path.cwd(), error=lambda _, problem: ConfigError(f"{variable}: {problem}"))
+    parts = _alternatives(hint)
+    words = [word for each in parts if get_origin(each) is typing.Literal for word in get_args(each)]
+    others = [each for each in parts if get_origin(each) is not typing.Literal]
+    # A word, or else a list or a number. What is neither is no word.
+    kind = hint
+    if others and text not in words:
+        kind = next((each for each in others if get_origin(each) is tuple), others[0])
+    value: Any = text
+    if get_origin(kind) is tuple:
+        separator = os.pathsep if get_args(kind)[0] is Path else ","
+        value = [part.strip() for part in text.split(separator) if part.strip()]
+    elif get_origin(kind) in (dict, Mapping):
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ConfigError(f"{variable}: expected JSON: {error}") from error
+    elif kind in (bool, int, float):
+        value = text.strip().lower()
+        try:
+            if kind is int and value.startswith(("0o", "0x", "0b")):
+                return int(value, 0)
+            return msgspec.convert(value, kind, strict=False)
+        except msgspec.ValidationError as error:
+            problem = place_of(error, hint)[1] if expected is None else f"expected {expected}"
+            raise ConfigError(f"{variable}: {problem}, got {text!r}") from error
+        except ValueError as error:
+            raise ConfigError(f"{variable}: expected {expected or 'an integer'}, got {text!r}") from error
+    return reader._converted(value, kind, (), expected)

@@ -1,0 +1,101 @@
+"""The text of a TOML file, read with the place of each key, so that an error can name its line.
+
+Used for ``mcptrio.toml``.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mcptrio.errors import ConfigError
+from mcptrio.settings.problems import Key
+
+__all__ = ["TOMLSource", "read_toml"]
+
+_LONG_STRING = re.compile(r'"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\'', re.DOTALL)
+_PART = r"""(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)"""
+_HEADER = re.compile(rf"\s*\[+\s*({_PART}(?:\s*\.\s*{_PART})*)\s*\]+")
+_ASSIGNMENT = re.compile(rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*=")
+
+
+class TOMLSource:
+    """The text of a configuration file, for saying where in it something is wrong."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path = path
+        self.overlay: tuple[Key, Mapping[str, Any]] = ((), {})
+        """Of the profile that is used: where it stands, and what it says."""
+        # What looks like a key inside a long string is none; the lines keep their numbers.
+        self._lines = _LONG_STRING.sub(lambda found: '""' + "\n" * found[0].count("\n"), text).splitlines()
+
+    def error(self, key: Key, problem: str) -> ConfigError:
+        key = self._written(key)
+        return ConfigError(f"{self.where(key)}: {'.'.join(key)}: {problem}")
+
+    def where(self, key: Key) -> str:
+        """The file and the line of a key: ``mcptrio.toml:3``."""
+        line = self._line_of(self._written(key))
+        return f"{self.path}:{line}" if line else str(self.path)
+
+    def _written(self, key: Key) -> Key:
+        """Where a key stands: in the profile, if that says it."""
+        prefix, value = self.overlay
+        for part in key:
+            if not isinstance(value, dict) or part not in value:
+                return key
+            value = value[part]
+        return (*prefix, *key)
+
+    def _line_of(self, key: Key) -> int | None:
+        """The line of a key, or, in a table on one line, of the nearest table around it."""
+        nearest: tuple[int, int | None] = (0, None)
+        table: Key = ()
+        for number, line in enumerate(self._lines, 1):
+            if header := _HEADER.match(line):
+                found = table = _parts(header[1])
+            elif assignment := _ASSIGNMENT.match(line):
+                found = (*table, *_parts(assignment[1]))
+            else:
+                continue
+            if found[: len(key)] == key:
+                return number
+            if found == key[: len(found)] and len(found) > nearest[0]:
+                nearest = (len(found), number)
+        return nearest[1]
+
+
+def read_toml(path: Path) -> tuple[TOMLSource, dict[str, Any]]:
+    """A file's text and its tables.
+
+    Raises:
+        ConfigError: it cannot be read, or is not TOML.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: expected UTF-8: {error.reason} at byte {error.start}") from error
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        problem, line = _syntax_error(str(error), text)
+        raise ConfigError(f"{path}:{line}: expected TOML: {problem}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path}: expected TOML: nested too deeply") from error
+    return TOMLSource(path, text), tables
+
+
+def _parts(dotted: str) -> Key:
+    return tuple(part.strip("\"'") for part in re.findall(_PART, dotted))
+
+
+def _syntax_error(message: str, text: str) -> tuple[str, int]:
+    """What tomllib says, and the line: it says that only in words, and ``at end of document`` for the last one."""
+    problem, _, place = message.partition(" (at ")
+    line = re.match(r"line (\d+)", place)
+    return problem, int(line[1]) if line else max(1, len(text.splitlines()))
