@@ -22,7 +22,7 @@ from mcptrio.auth.server.introspection import IntrospectedTokens, IntrospectionB
 from mcptrio.auth.server.issuer_keys import IssuerKeys, KeyTimes
 from mcptrio.auth.server.jwt_tokens import ClaimRules, JWTTokens
 from mcptrio.auth.server.replay_cache import ReplayBounds
-from mcptrio.auth.server.resource_options import DPoPRule, ResourceOptions
+from mcptrio.auth.server.resource_options import DPoPRule, ResourceServerOptions
 from mcptrio.auth.server.resource_server import ResourceServer
 from mcptrio.auth.server.static_tokens import StaticTokens, read_tokens
 from mcptrio.auth.token_requests import ClientIdentity
@@ -260,7 +260,7 @@ def _guard(settings: AuthSettings, key: bytes | None, fetch: Fetch | None) -> Re
         tokens=verifiers,
         authorization_servers=settings.issuers,
         scopes=settings.scopes,
-        options=ResourceOptions(
+        options=ResourceServerOptions(
             includes=settings.includes,
             scopes_supported=settings.scopes_supported,
             scope_prefix=settings.scope_prefix,

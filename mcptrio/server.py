@@ -52,7 +52,6 @@ from mcptrio.protocol.model.lifecycle import (
 from mcptrio.protocol.revisions.registry import LATEST
 from mcptrio.running_server import RunningServer
 from mcptrio.runtime.dispatch import Handler
-from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.runtime.request_state import KeyRing
 from mcptrio.runtime.settings import ServerSettings
 from mcptrio.runtime.supervisor import Supervisor
@@ -69,7 +68,7 @@ class Server(Registrar):
         name, version, title, description, website_url, icons: what clients are told of it.
         instructions: how its tools are meant to be used, for the model.
         plugins: a list of modules or objects; or a manager that has loaded some.
-        config: what is set for the plugins, by their names; or the same with where it was written.
+        config: the settings of plugins, by their names.
         tools: which tools of plugins are offered; by default all.
         settings: bounds, times, keys and switches.
     """
@@ -85,7 +84,7 @@ class Server(Registrar):
         icons: Sequence[Icon] | None = None,
         instructions: str | None = None,
         plugins: Iterable[object] | PluginManager = (),
-        config: Mapping[str, Mapping[str, Any]] | PluginTables | None = None,
+        config: Mapping[str, Mapping[str, Any]] | None = None,
         tools: ToolPolicy | None = None,
         settings: ServerSettings | None = None,
     ) -> None:
@@ -131,7 +130,7 @@ class Server(Registrar):
         if not isinstance(plugins, PluginManager):
             plugins = PluginManager.of(plugins, strict=settings.strict)
         self.plugins = plugins
-        tables = config if isinstance(config, PluginTables) else PluginTables(tables=config or {})
+        tables = _tables({} if config is None else config)
         self.contributions = Contributions(self, self.plugins, tables, tools)
         if not isinstance(config, PluginTables):
             self.contributions.check_tables()
@@ -243,9 +242,6 @@ class Server(Registrar):
 
     # What plugins bring
 
-    def may_watch(self, uri: str, scope: RequestScope) -> bool:
-        return self.resources.may_watch(uri, scope)
-
     @property
     def instructions(self) -> str | None:
         """How the server is meant to be used, for the model: the operator's words, then those of plugins."""
@@ -281,7 +277,7 @@ class Server(Registrar):
         """
         return await self._running.disable(name)
 
-    async def renew_plugins(self, tables: PluginTables, wanted: Callable[[Plugin], bool]) -> None:
+    async def renew_plugins(self, config: Mapping[str, Mapping[str, Any]], wanted: Callable[[Plugin], bool]) -> None:
         """Take the operator's settings anew, while the server is open.
 
         Plugins that are no longer enabled are disabled. Enabled ones that do not run are tried (again), also those that
@@ -291,7 +287,7 @@ class Server(Registrar):
         Raises:
             PluginError: one failed, and the server is strict.
         """
-        await self._running.renew(tables, wanted)
+        await self._running.renew(_tables(config), wanted)
 
     def quarantine(self, plugin: Plugin, fault: str, error: BaseException | None = None) -> None:
         """Withdraw what a plugin offers, and say why.
@@ -362,3 +358,8 @@ class Server(Registrar):
             middleware=self.middleware,
             surrounding=surrounding,
         )
+
+
+def _tables(config: Mapping[str, Mapping[str, Any]]) -> PluginTables:
+    """The settings with what knows where they are written; a program has written them itself."""
+    return config if isinstance(config, PluginTables) else PluginTables(tables=config)

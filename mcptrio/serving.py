@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mcptrio.abc.status import ThreadStatus as ThreadStatus
     from mcptrio.capabilities.authorization import Authorizer as Authorizer
     from mcptrio.capabilities.authorization import Component as Component
+    from mcptrio.capabilities.call_limits import CallLimits as CallLimits
     from mcptrio.capabilities.logging import LogSink as LogSink
     from mcptrio.capabilities.logging import Redaction as Redaction
     from mcptrio.capabilities.marks import PromptOptions as PromptOptions
@@ -71,6 +72,7 @@ _HOMES = {
     "RunningServer": "mcptrio.running_server",
     "ToolPolicy": "mcptrio.plugins.policy",
     # Bounds
+    "CallLimits": "mcptrio.capabilities.call_limits",
     "ConnectionLimits": "mcptrio.transports.http1.limits",
     "HTTPLimits": "mcptrio.transports.http.limits",
     "MessageLimits": "mcptrio.protocol.limits",

@@ -106,15 +106,7 @@ def is_variable(name: str) -> bool:
 
 def unnamed(value: Any, named: set[str]) -> set[str]:
     """The classes and aliases of mcptrio in the signatures of a value that have no public name."""
-    return {each for each in names(value) if each.split(".")[0] == "mcptrio"} - named - ENGINE
-
-
-ENGINE = {
-    "mcptrio.capabilities.call_limits.CallLimits",
-    "mcptrio.plugins.settings.PluginTables",
-    "mcptrio.runtime.request_scope.RequestScope",
-}
-"""Of members of the server that its own engine calls."""
+    return {each for each in names(value) if each.split(".")[0] == "mcptrio"} - named
 
 
 @cache

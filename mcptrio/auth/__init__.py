@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from mcptrio.auth.server.replay_cache import ReplayBounds as ReplayBounds
     from mcptrio.auth.server.resource_options import DPoPRule as DPoPRule
     from mcptrio.auth.server.resource_options import DPoPUse as DPoPUse
-    from mcptrio.auth.server.resource_options import ResourceOptions as ResourceOptions
+    from mcptrio.auth.server.resource_options import ResourceServerOptions as ResourceServerOptions
     from mcptrio.auth.server.resource_server import ResourceServer as ResourceServer
     from mcptrio.auth.server.static_tokens import StaticTokens as StaticTokens
     from mcptrio.auth.token_requests import AuthenticationMethod as AuthenticationMethod
@@ -67,7 +67,7 @@ _HOMES = {
     "JWTTokens": "mcptrio.auth.server.jwt_tokens",
     "KeyTimes": "mcptrio.auth.server.issuer_keys",
     "ReplayBounds": "mcptrio.auth.server.replay_cache",
-    "ResourceOptions": "mcptrio.auth.server.resource_options",
+    "ResourceServerOptions": "mcptrio.auth.server.resource_options",
     "ResourceServer": "mcptrio.auth.server.resource_server",
     "StaticTokens": "mcptrio.auth.server.static_tokens",
     # Authorizing a client

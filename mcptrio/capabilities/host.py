@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from mcptrio.capabilities.subscriptions import Subscriptions
     from mcptrio.capabilities.tools import Tools
     from mcptrio.protocol.model.lifecycle import Implementation, ServerCapabilities
-    from mcptrio.runtime.request_scope import RequestScope
     from mcptrio.runtime.settings import ServerSettings
     from mcptrio.runtime.supervisor import Supervisor
 
@@ -69,9 +68,5 @@ class Host(Protocol):
 
     @property
     def access(self) -> Access: ...
-    def may_watch(self, uri: str, scope: RequestScope) -> bool:
-        """Whether whoever asks may be told of changes of a resource."""
-        ...
-
     @property
     def status(self) -> ServerStatus: ...

@@ -196,7 +196,7 @@ class Subscriptions:
         subscriptions = scope.session.subscriptions
         if len(params.uri) > URI_LENGTH:
             raise InvalidParams(f"expected a URI of at most {URI_LENGTH} characters @ $.uri, got {len(params.uri)}")
-        if not self._host.may_watch(params.uri, scope):
+        if not self._host.resources.may_watch(params.uri, scope):
             raise ResourceNotFound(params.uri)
         if params.uri not in subscriptions and len(subscriptions) >= limit:
             raise InvalidParams(f"expected at most {limit} subscriptions in one session")
@@ -250,7 +250,7 @@ class Subscriptions:
     def _honoured(self, wanted: SubscriptionFilter, scope: RequestScope) -> SubscriptionFilter:
         """What of it this server will tell; the rest is left out, which is no error."""
         can = self._host.capabilities
-        watched = tuple(uri for uri in wanted.resource_subscriptions if self._host.may_watch(uri, scope))
+        watched = tuple(uri for uri in wanted.resource_subscriptions if self._host.resources.may_watch(uri, scope))
         return evolve(
             wanted,
             tools_list_changed=wanted.tools_list_changed and can.tools is not None,

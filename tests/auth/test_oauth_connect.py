@@ -19,7 +19,7 @@ from trio.testing import MockClock
 import mcptrio
 from mcptrio import Context, Endpoint, Server, tool
 from mcptrio.abc import FetchRequest, FetchResponse, Principal
-from mcptrio.auth import DPoPRule, OAuth, OwnRedirects, ResourceOptions, ResourceServer
+from mcptrio.auth import DPoPRule, OAuth, OwnRedirects, ResourceServer, ResourceServerOptions
 from mcptrio.auth.jose import Key, peek
 from mcptrio.client import ClientTimeouts
 from mcptrio.errors import AuthorizationError, RequestFailed
@@ -211,7 +211,7 @@ async def test_no_deadline_runs_while_a_person_thinks(patient_clock: MockClock) 
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_tokens_bound_to_a_key(version: str) -> None:
-    options = ResourceOptions(dpop=DPoPRule(use="required", nonces=60))
+    options = ResourceServerOptions(dpop=DPoPRule(use="required", nonces=60))
     async with protected(metadata={"dpop_signing_alg_values_supported": ["ES256"]}, options=options) as here:
         here.login.nonce = "of-the-login"
         with trio.fail_after(60):

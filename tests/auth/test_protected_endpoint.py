@@ -19,7 +19,7 @@ from attrs import define, field, frozen
 import mcptrio
 from mcptrio import Context, PluginSetup, Server, tool
 from mcptrio.abc import FetchRequest
-from mcptrio.auth import DPoPRule, FailureLimit, IssuerKeys, JWTTokens, ResourceOptions, ResourceServer
+from mcptrio.auth import DPoPRule, FailureLimit, IssuerKeys, JWTTokens, ResourceServer, ResourceServerOptions
 from mcptrio.auth.challenges import parse_challenges
 from mcptrio.auth.discovery import discover
 from mcptrio.auth.dpop import Prover
@@ -160,7 +160,7 @@ class Here:
 
 
 @asynccontextmanager
-async def protected(options: ResourceOptions | None = None, times: KeyTimes | None = None) -> AsyncIterator[Here]:
+async def protected(options: ResourceServerOptions | None = None, times: KeyTimes | None = None) -> AsyncIterator[Here]:
     """An endpoint that everybody needs the scope ``read`` for, and the issuer of its tokens."""
     issuer = OwnIssuer()
     # The address of the endpoint has to be known before there is a guard.
@@ -274,7 +274,7 @@ async def test_client_of_2024_is_let_in_over_sse() -> None:
 
 
 async def test_key_of_the_client_is_proven_with_every_request() -> None:
-    options = ResourceOptions(dpop=DPoPRule(use="required", nonces=300))
+    options = ResourceServerOptions(dpop=DPoPRule(use="required", nonces=300))
     async with protected(options) as here:
         walker = Walker(here, prover=Prover())
         async with mcptrio.connect(mcptrio.Endpoint(url=here.resource, auth=walker)) as client:
@@ -296,7 +296,7 @@ async def test_key_of_the_client_is_proven_with_every_request() -> None:
 
 
 async def test_attacks() -> None:
-    async with protected(ResourceOptions(failures=FailureLimit(per_minute=0))) as here:
+    async with protected(ResourceServerOptions(failures=FailureLimit(per_minute=0))) as here:
         make = partial(here.issuer.token, here.resource)
         good, now = ("authorization", f"Bearer {make()}"), int(time.time())
         assert (await here.begin("2026-07-28", good)).status == 200
@@ -351,7 +351,7 @@ async def test_rotated_key_and_issuer_that_is_down() -> None:
 
 
 async def test_address_that_guesses_is_told_to_wait() -> None:
-    async with protected(ResourceOptions(failures=FailureLimit(per_minute=1, burst=3))) as here:
+    async with protected(ResourceServerOptions(failures=FailureLimit(per_minute=1, burst=3))) as here:
         statuses = [(await here.begin("2026-07-28", ("authorization", "Bearer guess"))).status for _ in range(5)]
 
         assert statuses == [401, 401, 401, 429, 429]

@@ -14,7 +14,7 @@ from mcptrio.auth.dpop import Prover
 from mcptrio.auth.jose import Key
 from mcptrio.auth.server.failures import FailureLimit
 from mcptrio.auth.server.replay_cache import ReplayBounds
-from mcptrio.auth.server.resource_options import DPoPRule, ResourceOptions
+from mcptrio.auth.server.resource_options import DPoPRule, ResourceServerOptions
 from mcptrio.auth.server.resource_server import ResourceServer
 from mcptrio.errors import AuthorizationError, Overloaded
 from tests.auth.server_parts import ISSUER, RESOURCE, Clock, request
@@ -32,7 +32,7 @@ def server(clock: Clock, *, resource: Any = RESOURCE, **rule: Any) -> ResourceSe
         resource,
         tokens=[Tokens({"bound": BOUND, "free": FREE})],
         authorization_servers=[ISSUER],
-        options=ResourceOptions(dpop=DPoPRule(**rule), failures=FailureLimit(per_minute=0)),
+        options=ResourceServerOptions(dpop=DPoPRule(**rule), failures=FailureLimit(per_minute=0)),
         clock=clock,
         ticks=clock,
     )
@@ -160,7 +160,7 @@ async def test_stolen_token_is_not_looked_at_more_often_than_others() -> None:
     guard = ResourceServer(
         RESOURCE,
         tokens=[Tokens({"bound": BOUND})],
-        options=ResourceOptions(failures=FailureLimit(per_minute=1, burst=2)),
+        options=ResourceServerOptions(failures=FailureLimit(per_minute=1, burst=2)),
         clock=clock,
         ticks=clock,
     )
@@ -257,7 +257,7 @@ async def test_asking_for_a_nonce_is_no_failure() -> None:
     guard = ResourceServer(
         RESOURCE,
         tokens=[Tokens({"bound": BOUND})],
-        options=ResourceOptions(dpop=DPoPRule(nonces=60), failures=FailureLimit(burst=1)),
+        options=ResourceServerOptions(dpop=DPoPRule(nonces=60), failures=FailureLimit(burst=1)),
         clock=clock,
         ticks=clock,
     )

@@ -13,7 +13,7 @@ from mcptrio.auth.server.certificates import CertificatePrincipals
 from mcptrio.auth.server.failures import FailureLimit
 from mcptrio.auth.server.issuer_keys import IssuerKeys
 from mcptrio.auth.server.jwt_tokens import JWTTokens
-from mcptrio.auth.server.resource_options import DPoPRule, ResourceOptions
+from mcptrio.auth.server.resource_options import DPoPRule, ResourceServerOptions
 from mcptrio.auth.server.resource_server import ResourceServer
 from mcptrio.errors import AuthorizationError
 from tests.auth.server_parts import ISSUER, RESOURCE, Issuer
@@ -34,7 +34,7 @@ GUARD = ResourceServer(
         ),
     ],
     authorization_servers=[ISSUER],
-    options=ResourceOptions(
+    options=ResourceServerOptions(
         dpop=DPoPRule(nonces=60),
         certificates=CertificatePrincipals(name="uri"),
         failures=FailureLimit(per_minute=0),

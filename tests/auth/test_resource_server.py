@@ -20,7 +20,7 @@ from mcptrio.auth.server.certificates import CertificatePrincipals, certificate_
 from mcptrio.auth.server.failures import FailureLimit
 from mcptrio.auth.server.issuer_keys import IssuerKeys
 from mcptrio.auth.server.jwt_tokens import JWTTokens
-from mcptrio.auth.server.resource_options import DPoPRule, ResourceOptions
+from mcptrio.auth.server.resource_options import DPoPRule, ResourceServerOptions
 from mcptrio.auth.server.resource_server import ResourceServer
 from mcptrio.errors import AuthorizationError, Overloaded
 from tests.auth.server_parts import ISSUER, RESOURCE, Clock, Issuer, request
@@ -29,7 +29,7 @@ from tests.auth.test_certificates import certificate
 __all__: list[str] = []
 
 METADATA = "https://mcp.example.com/.well-known/oauth-protected-resource/mcp"
-NO_DPOP = ResourceOptions(dpop=DPoPRule(use="off"))
+NO_DPOP = ResourceServerOptions(dpop=DPoPRule(use="off"))
 
 
 class Tokens:
@@ -54,7 +54,10 @@ ADA = Principal(subject="ada", issuer=ISSUER, client_id="cli", scopes=frozenset(
 
 
 def server(
-    *verifiers: Any, options: ResourceOptions = NO_DPOP, resource: Any = RESOURCE, scopes: Sequence[str] = ("read",)
+    *verifiers: Any,
+    options: ResourceServerOptions = NO_DPOP,
+    resource: Any = RESOURCE,
+    scopes: Sequence[str] = ("read",),
 ) -> ResourceServer:
     clock = Clock()
     return ResourceServer(
@@ -173,7 +176,7 @@ INCLUDES = {"admin": ["write"], "write": ["read"]}
 
 async def test_broad_scope_is_enough_and_is_told_with_what_it_includes() -> None:
     boss = Principal(subject="boss", scopes=frozenset({"admin"}))
-    guard = server(Tokens({"good": boss}), options=ResourceOptions(includes=INCLUDES))
+    guard = server(Tokens({"good": boss}), options=ResourceServerOptions(includes=INCLUDES))
 
     assert (await guard.admit(request("good"))).scopes == {"admin", "write", "read"}
 
@@ -204,7 +207,7 @@ async def test_token_without_the_scopes_that_all_need_is_told_which() -> None:
     ],
 )
 def test_step_up_asks_for_what_there_is_and_what_is_needed(held: set[str], needed: set[str], asked: str) -> None:
-    guard = server(options=ResourceOptions(includes=INCLUDES))
+    guard = server(options=ResourceServerOptions(includes=INCLUDES))
     principal = Principal(subject="ada", scopes=frozenset(held))
 
     error = guard.demand(request("good"), principal, frozenset(needed))
@@ -217,7 +220,7 @@ def test_step_up_asks_for_what_there_is_and_what_is_needed(held: set[str], neede
 
 
 async def test_prefix_is_written_where_scopes_are_asked_for_and_nowhere_else() -> None:
-    guard = server(options=ResourceOptions(scope_prefix="api://1/", scopes_supported=["read", "write"]))
+    guard = server(options=ResourceServerOptions(scope_prefix="api://1/", scopes_supported=["read", "write"]))
 
     assert (await guard.admit(request("good"))).scopes == {"read"}
     assert told(await refusal(guard, request()))["bearer"]["scope"] == "api://1/read"
@@ -231,7 +234,7 @@ async def test_prefix_is_written_where_scopes_are_asked_for_and_nowhere_else() -
 
 
 def test_metadata_is_beside_the_endpoint_and_at_the_root() -> None:
-    options = ResourceOptions(
+    options = ResourceServerOptions(
         name="Files", documentation="https://example.com/files", scopes_supported=["read", "write", "offline_access"]
     )
     documents = server(options=options).documents
@@ -292,7 +295,7 @@ BY_URI = CertificatePrincipals(name="uri", scopes=frozenset({"read"}))
 
 
 async def test_certificate_lets_in_without_a_token_and_a_token_wins() -> None:
-    guard = server(options=ResourceOptions(certificates=BY_URI))
+    guard = server(options=ResourceServerOptions(certificates=BY_URI))
 
     assert (await guard.admit(request(certificate=certificate(URI)))).subject == "spiffe://team.example/robot"
     assert (await guard.admit(request("good", certificate=certificate(URI)))).subject == "ada"
@@ -302,7 +305,7 @@ async def test_certificate_lets_in_without_a_token_and_a_token_wins() -> None:
 
 
 async def test_certificates_alone_leave_nothing_to_ask_for() -> None:
-    options = ResourceOptions(certificates=CertificatePrincipals(name="uri"))
+    options = ResourceServerOptions(certificates=CertificatePrincipals(name="uri"))
     guard = ResourceServer(options=options, clock=Clock())
 
     assert (await guard.admit(request(certificate=certificate(URI)))).subject == "spiffe://team.example/robot"
@@ -374,7 +377,7 @@ async def test_connection_is_worth_no_more_than_its_token() -> None:
 
 
 async def test_connection_is_worth_no_more_than_its_certificate() -> None:
-    options = ResourceOptions(certificates=CertificatePrincipals(name="uri"))
+    options = ResourceServerOptions(certificates=CertificatePrincipals(name="uri"))
     clock = Clock()
     guard = ResourceServer(options=options, clock=clock, ticks=clock)
     shown = request(certificate=certificate(URI))
@@ -391,7 +394,7 @@ async def test_connection_is_worth_no_more_than_its_certificate() -> None:
 
 async def test_address_that_guesses_is_told_to_wait_and_its_neighbours_are_not() -> None:
     tokens = Tokens({"good": ADA, "new": ADA})
-    guard = server(tokens, options=ResourceOptions(failures=FailureLimit(per_minute=6, burst=5)))
+    guard = server(tokens, options=ResourceServerOptions(failures=FailureLimit(per_minute=6, burst=5)))
     await guard.admit(request("good"))
     for number in range(5):
         assert (await refusal(guard, request(f"guess{number}"))).status == 401
@@ -419,7 +422,7 @@ async def test_guesses_that_come_together_are_no_more_than_those_that_come_one_b
             return await super().verify(token)
 
     tokens = Slow({f"good{number}": ADA for number in range(20)})
-    guard = server(tokens, options=ResourceOptions(failures=FailureLimit(per_minute=6, burst=5)))
+    guard = server(tokens, options=ResourceServerOptions(failures=FailureLimit(per_minute=6, burst=5)))
 
     async def come(token: str, address: str) -> None:
         try:
@@ -439,7 +442,7 @@ async def test_guesses_that_come_together_are_no_more_than_those_that_come_one_b
 
 
 async def test_asking_without_a_token_is_no_failure() -> None:
-    guard = server(options=ResourceOptions(failures=FailureLimit(burst=1)))
+    guard = server(options=ResourceServerOptions(failures=FailureLimit(burst=1)))
     for _ in range(10):
         await refusal(guard, request())
 
@@ -492,10 +495,14 @@ async def test_token_of_the_environment_is_judged_as_well(principal: Principal |
         ({"resource": [RESOURCE, "https://other.example.com/mcp"]}, "resource: expected paths that differ"),
         ({"scopes": ["offline_access"]}, "scopes: expected what is needed here, got offline_access"),
         ({"scopes": ["a b"]}, "expected a scope"),
-        ({"options": ResourceOptions(scope_prefix='"')}, "expected a scope"),
-        ({"options": ResourceOptions(scopes_supported=["a b"])}, "expected a scope"),
+        ({"options": ResourceServerOptions(scope_prefix='"')}, "expected a scope"),
+        ({"options": ResourceServerOptions(scopes_supported=["a b"])}, "expected a scope"),
         (
-            {"resource": (), "authorization_servers": [], "options": ResourceOptions(dpop=DPoPRule(use="required"))},
+            {
+                "resource": (),
+                "authorization_servers": [],
+                "options": ResourceServerOptions(dpop=DPoPRule(use="required")),
+            },
             "res",
         ),
     ],

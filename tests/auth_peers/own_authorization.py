@@ -15,7 +15,7 @@ from argon2 import PasswordHasher
 from mcptrio_authserver import AuthorizationServer, Config
 from mcptrio_authserver.users import User, write_users
 
-from mcptrio.auth import IssuerKeys, JWTTokens, ResourceOptions, ResourceServer
+from mcptrio.auth import IssuerKeys, JWTTokens, ResourceServer, ResourceServerOptions
 from mcptrio.auth.server.issuer_keys import KeyTimes
 from tests.auth_peers.browser import Browser
 from tests.auth_peers.guarded import Guarded, Notes, guarded, loopback_fetch
@@ -42,7 +42,7 @@ async def own_authorization(
     *plugins: Any,
     path: str = "/auth",
     settings: Mapping[str, Any] | None = None,
-    options: ResourceOptions | None = None,
+    options: ResourceServerOptions | None = None,
     **more: Any,
 ) -> AsyncIterator[tuple[Guarded, AuthorizationServer]]:
     """

@@ -23,7 +23,7 @@ from attrs import Factory, define, frozen
 
 import mcptrio
 from mcptrio import Context, tool
-from mcptrio.auth import DPoPRule, FailureLimit, OAuth, OwnRedirects, ResourceOptions
+from mcptrio.auth import DPoPRule, FailureLimit, OAuth, OwnRedirects, ResourceServerOptions
 from mcptrio.auth.dpop import Prover
 from mcptrio.auth.jose import Key, sign
 from tests.auth_peers.guarded import ACCEPT, PATIENCE, Guarded, loopback_fetch, modern, plain_http, saying
@@ -98,7 +98,10 @@ async def logged_in(here: Guarded, name: str, *scopes: str) -> str:
 @asynccontextmanager
 async def crew(folder: Path, **server: Any) -> AsyncIterator[Crew]:
     office = Office()
-    async with own_authorization(folder, office, options=ResourceOptions(failures=UNBOUNDED), **server) as (here, _):
+    async with own_authorization(folder, office, options=ResourceServerOptions(failures=UNBOUNDED), **server) as (
+        here,
+        _,
+    ):
         found: dict[str, str] = {}
 
         async def come(name: str, *scopes: str) -> None:
@@ -301,7 +304,7 @@ async def test_what_is_no_access_token_lets_nobody_in(tmp_path: Path) -> None:
     """What else the authorization server gives out: its refresh token, a code, the id and secret of a client."""
     browser = browser_of("ada")
     method = OAuth(redirects=OwnRedirects(uri=BACK, send=browser.visit))
-    async with own_authorization(tmp_path, Office(), options=ResourceOptions(failures=UNBOUNDED)) as (here, _):
+    async with own_authorization(tmp_path, Office(), options=ResourceServerOptions(failures=UNBOUNDED)) as (here, _):
         auth = method.client_auth(here.url, loopback_fetch())
         await auth.log_in()
         granted = method._servers[here.url].granted
@@ -314,7 +317,7 @@ async def test_what_is_no_access_token_lets_nobody_in(tmp_path: Path) -> None:
 
 async def test_a_token_bound_to_a_key_is_worthless_without(tmp_path: Path) -> None:
     """ada's client has proven its key to the authorization server; a thief has the token, and one whole request."""
-    options = ResourceOptions(failures=UNBOUNDED, dpop=DPoPRule(use="required"))
+    options = ResourceServerOptions(failures=UNBOUNDED, dpop=DPoPRule(use="required"))
     method = OAuth(redirects=OwnRedirects(uri=BACK, send=browser_of("ada").visit))
     async with own_authorization(tmp_path, Office(), options=options) as (here, _):
         request = modern("tools/call", name="who", arguments={})

@@ -22,8 +22,8 @@ from mcptrio.auth import (
     JWTTokens,
     OAuth,
     OwnRedirects,
-    ResourceOptions,
     ResourceServer,
+    ResourceServerOptions,
 )
 from mcptrio.auth.client.client_credentials import ClientCredentials
 from mcptrio.errors import AuthorizationError
@@ -67,7 +67,7 @@ def trusting(
             tokens=[tokens],
             authorization_servers=[peer.url],
             scopes=["read"],
-            options=ResourceOptions(dpop=DPoPRule(use=dpop)),
+            options=ResourceServerOptions(dpop=DPoPRule(use=dpop)),
             clock=clock,
         )
 

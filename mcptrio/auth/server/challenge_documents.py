@@ -21,7 +21,7 @@ from mcptrio.auth.jose import ALGORITHMS
 from mcptrio.auth.metadata import ResourceMetadata
 from mcptrio.auth.scopes import check_scope
 from mcptrio.auth.server.request_credentials import Refused
-from mcptrio.auth.server.resource_options import ResourceOptions
+from mcptrio.auth.server.resource_options import ResourceServerOptions
 from mcptrio.auth.urls import resource_metadata_urls
 
 __all__ = ["NEVER_ASKED", "Notices", "path_of"]
@@ -49,7 +49,7 @@ class Notices:
     resources: Sequence[str]
     issuers: Sequence[str]
     scopes: frozenset[str]
-    options: ResourceOptions
+    options: ResourceServerOptions
 
     def documents(self) -> Iterator[tuple[str, bytes]]:
         """Path and JSON of the metadata of each resource; that of the first one at the root too."""

@@ -15,7 +15,7 @@ from mcptrio.auth.server.certificates import CertificatePrincipals
 from mcptrio.auth.server.failures import FailureLimit
 from mcptrio.auth.server.replay_cache import ReplayBounds
 
-__all__ = ["DPoPRule", "DPoPUse", "ResourceOptions"]
+__all__ = ["DPoPRule", "DPoPUse", "ResourceServerOptions"]
 
 DPoPUse: TypeAlias = Literal["off", "accepted", "required"]
 """Whether tokens may, or must, be bound to a key."""
@@ -42,7 +42,7 @@ class DPoPRule:
 
 
 @frozen(kw_only=True)
-class ResourceOptions:
+class ResourceServerOptions:
     """
     Args:
         includes: by scope the narrower ones that it stands for.

@@ -33,7 +33,7 @@ from mcptrio.auth.server.failures import Failures
 from mcptrio.auth.server.remembered import Remembered, hash_of
 from mcptrio.auth.server.replay_cache import Nonces, Replays
 from mcptrio.auth.server.request_credentials import SCHEMES, Refused, binding_of, credentials_in, scheme_of
-from mcptrio.auth.server.resource_options import ResourceOptions
+from mcptrio.auth.server.resource_options import ResourceServerOptions
 from mcptrio.auth.server.verifiers import Verifiers
 from mcptrio.auth.urls import canonical, check_url, origin
 from mcptrio.errors import AuthorizationError
@@ -76,11 +76,11 @@ class ResourceServer:
         tokens: Sequence[TokenVerifier] = (),
         authorization_servers: Sequence[str] = (),
         scopes: Iterable[str] = (),
-        options: ResourceOptions | None = None,
+        options: ResourceServerOptions | None = None,
         clock: Callable[[], float] = time.time,
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
-        options = options or ResourceOptions()
+        options = options or ResourceServerOptions()
         resources = _checked((resource,) if isinstance(resource, str) else resource)
         issuers = [_url(each, "authorization_servers") for each in authorization_servers]
         if issuers and not resources:
