@@ -84,7 +84,7 @@ class ServerTable(ServerSettings):
     """The table ``[server]``: the settings of the server, and which plugins it has.
 
     Args:
-        name: what clients are told the server is called.
+        name: the name that clients see.
         instructions: how its tools are meant to be used, for the model.
         enable: the plugins to load; ``None``: all that are installed.
         disable: installed plugins that are left out.
@@ -133,11 +133,11 @@ class LogTable:
 
 
 class Config:
-    """What the file and the environment say.
+    """The settings of the file and the environment.
 
     Args:
-        source: the file; ``None`` where there is none.
-        tables: those of the file, as they are written.
+        source: the file; ``None`` if no file is read.
+        tables: those of the file, unread.
         environ: the environment, which wins over the file.
     """
 
@@ -178,17 +178,17 @@ class Config:
 
     @property
     def plugins(self) -> Mapping[str, Mapping[str, Any]]:
-        """By plugin: its table, as it is written."""
+        """The table of each plugin, unread."""
         return self._tables("plugins")
 
     @property
     def mount(self) -> Mapping[str, Mapping[str, Any]]:
-        """By name: the servers that are mounted, as they are written; see :mod:`mcptrio.mounting.tables`."""
+        """The table of each server that is mounted, unread; see :mod:`mcptrio.mounting.tables`."""
         return self._tables("mount")
 
     @property
     def auth(self) -> Mapping[str, Any] | None:
-        """Its table, as it is written; see :mod:`mcptrio.auth_config`."""
+        """The table, unread; see :mod:`mcptrio.auth_config`."""
         return self._table(self.tables, ("auth",)) if "auth" in self.tables else None
 
     def asks_for_auth(self, environ: Mapping[str, str]) -> bool:
@@ -207,11 +207,11 @@ class Config:
         return self.source.path.parent / name if self.source is not None else Path(name)
 
     def where(self, key: Key) -> str | None:
-        """The file and the line of a key; ``None`` where there is no file."""
+        """The file and the line of a key; ``None`` if no file was read."""
         return self.source.where(key) if self.source is not None else None
 
     def error(self, key: Key, problem: str) -> ConfigError:
-        """What is wrong with a value."""
+        """An error about a key, which names the file and the line, or the variable."""
         if (variable := variable_of(key)) in self._environ:
             return ConfigError(f"{variable}: {problem}")
         return (
@@ -222,7 +222,7 @@ class Config:
         """Read every table that the file or the environment has.
 
         Args:
-            prefix: where the tables stand in the file.
+            prefix: the key of the table that holds these: a profile's.
 
         Raises:
             ConfigError: something in them does not fit.
@@ -340,7 +340,7 @@ def _with_profile(source: TOMLSource, tables: dict[str, Any], profile: str | Non
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables are merged; of anything else, and of references to variables and files, the one above counts."""
+    """Two tables as one. If both have a value, or a reference to a variable or a file, the one above counts."""
     merged = dict(below)
     for key, value in above.items():
         under = merged.get(key)

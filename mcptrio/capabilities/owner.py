@@ -1,7 +1,7 @@
 """The owner of what a server offers: a plugin, or the server itself.
 
 Every entry of a registry, every route, middleware and authorizer has one. A plugin is an owner
-(:class:`mcptrio.plugins.plugin.Plugin`); what a program adds belongs to the server.
+(:class:`mcptrio.plugins.plugin.Plugin`); the entries that a program adds belong to the server.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class Owner:
     Args:
         name: of the plugin; ``None`` for the server itself.
         limits: of the owner's calls, as the operator has set them.
-        yielded: what the plugin's lifespan yielded.
+        yielded: the value that the plugin's lifespan yielded.
         is_kept_back: the plugin's lifespan has not yielded yet, so clients see nothing of it.
         has_left: the plugin was withdrawn, so nothing more of it is taken.
     """
 
     name: str | None = None
     registrar: Registrar = field(init=False)
-    """What its handlers get as ``ctx.server``. What is added through it belongs to the owner."""
+    """The value of ``ctx.server`` in its handlers. An entry added through it belongs to the owner."""
     limits: CallLimits | None = None
     yielded: Any = None
     is_kept_back: bool = False

@@ -1,7 +1,7 @@
 """The settings that the commands of the client share, from the environment: ``MCPTRIO_CLIENT_*``.
 
 The options of these commands are what people type; rare values are set here or in an entry of an ``mcp.json``. They are
-not read from a file: one in the current folder may have come with the project of a stranger, and must not decide which
+not read from a file: one in the current folder may belong to the project of a stranger, and must not decide which
 authorities are trusted. Read by :mod:`mcptrio.commands.client_command`, ``mcptrio auth`` and the store of credentials.
 """
 

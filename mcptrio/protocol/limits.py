@@ -38,6 +38,5 @@ DEFAULT = MessageLimits()
 CLIENT_DEFAULT = MessageLimits(
     bytes=64 * 1024 * 1024, containers=500_000, values=2_500_000, meta_bytes=1024 * 1024, depth=128
 )
-"""For what a server sends. Its user has chosen the server and wants the result: a picture or a document of 48 MB is one
-text of base64, parsed at its own size. Input and output schemas nest about two levels for each level of what they
-describe."""
+"""For the messages of a server. Its user has chosen the server and wants the result: a picture or a document of 48 MB
+is one text of base64, parsed at its own size. Schemas nest about two levels for each level of the values."""

@@ -25,15 +25,15 @@ class ServerSettings:
         timeouts: how long things may take.
         limits: how many there may be at once.
         page_size: entries on one page of a list, at least 1.
-        list_ttl_ms: milliseconds for which clients may keep a list (2026-07-28); they are told of changes anyway.
-        list_all: whether lists also hold what the principal lacks scopes for, so that its client can ask for more.
-        log_level: what a handshake session gets before it sends ``logging/setLevel``; ``None``: nothing.
+        list_ttl_ms: milliseconds for which clients may keep a list (2026-07-28); the server announces changes anyway.
+        list_all: whether lists also hold entries that need further scopes, so that clients can ask for these.
+        log_level: of log messages to a handshake session until it sends ``logging/setLevel``; ``None`` for none.
         ping_interval: seconds between keep-alive pings in revisions that have them; 0 sends none.
         audience: names this service inside sealed state; the same on every replica.
         keys: for sealing what travels through clients; shared by all replicas. Without, each process has its own.
-        bus: news between replicas; ``None`` where there is one process.
+        bus: news between replicas; ``None`` for a single process.
         experimental: capabilities outside the specification that are advertised, by name, each with its settings.
-        strict: a plugin that fails is an error; otherwise the server goes on without it.
+        strict: whether a plugin that fails is an error; if not, the server runs without it.
     """
 
     timeouts: Timeouts = field(factory=Timeouts, validator=instance(Timeouts))

@@ -1,4 +1,4 @@
-"""What an HTTP endpoint is told, whoever serves it, and the endpoint made of it."""
+"""The options of an HTTP endpoint, the table ``[http]``, and the ASGI application that is made of them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _names(names: Iterable[str]) -> tuple[str, ...]:
 
 @frozen(kw_only=True)
 class HTTPOptions(HTTPLimits):
-    """The paths, the protocols and the peers of an HTTP endpoint, beside its bounds.
+    """The paths, the protocols and the peers of an HTTP endpoint. Its bounds are the fields of :class:`HTTPLimits`.
 
     Args:
         path: of the endpoint.
@@ -45,17 +45,18 @@ class HTTPOptions(HTTPLimits):
             post their messages to ``/messages``.
         websocket: whether MCP over WebSocket is served, on ``/ws``.
         http2: whether HTTP/2 is spoken too: by Hypercorn, which takes the place of our own HTTP/1.1 then.
-        access_log: whether each request is told to the log ``mcptrio.http.access``, at level INFO. Not with ``http2``.
-        allow_hosts: names that ``Host`` may carry beside those of this machine; ``*`` for any.
+        access_log: whether each request is logged, to ``mcptrio.http.access`` at level INFO. Not with ``http2``.
+        allow_hosts: further names, apart from those of this machine, that ``Host`` may carry; ``*`` for any.
         allow_origins: web pages that may call; ``*`` for any.
         forwarded: proxies that are trusted to say whose request it is, in ``X-Forwarded-For`` or ``Forwarded``, and
-            over which scheme it came: addresses, networks like ``10.0.0.0/8``, ``unix`` for who connects to a Unix
+            over which scheme it came: addresses, networks like ``10.0.0.0/8``, ``unix`` for the peers of a Unix
             socket. They have to say it of every request. The rightmost address that is not theirs counts.
         store: where handshake sessions and the messages of streams that can be resumed are kept: ``memory``, or
             ``sqlite:`` and the path of a file, with which they outlive the process.
         sessions: a store of your own for sessions; it wins over ``store``.
         events: the same for messages.
-        auth: says who asks and who may, an :class:`mcptrio.auth.ResourceServer`; without, everybody may and is nobody.
+        auth: authenticates requests, an :class:`mcptrio.auth.ResourceServer`; by default all are accepted, and
+            anonymous.
 
     Raises:
         ValueError: ``path`` is one of those of ``legacy_sse``, there is no such store, or ``forwarded`` is none of
@@ -90,7 +91,7 @@ class HTTPOptions(HTTPLimits):
 
 
 class StoreName(str):
-    """The name of a store, with the path of a file as it is written beside the configuration."""
+    """The name of a store. A relative path in it begins at the folder of the configuration."""
 
     __slots__ = ()
 
@@ -137,7 +138,7 @@ class HTTPTable(HTTPOptions):
 
 @asynccontextmanager
 async def open_http_app(server: Server, options: HTTPOptions, *, host: str = "127.0.0.1") -> AsyncIterator[HTTPApp]:
-    """The endpoint as an ASGI application, with its stores open. It is to be run (``run``) while it is used.
+    """The endpoint as an ASGI application, with its stores open. Its method ``run`` must run while it is used.
 
     Args:
         host: the address it is bound to, which ``Host`` may carry too.

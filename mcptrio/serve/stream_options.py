@@ -20,7 +20,7 @@ class StreamOptions:
             as one message may have bytes.
         write_timeout: seconds without any progress after which a peer that does not read counts as gone.
         first_message_timeout: seconds in which a peer has to send its first message.
-        unix_mode: permissions of a Unix socket; who may write to it may connect.
+        unix_mode: permissions of a Unix socket; a process that may write to it may connect.
     """
 
     limits: MessageLimits = field(default=DEFAULT, validator=instance(MessageLimits), metadata=PROGRAM_ONLY)

@@ -1,8 +1,4 @@
-"""What does not fit in a table of the configuration, in words that an operator knows.
-
-Used by :mod:`mcptrio.settings.reader`.
-The one rule: what was expected is said in TOML's words, and what came is shown only where it cannot be a secret.
-"""
+"""Errors about settings in the words of TOML, for the reader. They show a value only if it cannot be a secret."""
 
 from __future__ import annotations
 
@@ -17,7 +13,7 @@ import msgspec
 __all__ = ["NOT_SHOWN", "Key", "place_of", "sentence", "shown"]
 
 Key: TypeAlias = tuple[str, ...]
-"""Where something stands: ``("plugins", "git", "repositories")``."""
+"""The path of a key: ``("plugins", "git", "repositories")``."""
 
 NOT_SHOWN = "a value that is not shown"
 
@@ -30,11 +26,11 @@ _WORDS = {
     "object": "a table",
     "null": "nothing",
 }
-"""What msgspec calls things, and what one says of TOML."""
+"""The types of msgspec in the words of TOML."""
 
 
 _OWN = re.compile(r"\w+: expected ")
-"""How the class of a setting says which of its members is wrong."""
+"""The beginning of an error in which the class of a setting names one of its members."""
 
 
 def place_of(error: msgspec.ValidationError, hint: Any) -> tuple[Key, str]:
@@ -58,7 +54,7 @@ def place_of(error: msgspec.ValidationError, hint: Any) -> tuple[Key, str]:
 
 
 def says_all(problem: str) -> bool:
-    """Whether a problem is told in the words of a setting's class: of a member, so that the whole value is no help."""
+    """Whether the class of a setting names the member that is wrong, so that showing the whole value would not help."""
     return _OWN.match(problem) is not None
 
 
@@ -71,7 +67,7 @@ def _choices(hint: Any) -> Iterator[Any]:
 
 
 def sentence(error: BaseException) -> str:
-    """What a validator of attrs says comes with the attribute and more in further arguments."""
+    """The first argument of an error. A validator of attrs adds the attribute and more in further arguments."""
     return str(error.args[0]) if error.args else type(error).__name__
 
 

@@ -2,7 +2,7 @@
 
 Used for the tables of the server (:mod:`mcptrio.config`), for ``[auth]`` and for the tables of plugins. A key that the
 class does not have, a value of another type, and a variable or a file that is missing are errors that name the key
-and, where there is a file, its line.
+and its line in the file.
 
 The type of a field may be bool, int, float, str, :class:`pathlib.Path` (``~`` is the home folder; in a file a relative
 one begins at the file's folder), :class:`mcptrio.Secret`, a Literal, a class with ``from_setting``, one of these or
@@ -10,8 +10,8 @@ one begins at the file's folder), :class:`mcptrio.Secret`, a Literal, a class wi
 error about the field that they name.
 
 Anywhere in a table, ``{ "$env" = "NAME" }`` stands for the value of a variable of the environment, and
-``{ "$file" = "PATH" }`` for the text of a file, so that the configuration need not hold secrets; ``default`` beside
-these is used where there is no such variable or file. In the environment ``MCPTRIO_TABLE_FIELD`` wins over the table:
+``{ "$file" = "PATH" }`` for the text of a file, so that the configuration need not hold secrets; a ``default`` in the
+same table is used if the variable or file is missing. In the environment ``MCPTRIO_TABLE_FIELD`` wins over the table:
 numbers and truth as in TOML, lists separated by commas (of paths, as in PATH), mappings as JSON; a field of a table
 inside a table is ``MCPTRIO_TABLE_INNER_FIELD``.
 """
@@ -53,7 +53,7 @@ class SettingsReader:
     Args:
         folder: where relative paths in tables begin.
         error: makes the error about a key.
-        environ: the environment; by default the process's, as it is when a table is read.
+        environ: the environment; by default that of the process, at the time a table is read.
     """
 
     folder: Path = attrs.field(factory=Path)
@@ -65,7 +65,7 @@ class SettingsReader:
 
         Args:
             where: the key of the table, for errors.
-            variables: what the names of variables begin with, after ``MCPTRIO``.
+            variables: the parts of a variable's name between ``MCPTRIO`` and the field.
 
         Raises:
             ConfigError: a value does not fit, or a key is unknown; names file, line and key, or the variable.
@@ -249,7 +249,7 @@ def _expected(cls: type[Any]) -> dict[str, str | None]:
 
 
 def _alternatives(hint: Any) -> list[Any]:
-    """What a hint allows beside ``None``."""
+    """The types that a hint allows, without ``None``."""
     parts = get_args(hint) if get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
     return [each for each in parts if each is not type(None)]
 
@@ -283,7 +283,7 @@ def _from_environment(text: str, hint: Any, variable: str, expected: str | None)
     parts = _alternatives(hint)
     words = [word for each in parts if get_origin(each) is typing.Literal for word in get_args(each)]
     others = [each for each in parts if get_origin(each) is not typing.Literal]
-    # A word, or else a list or a number. What is neither is no word.
+    # One of the words, or else a value of the other types, whose error is the more helpful one.
     kind = hint
     if others and text not in words:
         kind = next((each for each in others if get_origin(each) is tuple), others[0])

@@ -23,13 +23,13 @@ _ASSIGNMENT = re.compile(rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*=")
 
 
 class TOMLSource:
-    """The text of a configuration file, for saying where in it something is wrong."""
+    """The text of a configuration file, in which it finds the line of a key."""
 
     def __init__(self, path: Path, text: str) -> None:
         self.path = path
         self.overlay: tuple[Key, Mapping[str, Any]] = ((), {})
-        """Of the profile that is used: where it stands, and what it says."""
-        # What looks like a key inside a long string is none; the lines keep their numbers.
+        """The key of the profile that is used, and its table."""
+        # Text inside a long string may look like a key. Without it, the lines keep their numbers.
         self._lines = _LONG_STRING.sub(lambda found: '""' + "\n" * found[0].count("\n"), text).splitlines()
 
     def error(self, key: Key, problem: str) -> ConfigError:
@@ -42,7 +42,7 @@ class TOMLSource:
         return f"{self.path}:{line}" if line else str(self.path)
 
     def _written(self, key: Key) -> Key:
-        """Where a key stands: in the profile, if that says it."""
+        """The key with that of its profile before it, if the profile sets it."""
         prefix, value = self.overlay
         for part in key:
             if not isinstance(value, dict) or part not in value:
