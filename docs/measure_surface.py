@@ -28,9 +28,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]  # for the tests' way to read Markdown
 
 import mcptrio  # noqa: E402
-from mcptrio import Server, config  # noqa: E402
-from mcptrio.cli import cli  # noqa: E402
+from mcptrio import Server  # noqa: E402
+from mcptrio.cli.group import cli  # noqa: E402
 from mcptrio.plugins.hooks import Hooks  # noqa: E402
+from mcptrio.serve import config  # noqa: E402
 from tests.test_public_signatures import NAMESPACES, everything, public, unnamed  # noqa: E402
 from tests.test_readme import blocks  # noqa: E402
 

@@ -9,7 +9,8 @@ Each name is imported when it is first used.
 
 from typing import TYPE_CHECKING
 
-from mcptrio.lazy_names import lazy_names
+from mcptrio.ground.lazy_names import lazy_names
+from mcptrio.ground.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from mcptrio.capabilities.contents import Blob as Blob
@@ -28,9 +29,12 @@ if TYPE_CHECKING:
     from mcptrio.capabilities.questions import ListRoots as ListRoots
     from mcptrio.capabilities.questions import Sample as Sample
     from mcptrio.capabilities.registrar import Registrar as Registrar
+    from mcptrio.cli.run import run as run
     from mcptrio.client.client import Client as Client
-    from mcptrio.commands.quick_start import run as run
-    from mcptrio.connecting import connect as connect
+    from mcptrio.connecting.connect import connect as connect
+    from mcptrio.connecting.targets import Command as Command
+    from mcptrio.connecting.targets import Endpoint as Endpoint
+    from mcptrio.connecting.targets import Socket as Socket
     from mcptrio.errors import ConfigError as ConfigError
     from mcptrio.errors import ConnectionClosed as ConnectionClosed
     from mcptrio.errors import InvalidParams as InvalidParams
@@ -39,19 +43,14 @@ if TYPE_CHECKING:
     from mcptrio.errors import RequestTimeout as RequestTimeout
     from mcptrio.errors import ResourceNotFound as ResourceNotFound
     from mcptrio.errors import ToolError as ToolError
+    from mcptrio.ground.secret import Secret as Secret
     from mcptrio.host.host import Host as Host
     from mcptrio.mounting.mount import Mount as Mount
     from mcptrio.plugins.hooks import hookimpl as hookimpl
     from mcptrio.plugins.hooks import lifespan as lifespan
     from mcptrio.plugins.setup import PluginSetup as PluginSetup
     from mcptrio.runtime.callers import ANYONE as ANYONE
-    from mcptrio.secret import Secret as Secret
     from mcptrio.server import Server as Server
-    from mcptrio.targets import Command as Command
-    from mcptrio.targets import Endpoint as Endpoint
-    from mcptrio.targets import Socket as Socket
-
-__version__ = "0.1.0"
 
 _HOMES = {
     # What a plugin author writes
@@ -61,7 +60,7 @@ _HOMES = {
     "PluginSetup": "mcptrio.plugins.setup",
     "Registrar": "mcptrio.capabilities.registrar",
     "RequestView": "mcptrio.capabilities.middleware",
-    "Secret": "mcptrio.secret",
+    "Secret": "mcptrio.ground.secret",
     "completion": "mcptrio.capabilities.marks",
     "hookimpl": "mcptrio.plugins.hooks",
     "lifespan": "mcptrio.plugins.hooks",
@@ -70,7 +69,7 @@ _HOMES = {
     "prompt": "mcptrio.capabilities.marks",
     "redact": "mcptrio.capabilities.logging",
     "resource": "mcptrio.capabilities.marks",
-    "run": "mcptrio.commands.quick_start",
+    "run": "mcptrio.cli.run",
     "tool": "mcptrio.capabilities.marks",
     # What a handler asks, and returns
     "Blob": "mcptrio.capabilities.contents",
@@ -80,13 +79,13 @@ _HOMES = {
     "Sample": "mcptrio.capabilities.questions",
     # Servers, clients and hosts
     "Client": "mcptrio.client.client",
-    "Command": "mcptrio.targets",
-    "Endpoint": "mcptrio.targets",
+    "Command": "mcptrio.connecting.targets",
+    "Endpoint": "mcptrio.connecting.targets",
     "Host": "mcptrio.host.host",
     "Mount": "mcptrio.mounting.mount",
     "Server": "mcptrio.server",
-    "Socket": "mcptrio.targets",
-    "connect": "mcptrio.connecting",
+    "Socket": "mcptrio.connecting.targets",
+    "connect": "mcptrio.connecting.connect",
     # Errors
     "ConfigError": "mcptrio.errors",
     "ConnectionClosed": "mcptrio.errors",

@@ -5,10 +5,10 @@ Each name is imported when it is first used.
 
 from typing import TYPE_CHECKING
 
-from mcptrio.lazy_names import lazy_names
+from mcptrio.ground.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from mcptrio.networks import network_of as network_of
+    from mcptrio.ground.networks import network_of as network_of
     from mcptrio.transports.child_process import ChildProcess as ChildProcess
     from mcptrio.transports.child_process import start_process as start_process
     from mcptrio.transports.http.fetching import Fetcher as Fetcher
@@ -26,7 +26,7 @@ _HOMES = {
     "Address": "mcptrio.transports.http.public_addresses",
     "AddressKind": "mcptrio.transports.http.public_addresses",
     "address_kind": "mcptrio.transports.http.public_addresses",
-    "network_of": "mcptrio.networks",
+    "network_of": "mcptrio.ground.networks",
     "parse_address": "mcptrio.transports.http.public_addresses",
     # Processes
     "ChildProcess": "mcptrio.transports.child_process",

@@ -15,10 +15,10 @@ from typing import TypeAlias
 import trio
 
 from mcptrio.errors import ConnectionClosed
+from mcptrio.ground.waiter import Waiter
 from mcptrio.protocol.jsonrpc import encoded_size
 from mcptrio.protocol.limits import MAX_QUEUED_BYTES
 from mcptrio.protocol.messages import Message, Notification
-from mcptrio.waiter import Waiter
 
 __all__ = ["HELD", "Item", "Outbox"]
 

@@ -5,7 +5,7 @@ Each name is imported when it is first used.
 
 from typing import TYPE_CHECKING
 
-from mcptrio.lazy_names import lazy_names
+from mcptrio.ground.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from mcptrio.capabilities.schemas import encode_value as encode_value

@@ -33,8 +33,8 @@ from mcptrio.capabilities.resources import Resources
 from mcptrio.capabilities.routes import Routes
 from mcptrio.capabilities.subscriptions import Subscriptions
 from mcptrio.capabilities.tools import Tools
-from mcptrio.expected import expect
-from mcptrio.nurseries import raised_alone, require_trio
+from mcptrio.ground.expected import expect
+from mcptrio.ground.nurseries import raised_alone, require_trio
 from mcptrio.plugins.contributions import Contributions
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.plugins.plugin import Plugin

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcptrio.config import Config, ServerTable, load_config
 from mcptrio.errors import ConfigError
+from mcptrio.serve.config import Config, ServerTable, load_config
 from mcptrio.serve.http_options import HTTPTable
 from mcptrio.serving import ServerLimits, Timeouts
 

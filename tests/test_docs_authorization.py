@@ -13,8 +13,8 @@ from pathlib import Path
 import attrs
 import pytest
 
-from mcptrio.auth_config import AuthLimits, AuthSettings, Introspection, guard_of
-from mcptrio.config import load_config
+from mcptrio.serve.auth_config import AuthLimits, AuthSettings, Introspection, guard_of
+from mcptrio.serve.config import load_config
 from tests.commands.conftest import runs_are_warm
 from tests.commands.processes import run_lines
 from tests.processes import serving

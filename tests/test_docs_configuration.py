@@ -12,8 +12,8 @@ import attrs
 import click
 import pytest
 
-from mcptrio.cli import cli
-from mcptrio.config import keys, load_config
+from mcptrio.cli.group import cli
+from mcptrio.serve.config import keys, load_config
 from mcptrio.serving import HTTPLimits, HTTPOptions, ServerLimits, Timeouts
 
 __all__: list[str] = []

@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 import pytest
 
-from mcptrio.cli import cli
-from mcptrio.installing import HOSTS
+from mcptrio.cli.group import cli
+from mcptrio.cli.install import HOSTS
 from tests.distributions import one_tool
 from tests.processes import environment
 from tests.test_readme import blocks_of

@@ -11,9 +11,9 @@ from pathlib import Path
 import attrs
 from attrs import evolve
 
-from mcptrio.commands.plugin_server import tables_of
-from mcptrio.config import Config, load_config
+from mcptrio.cli.plugin_server import tables_of
 from mcptrio.mounting.tables import MountTable, MountTables
+from mcptrio.serve.config import Config, load_config
 from mcptrio.serving import MountOptions
 from tests.processes import environment
 from tests.test_readme import blocks_of

@@ -15,10 +15,10 @@ import attrs
 import pytest
 
 from mcptrio import Server
-from mcptrio.config import load_config
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.settings import PluginTables
+from mcptrio.serve.config import load_config
 from mcptrio.serving import ServerSettings
 
 __all__: list[str] = []

@@ -10,7 +10,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from mcptrio.config import keys
+from mcptrio.serve.config import keys
 from mcptrio.serving import StreamOptions
 from tests.test_readme import Block, blocks
 

@@ -21,50 +21,17 @@ __all__: list[str] = []
 PACKAGE = Path(__file__).resolve().parent.parent / "mcptrio"
 
 LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
-    (
-        *(
-            frozenset({each})
-            for each in (
-                "errors",
-                "expected",
-                "secret",
-                "lines_file",
-                "last_words",
-                "networks",
-                "printable",
-                "tracebacks",
-                "waiter",
-                "backoff",
-                "lazy_names",
-                "validators",
-            )
-        ),
-    ),
+    (frozenset({"errors"}), frozenset({"ground"})),
     (frozenset({"protocol"}),),
-    (*(frozenset({each}) for each in ("abc", "settings", "outbox", "contexts", "nurseries", "nesting", "shares")),),
+    (frozenset({"abc"}), frozenset({"outbox"}), frozenset({"settings"})),
     (frozenset({"runtime"}), frozenset({"transports"}), frozenset({"auth"}), frozenset({"stores"})),
     (frozenset({"capabilities"}),),
-    (frozenset({"server", "running_server", "plugins"}), frozenset({"client"}), frozenset({"extensions"})),
-    (
-        frozenset(
-            {
-                "",
-                "__main__",
-                "net",
-                "schema",
-                "serving",
-                "types",
-                "serve",
-                "cli",
-                "help_pages",
-                "config",
-                "auth_config",
-                "commands",
-            }
-        )
-        | frozenset({"connecting", "targets", "mcp_json", "host", "mounting", "middleware", "testing"})
-        | frozenset({"installing", "publishing", "reloading", "scaffolding"}),
-    ),
+    (frozenset({"server", "running_server", "plugins"}), frozenset({"client"})),
+    (frozenset({"connecting"}), frozenset({"middleware"}), frozenset({"serve"})),
+    (frozenset({"host"}),),
+    (frozenset({"mounting"}),),
+    (frozenset({"cli"}), frozenset({"testing"})),
+    (frozenset({"", "__main__", "net", "schema", "serving", "types"}),),
 )
 """From the ground up. Each layer is made of rooms; a room imports from itself and from the layers below."""
 
@@ -88,10 +55,10 @@ LAZY: frozenset[tuple[str, str]] = frozenset(
         ("mcptrio.runtime.request_state", "cryptography.exceptions"),
         ("mcptrio.runtime.request_state", "cryptography.hazmat.primitives.ciphers.aead"),
         # Where the server has no URL, and nobody logs in.
-        ("mcptrio.commands.running", "mcptrio.commands.credentials"),
-        ("mcptrio.commands.running", "mcptrio.commands.signing_in"),
+        ("mcptrio.cli.running", "mcptrio.cli.credentials"),
+        ("mcptrio.cli.running", "mcptrio.cli.signing_in"),
         # Help, and a command without an error.
-        ("mcptrio.help_pages", "mcptrio.commands.layout"),
+        ("mcptrio.cli.help_pages", "mcptrio.cli.layout"),
         # Where no token is signed or verified.
         ("mcptrio.auth.jose", "cryptography.exceptions"),
         ("mcptrio.auth.jose", "joserfc"),
@@ -107,14 +74,15 @@ LAZY: frozenset[tuple[str, str]] = frozenset(
 
 EDGES = (
     "mcptrio.cli",
+    "mcptrio.cli.group",
     "mcptrio.serve.http",
     "mcptrio.serve.http_options",
-    "mcptrio.connecting",
-    "mcptrio.commands.serving",
-    "mcptrio.commands.serving_auth",
-    "mcptrio.commands.config_options",
-    "mcptrio.commands.plugin_server",
-    "mcptrio.commands.developing",
+    "mcptrio.connecting.connect",
+    "mcptrio.cli.serve",
+    "mcptrio.cli.serving_auth",
+    "mcptrio.cli.config_options",
+    "mcptrio.cli.plugin_server",
+    "mcptrio.cli.dev",
 )
 """What a command or a transport needs is imported when it runs: stdio loads no HTTP stack."""
 
@@ -122,7 +90,7 @@ DATED = (
     "mcptrio.protocol.model",
     "mcptrio.protocol.revisions",
     "mcptrio.extensions",
-    "mcptrio.publishing.server_json",  # that of the registry's schema
+    "mcptrio.cli.publish.server_json",  # that of the registry's schema
 )
 """Where the date of a revision may stand in a string."""
 
@@ -137,7 +105,7 @@ COMPARES_VERSIONS = (
     "mcptrio.protocol.model.fields",  # spoken(): since and until of a field, read by the converters
 )
 
-RESCHEDULES = "mcptrio.waiter"
+RESCHEDULES = "mcptrio.ground.waiter"
 """The one module that knows when a task may be rescheduled."""
 
 ORDERING = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
@@ -271,7 +239,7 @@ def tasks_rescheduled_by_hand(modules: Modules) -> Iterator[str]:
     for name, tree in modules.items():
         for node in ast.walk(tree):
             if name != RESCHEDULES and _last_word(node) in {"reschedule", "wait_task_rescheduled"}:
-                yield f"{name}:{getattr(node, 'lineno', '?')} reschedules a task: use mcptrio.waiter"
+                yield f"{name}:{getattr(node, 'lineno', '?')} reschedules a task: use mcptrio.ground.waiter"
 
 
 def undeclared(modules: Modules) -> Iterator[str]:

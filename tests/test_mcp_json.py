@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcptrio import Command, ConfigError, Endpoint
-from mcptrio.mcp_json import (
+from mcptrio.connecting.mcp_json import (
     Input,
     is_reference,
     load_mcp_json,
@@ -20,7 +20,7 @@ from mcptrio.mcp_json import (
     read_mcp_json,
     read_reference,
 )
-from mcptrio.mcp_json.jsonc import DEPTH, JSONProblem, parse
+from mcptrio.connecting.mcp_json.jsonc import DEPTH, JSONProblem, parse
 
 __all__: list[str] = []
 

@@ -14,7 +14,7 @@ __all__: list[str] = []
 PACKAGE = Path(__file__).resolve().parent.parent / "mcptrio"
 
 KNOWN = {
-    "nesting.py": {"_activate_cancel_status", "_cancel_status", "_child_nurseries"},
+    "ground/nesting.py": {"_activate_cancel_status", "_cancel_status", "_child_nurseries"},
     "transports/http/hypercorn_http1.py": {"_send_h11_event"},
     "transports/http/hypercorn_websocket.py": {"_send_wsproto_event"},
 }

@@ -66,7 +66,7 @@ def users() -> str:
     patterns = (
         "plugins/*/mcptrio_*/**/*.py",
         "examples/**/*.py",
-        "mcptrio/templates/**/*.in",
+        "mcptrio/cli/templates/**/*.in",
         "docs/*.md",
         "README.md",
     )

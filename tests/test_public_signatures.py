@@ -128,7 +128,7 @@ def test_types_in_public_signatures_have_a_public_name(namespace: str) -> None:
         ("mcptrio.host.HostTool", "mcptrio.protocol.model.tools.Tool"),
         ("mcptrio.host.ApprovalRequest", "mcptrio.host.approval.ApprovalKind"),
         ("mcptrio.types.ContentBlock", "mcptrio.protocol.model.content.TextContent"),
-        ("mcptrio.connect", "mcptrio.targets.Target"),
+        ("mcptrio.connect", "mcptrio.connecting.targets.Target"),
     ],
 )
 def test_type_without_a_public_name_is_found(user: str, type: str) -> None:

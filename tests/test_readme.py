@@ -155,7 +155,7 @@ def test_whole_modules_import(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_commands_exist(block: Block) -> None:
     lines = list(shell_lines(block))
     if lines:
-        command = importlib.import_module("mcptrio.cli").cli
+        command = importlib.import_module("mcptrio.cli.group").cli
 
         assert not [word for line in lines for word in unknown_words(line, command)]
 

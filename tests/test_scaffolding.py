@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from mcptrio.cli.scaffold import SHIPPED, NewPlugin, write_plugin
 from mcptrio.errors import ConfigError
-from mcptrio.scaffolding import SHIPPED, NewPlugin, write_plugin
 from tests.distributions import install, one_tool
 from tests.processes import run
 

@@ -23,10 +23,10 @@ from trio.testing import MockClock
 
 from mcptrio import Server, connect
 from mcptrio.cli import main
+from mcptrio.connecting.targets import Endpoint
 from mcptrio.errors import ConfigError, RequestFailed
 from mcptrio.serve.http import HTTPSockets, serve_http
 from mcptrio.serve.tls import Certificates, TLSFiles
-from mcptrio.targets import Endpoint
 from mcptrio.transports.http.hypercorn import serve_asgi as serve_hypercorn
 from mcptrio.transports.http1.server import ConnectionLimits, serve
 from tests.processes import run, serving

@@ -10,7 +10,7 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcptrio.waiter import Waiter
+from mcptrio.ground.waiter import Waiter
 
 __all__: list[str] = []
 

@@ -6,7 +6,7 @@ used.
 
 from typing import TYPE_CHECKING
 
-from mcptrio.lazy_names import lazy_names
+from mcptrio.ground.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from mcptrio.abc.authorization import AuthMethod as AuthMethod

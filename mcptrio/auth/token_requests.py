@@ -29,7 +29,7 @@ from mcptrio.auth.metadata import ServerMetadata, read_object
 from mcptrio.auth.scopes import read_scope
 from mcptrio.auth.urls import shown
 from mcptrio.errors import AuthorizationError, RequestFailed
-from mcptrio.secret import Secret
+from mcptrio.ground.secret import Secret
 
 __all__ = [
     "AuthenticationMethod",

@@ -92,7 +92,7 @@ class Authorizers:
     def _asked(function: Authorizer, owner: Owner, component: Component, principal: Principal | None) -> bool:
         outcome = contain_sync(partial(function, component, principal))
         if isinstance(outcome, Failure):
-            _log.error("the authorizer of %s failed", owner.name or "the server", exc_info=outcome.error)
+            _log.error("the authorizer of %s failed", owner.plugin or "the server", exc_info=outcome.error)
             return False
         return outcome.value is True
 

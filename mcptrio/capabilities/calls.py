@@ -55,8 +55,8 @@ async def call(
         RateLimited: too many calls of the plugin a second.
     """
     scope.label = label
-    scope.owner = owner.name
-    with host.supervisor.works.new(label, owner.name, scope) as work:
+    scope.owner = owner.plugin
+    with host.supervisor.works.new(label, owner.plugin, scope) as work:
         limits = owner.limits
         if limits is not None:
             limits.check_rate()
@@ -65,7 +65,7 @@ async def call(
         for each in (
             limiter,
             limits.limiter if limits is not None else None,
-            host.supervisor.threads.of_calls(owner.name) if function.in_thread else None,
+            host.supervisor.threads.of_calls(owner.plugin) if function.in_thread else None,
         ):
             if each is not None:
                 await work.hold(each)

@@ -19,7 +19,7 @@ import msgspec
 
 from mcptrio.capabilities.pydantic_models import dump_model, is_model
 from mcptrio.capabilities.shapes import sent_names
-from mcptrio.tracebacks import type_name
+from mcptrio.ground.tracebacks import type_name
 
 __all__ = ["encode_value"]
 

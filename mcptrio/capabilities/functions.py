@@ -18,7 +18,7 @@ import trio
 
 from mcptrio.capabilities.context import Context
 from mcptrio.capabilities.schemas import Arguments, bound_keywords
-from mcptrio.nesting import well_nested
+from mcptrio.ground.nesting import well_nested
 from mcptrio.runtime.work import Work
 
 __all__ = ["Function"]

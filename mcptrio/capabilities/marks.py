@@ -16,7 +16,7 @@ from attrs import evolve, field, fields, frozen
 from attrs.converters import optional as optional_converter
 from attrs.validators import and_, gt, in_, instance_of, optional
 
-from mcptrio.expected import expect
+from mcptrio.ground.expected import expect
 from mcptrio.protocol.model.base import CacheScope
 from mcptrio.protocol.model.content import Annotations
 from mcptrio.protocol.model.icons import Icon

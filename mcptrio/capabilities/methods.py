@@ -89,9 +89,9 @@ class Methods:
             if owner.is_kept_back:
                 return
             ending = Cancelling()
-            with self._host.supervisor.works.new(mark.name, owner.name, ending) as work, ending.cancel_scope:
+            with self._host.supervisor.works.new(mark.name, owner.plugin, ending) as work, ending.cancel_scope:
                 if function.in_thread:
-                    await work.hold(self._host.supervisor.threads.of_calls(owner.name))
+                    await work.hold(self._host.supervisor.threads.of_calls(owner.plugin))
                 await function(dict.fromkeys(free, params), None, work)
 
         self.listeners.setdefault(mark.name, []).append(hear)

@@ -17,7 +17,8 @@ from attrs import define, frozen
 from mcptrio.abc import Principal
 from mcptrio.capabilities.owner import Owner
 from mcptrio.errors import InternalError, MCPError
-from mcptrio.nesting import well_nested
+from mcptrio.ground.nesting import well_nested
+from mcptrio.ground.tracebacks import log_failure
 from mcptrio.protocol.messages import RequestId
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.revisions.revision import Lifecycle
@@ -25,7 +26,6 @@ from mcptrio.runtime.callers import caller_of
 from mcptrio.runtime.dispatch import Failure, Handler, contain
 from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.runtime.work import Works
-from mcptrio.tracebacks import log_failure
 
 __all__ = ["Middleware", "MiddlewareChain", "RequestView"]
 
@@ -117,7 +117,7 @@ class MiddlewareChain:
             proceed = _Step(link, view, proceed)
         with ExitStack() as works:
             # All of them from the start: the inner ones begin later, and may have been withdrawn by then.
-            for owner in {link.owner.name for link in links}:
+            for owner in {link.owner.plugin for link in links}:
                 works.enter_context(self._works.new(view.method, owner, scope))
             return await proceed()
 
@@ -174,7 +174,7 @@ class _Step:
 
     def _broken(self, error: BaseException | None) -> InternalError:
         name = getattr(self._link.function, "__qualname__", repr(self._link.function))
-        owner = self._link.owner.name or "the server"
+        owner = self._link.owner.plugin or "the server"
         if error is None:
             _log.error("middleware %s of %s gave no result", name, owner)
             return InternalError(f"internal error in {self._view.method}")

@@ -21,20 +21,25 @@ __all__ = ["Owner"]
 class Owner:
     """
     Args:
-        name: of the plugin; ``None`` for the server itself.
+        name: of the plugin; empty for the server itself.
         limits: of the owner's calls, as the operator has set them.
         yielded: the value that the plugin's lifespan yielded.
         is_kept_back: the plugin's lifespan has not yielded yet, so clients see nothing of it.
         has_left: the plugin was withdrawn, so nothing more of it is taken.
     """
 
-    name: str | None = None
+    name: str = ""
     registrar: Registrar = field(init=False)
     """The value of ``ctx.server`` in its handlers. An entry added through it belongs to the owner."""
     limits: CallLimits | None = None
     yielded: Any = None
     is_kept_back: bool = False
     has_left: bool = False
+
+    @property
+    def plugin(self) -> str | None:
+        """The name of the plugin; ``None`` for the server itself."""
+        return self.name or None
 
     def tool_name(self, name: str) -> str:
         """The name under which clients see a tool of the owner."""

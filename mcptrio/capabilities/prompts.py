@@ -87,7 +87,7 @@ class Prompts:
     @staticmethod
     def component(entry: PromptEntry) -> Component:
         meta = entry.prompt.meta or {}
-        return Component(kind="prompt", name=entry.key, plugin=entry.owner.name, meta=meta, scopes=entry.scopes)
+        return Component(kind="prompt", name=entry.key, plugin=entry.owner.plugin, meta=meta, scopes=entry.scopes)
 
     def _listed(self, entries: list[PromptEntry], cursor: str | None) -> ListPromptsResult:
         return ListPromptsResult(

@@ -118,7 +118,7 @@ class Resources:
     @staticmethod
     def component(entry: ResourceEntry) -> Component:
         meta = entry.listed.meta or {}
-        return Component(kind="resource", name=entry.key, plugin=entry.owner.name, meta=meta, scopes=entry.scopes)
+        return Component(kind="resource", name=entry.key, plugin=entry.owner.plugin, meta=meta, scopes=entry.scopes)
 
     def at(self, uri: str) -> ResourceEntry | None:
         """What is read there, if anything is."""

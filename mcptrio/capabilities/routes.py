@@ -17,7 +17,7 @@ from attrs import frozen
 from mcptrio.abc import ASGIApp
 from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.registry import Duplicate
-from mcptrio.nesting import well_nested
+from mcptrio.ground.nesting import well_nested
 from mcptrio.runtime.work import Cancelling, Works
 
 __all__ = ["Routes"]
@@ -77,5 +77,5 @@ class Routes:
     async def _serve(self, route: _Route, path: str, scope: Any, receive: Any, send: Any) -> None:
         ending = Cancelling()
         # An HTTP server answers a cancelled exchange with an error, or closes the connection if the response has begun.
-        with self._works.new(path, route.owner.name, ending), ending.cancel_scope:
+        with self._works.new(path, route.owner.plugin, ending), ending.cancel_scope:
             await well_nested(route.app, scope, receive, send)

@@ -33,6 +33,7 @@ from mcptrio.capabilities.schemas import OutputSchema
 from mcptrio.capabilities.tool_names import with_names
 from mcptrio.capabilities.validation import Validator, check_header_annotations
 from mcptrio.errors import InvalidParams, MCPError, ToolError, URLElicitationRequired
+from mcptrio.ground.tracebacks import log_failure
 from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.fields import ABSENT, evolve
 from mcptrio.protocol.model.input_required import InputRequiredResult
@@ -49,7 +50,6 @@ from mcptrio.protocol.revisions.revision import BadArguments
 from mcptrio.runtime.dispatch import Done, Handler, contain
 from mcptrio.runtime.fair_limiter import FairLimiter
 from mcptrio.runtime.request_scope import RequestScope
-from mcptrio.tracebacks import log_failure
 
 __all__ = ["ToolEntry", "Tools"]
 
@@ -119,7 +119,7 @@ class Tools:
     def owner_of(self, name: str) -> str | None:
         """The plugin that offers a tool."""
         entry = self.registry.get(name)
-        return entry.owner.name if entry is not None else None
+        return entry.owner.plugin if entry is not None else None
 
     def mirrored(self, name: str) -> Mapping[str, tuple[str, ...]]:
         entry = self.registry.get(name)
@@ -135,7 +135,7 @@ class Tools:
     @staticmethod
     def component(entry: ToolEntry) -> Component:
         meta = entry.tool.meta or {}
-        return Component(kind="tool", name=entry.key, plugin=entry.owner.name, meta=meta, scopes=entry.scopes)
+        return Component(kind="tool", name=entry.key, plugin=entry.owner.plugin, meta=meta, scopes=entry.scopes)
 
     def _listed(self, entries: list[ToolEntry], cursor: str | None) -> ListToolsResult:
         return ListToolsResult(

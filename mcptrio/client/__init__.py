@@ -5,7 +5,7 @@ Each name is imported when it is first used.
 
 from typing import TYPE_CHECKING
 
-from mcptrio.lazy_names import lazy_names
+from mcptrio.ground.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from mcptrio.client.calls import OnProgress as OnProgress
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from mcptrio.client.subscriptions import Changes as Changes
     from mcptrio.client.timeouts import ClientTimeouts as ClientTimeouts
     from mcptrio.client.tool_calls import ToolCall as ToolCall
-    from mcptrio.targets import Stderr as Stderr
-    from mcptrio.targets import Target as Target
+    from mcptrio.connecting.targets import Stderr as Stderr
+    from mcptrio.connecting.targets import Target as Target
 
 _HOMES = {
     # Answering the server
@@ -46,8 +46,8 @@ _HOMES = {
     "Changes": "mcptrio.client.subscriptions",
     "Listing": "mcptrio.client.listings",
     # Targets
-    "Stderr": "mcptrio.targets",
-    "Target": "mcptrio.targets",
+    "Stderr": "mcptrio.connecting.targets",
+    "Target": "mcptrio.connecting.targets",
 }
 """Every public name, and the module that has it."""
 

@@ -17,7 +17,7 @@ from mcptrio.abc.links import Link
 from mcptrio.client.negotiation import Fail, Handshake, PerRequest, TryAgain, judge
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.errors import Code, InvalidParams, MCPError, MCPTrioError, RemoteProtocolError, RequestFailed, SessionLost
-from mcptrio.nurseries import open_hidden_nursery
+from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.protocol.client_connection import ClientConnection, RemoteServer
 from mcptrio.protocol.envelope import SERVER_INFO
 from mcptrio.protocol.messages import ErrorResponse, Response

@@ -30,7 +30,7 @@ from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.client.tool_calls import ToolCall
 from mcptrio.client.tool_requests import ToolRequests
 from mcptrio.errors import ConnectionClosed, MCPTrioError, MethodNotFound
-from mcptrio.nurseries import open_hidden_nursery
+from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.protocol.envelope import SUBSCRIPTION_ID
 from mcptrio.protocol.events import CancelReceived, NotificationReceived
 from mcptrio.protocol.model.base import CacheableResult

@@ -21,7 +21,7 @@ from attrs import Attribute, field, frozen
 
 from mcptrio.client.forms import Form, OpenURL, read_form, read_url
 from mcptrio.errors import ConfigError, InputFailed, InvalidParams, MCPError, MethodNotFound
-from mcptrio.expected import optional_callable
+from mcptrio.ground.expected import optional_callable
 from mcptrio.protocol.model.base import Result
 from mcptrio.protocol.model.content import TextContent, ToolResultContent, ToolUseContent
 from mcptrio.protocol.model.elicitation import ElicitFormParams, ElicitResult, ElicitURLParams

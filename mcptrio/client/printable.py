@@ -1,11 +1,11 @@
 """Values of a server in the errors that a person reads.
 
-What is not visible is written out (``\\x1b``, ``\\u202e``): see :mod:`mcptrio.printable`.
+What is not visible is written out (``\\x1b``, ``\\u202e``): see :mod:`mcptrio.ground.printable`.
 """
 
 from __future__ import annotations
 
-from mcptrio.printable import printable
+from mcptrio.ground.printable import printable
 
 __all__ = ["printable", "quote", "quote_name"]
 

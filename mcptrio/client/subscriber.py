@@ -23,7 +23,7 @@ from mcptrio.client.session_uris import SessionURIs
 from mcptrio.client.subscriptions import Changes
 from mcptrio.client.supervisor import ClientSupervisor
 from mcptrio.errors import AuthorizationError, ConnectionClosed, MCPError, MCPTrioError, MethodNotFound, SessionLost
-from mcptrio.nurseries import open_hidden_nursery
+from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.protocol.model.lifecycle import ServerCapabilities
 from mcptrio.protocol.model.resources import ResourceUpdatedParams, SubscribeParams, UnsubscribeParams
 from mcptrio.protocol.model.subscriptions import AcknowledgedParams, ListenParams, SubscriptionFilter

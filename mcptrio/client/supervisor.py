@@ -17,7 +17,6 @@ import trio
 from attrs import define, field
 
 from mcptrio.abc.links import LinkOpener
-from mcptrio.backoff import LONGEST, Backoff
 from mcptrio.client.consent import with_consent
 from mcptrio.client.session import ClientSession
 from mcptrio.client.timeouts import ClientTimeouts
@@ -29,7 +28,8 @@ from mcptrio.errors import (
     RequestFailed,
     SessionLost,
 )
-from mcptrio.nurseries import open_hidden_nursery
+from mcptrio.ground.backoff import LONGEST, Backoff
+from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.protocol.revisions.registry import LATEST_HANDSHAKE
 
 __all__ = ["ClientSupervisor"]

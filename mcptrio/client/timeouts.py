@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from attrs import field, frozen
 
-from mcptrio.expected import number
+from mcptrio.ground.expected import number
 
 __all__ = ["ClientTimeouts"]
 

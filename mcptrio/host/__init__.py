@@ -5,9 +5,11 @@ Each name is imported when it is first used.
 
 from typing import TYPE_CHECKING
 
-from mcptrio.lazy_names import lazy_names
+from mcptrio.ground.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from mcptrio.connecting.mcp_json.inputs import AskInput as AskInput
+    from mcptrio.connecting.mcp_json.inputs import Input as Input
     from mcptrio.host.approval import ApprovalKind as ApprovalKind
     from mcptrio.host.approval import ApprovalRequest as ApprovalRequest
     from mcptrio.host.approval import Approve as Approve
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
     from mcptrio.host.member import ConnectionState as ConnectionState
     from mcptrio.host.member import ConnectionStatus as ConnectionStatus
     from mcptrio.host.options import HostOptions as HostOptions
-    from mcptrio.mcp_json.inputs import AskInput as AskInput
-    from mcptrio.mcp_json.inputs import Input as Input
 
 _HOMES = {
     # Consent
@@ -57,11 +57,11 @@ _HOMES = {
     "HostResourceTemplate": "mcptrio.host.listing",
     "HostTool": "mcptrio.host.listing",
     # Options and status
-    "AskInput": "mcptrio.mcp_json.inputs",
+    "AskInput": "mcptrio.connecting.mcp_json.inputs",
     "ConnectionState": "mcptrio.host.member",
     "ConnectionStatus": "mcptrio.host.member",
     "HostOptions": "mcptrio.host.options",
-    "Input": "mcptrio.mcp_json.inputs",
+    "Input": "mcptrio.connecting.mcp_json.inputs",
 }
 """Every public name, and the module that has it."""
 

@@ -15,8 +15,8 @@ from typing import Self
 import attrs
 import orjson
 
+from mcptrio.ground.lines_file import LinesFile
 from mcptrio.host.audit import AuditRecord
-from mcptrio.lines_file import LinesFile
 
 __all__ = ["AuditFile"]
 

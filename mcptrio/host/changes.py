@@ -19,9 +19,9 @@ from typing import Literal, TypeAlias
 import trio
 from attrs import field, frozen
 
-from mcptrio.backoff import LONGEST, Backoff
 from mcptrio.client.client import Client
 from mcptrio.errors import ConnectionClosed, MCPError
+from mcptrio.ground.backoff import LONGEST, Backoff
 from mcptrio.host.member import Member
 from mcptrio.runtime.dispatch import Failure, contain
 

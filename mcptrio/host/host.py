@@ -24,9 +24,13 @@ from mcptrio.capabilities.problems import suggest
 from mcptrio.client.calls import OnProgress
 from mcptrio.client.client import Client
 from mcptrio.client.handlers import Handlers
-from mcptrio.connecting import openers
+from mcptrio.connecting.connect import openers
+from mcptrio.connecting.mcp_json.files import load_mcp_json
+from mcptrio.connecting.mcp_json.inputs import AskInput
+from mcptrio.connecting.targets import Target
 from mcptrio.errors import ConfigError, ConnectionClosed, InvalidParams
-from mcptrio.expected import expect
+from mcptrio.ground.expected import expect
+from mcptrio.ground.nurseries import open_hidden_nursery, require_trio
 from mcptrio.host.approval import Approval, Approve
 from mcptrio.host.approved_tool import approved_tool
 from mcptrio.host.audit import Audit, Auditor, Redact
@@ -39,14 +43,10 @@ from mcptrio.host.names import server_of, server_prefix
 from mcptrio.host.options import HostOptions
 from mcptrio.host.origins import origin_of
 from mcptrio.host.questions import guarded
-from mcptrio.mcp_json.files import load_mcp_json
-from mcptrio.mcp_json.inputs import AskInput
-from mcptrio.nurseries import open_hidden_nursery, require_trio
 from mcptrio.protocol.model.completion import Completion
 from mcptrio.protocol.model.prompts import GetPromptResult
 from mcptrio.protocol.model.resources import ReadResourceResult
 from mcptrio.protocol.model.tools import CallToolResult
-from mcptrio.targets import Target
 
 __all__ = ["Host"]
 

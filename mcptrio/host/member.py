@@ -15,12 +15,12 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import trio
 from attrs import frozen
 
-from mcptrio import __version__
 from mcptrio.abc.links import LinkOpener
-from mcptrio.backoff import LONGEST, Backoff
 from mcptrio.client.client import Client
 from mcptrio.client.handlers import Handlers
 from mcptrio.errors import ConnectionClosed, MCPTrioError
+from mcptrio.ground.backoff import LONGEST, Backoff
+from mcptrio.ground.version import __version__
 from mcptrio.host.options import HostOptions
 from mcptrio.host.watched_link import watched
 from mcptrio.protocol.messages import Notification, Request

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 
-from mcptrio.targets import Command, Endpoint, Target
+from mcptrio.connecting.targets import Command, Endpoint, Target
 
 __all__ = ["origin_of"]
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from mcptrio.abc.links import Link, LinkOpener, Receiver
 from mcptrio.errors import MCPTrioError
-from mcptrio.nurseries import open_hidden_nursery
+from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, RequestId, Response
 from mcptrio.protocol.revisions.revision import Revision
 

@@ -25,7 +25,7 @@ from mcptrio.capabilities.logging import Logging
 from mcptrio.capabilities.middleware import RequestView
 from mcptrio.capabilities.registrar import Registrar, server_of
 from mcptrio.errors import MCPError
-from mcptrio.lines_file import LinesFile
+from mcptrio.ground.lines_file import LinesFile
 from mcptrio.middleware.redaction import Redactor
 from mcptrio.plugins.hooks import hookimpl, lifespan
 from mcptrio.plugins.setup import PluginSetup

@@ -17,12 +17,12 @@ from pathlib import Path
 from attrs import field, frozen
 
 from mcptrio.client.timeouts import ClientTimeouts
-from mcptrio.config import LOG_LEVELS
+from mcptrio.connecting.targets import Command
 from mcptrio.mounting.mount import Mount
 from mcptrio.mounting.options import MountOptions
 from mcptrio.protocol.revisions.registry import LATEST
+from mcptrio.serve.config import LOG_LEVELS
 from mcptrio.settings.reader import variable_of
-from mcptrio.targets import Command
 
 __all__ = ["Isolation"]
 
@@ -107,4 +107,4 @@ class _Said:
 
 
 _RECORD = re.compile(r"\d{4}-\d\d-\d\d [\d:,]+ (DEBUG|INFO|WARNING|ERROR|CRITICAL) +([\w.-]+): (.*)", re.DOTALL)
-"""As :mod:`mcptrio.commands.log_output` writes it."""
+"""As :mod:`mcptrio.cli.log_output` writes it."""

@@ -17,7 +17,8 @@ from attrs import field, frozen
 
 from mcptrio.capabilities.registrar import Registrar, server_of
 from mcptrio.client.client import Client
-from mcptrio.connecting import openers
+from mcptrio.connecting.connect import openers
+from mcptrio.connecting.targets import Target
 from mcptrio.errors import ConfigError, ConnectionClosed
 from mcptrio.host.gathering import ListKind, list_one
 from mcptrio.host.listing import own_item
@@ -34,7 +35,6 @@ from mcptrio.mounting.upstream import KINDS, Upstream
 from mcptrio.mounting.watching import Watching
 from mcptrio.plugins.hooks import lifespan
 from mcptrio.protocol.model.lifecycle import Implementation
-from mcptrio.targets import Target
 
 __all__ = ["Mount", "MountState", "MountStatus"]
 

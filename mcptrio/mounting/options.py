@@ -10,7 +10,7 @@ from attrs import field, frozen
 from attrs.validators import ge, gt, in_, optional
 
 from mcptrio.client.timeouts import ClientTimeouts
-from mcptrio.expected import instance
+from mcptrio.ground.expected import instance
 from mcptrio.plugins.policy import ToolPolicy
 from mcptrio.protocol.revisions.registry import REVISIONS
 

@@ -5,7 +5,7 @@ The relay and the status of a mount use this. The log has the full reason.
 
 from __future__ import annotations
 
-from mcptrio.last_words import without_last_words
+from mcptrio.ground.last_words import without_last_words
 
 __all__ = ["told"]
 

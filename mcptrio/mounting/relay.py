@@ -28,11 +28,11 @@ from mcptrio.errors import (
     ToolError,
     URLElicitationRequired,
 )
+from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.mounting.calls import CLIENT, Call, Calls
 from mcptrio.mounting.questions import RelayedQuestion, url_questions
 from mcptrio.mounting.reasons import told
 from mcptrio.mounting.upstream import Upstream
-from mcptrio.nurseries import open_hidden_nursery
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, LOG_LEVEL
 from mcptrio.protocol.model.base import Result
 from mcptrio.protocol.model.completion import CompleteResult, Completion

@@ -14,13 +14,13 @@ from typing import Any
 from attrs import field, fields, frozen
 from attrs.validators import ge, gt, in_, le, optional
 
+from mcptrio.connecting.mcp_json import load_mcp_json
+from mcptrio.connecting.targets import Target
 from mcptrio.errors import ConfigError
-from mcptrio.mcp_json import load_mcp_json
 from mcptrio.mounting.mount import Mount
 from mcptrio.mounting.options import MountOptions
 from mcptrio.plugins.policy import ToolPolicy
 from mcptrio.protocol.revisions.registry import REVISIONS
-from mcptrio.targets import Target
 
 __all__ = ["MountTable", "MountTables", "MountedServer", "mounted_servers"]
 

@@ -18,14 +18,14 @@ import trio
 from mcptrio.client.client import Client
 from mcptrio.client.handlers import Handlers
 from mcptrio.client.subscriptions import Changes
-from mcptrio.connecting import openers
+from mcptrio.connecting.connect import openers
+from mcptrio.connecting.targets import Target
 from mcptrio.errors import ConnectionClosed, MCPError
 from mcptrio.host.gathering import ListKind
 from mcptrio.host.member import Member
 from mcptrio.host.options import HostOptions
 from mcptrio.mounting.options import MountOptions
 from mcptrio.runtime.dispatch import Failure, contain
-from mcptrio.targets import Target
 
 __all__ = ["KINDS", "Upstream"]
 

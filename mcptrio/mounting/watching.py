@@ -14,10 +14,10 @@ from functools import partial
 
 import trio
 
-from mcptrio.backoff import Backoff
 from mcptrio.capabilities.host import Host
 from mcptrio.client.client import Client
 from mcptrio.errors import ConnectionClosed, MCPTrioError
+from mcptrio.ground.backoff import Backoff
 from mcptrio.mounting.upstream import Upstream
 from mcptrio.runtime.dispatch import Failure, contain
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mcptrio.capabilities.call_limits import CallLimits
 from mcptrio.capabilities.problems import suggest
 from mcptrio.errors import ConfigError, PluginError
-from mcptrio.expected import expect
+from mcptrio.ground.expected import expect
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.policy import ToolPolicy

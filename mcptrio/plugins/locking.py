@@ -1,6 +1,6 @@
 """What plugins offered when somebody looked, as fingerprints; and what of that is different now.
 
-Made by ``mcptrio lock``, kept in a file by :mod:`mcptrio.commands.lock_file`, asked by the policy when a tool is
+Made by ``mcptrio lock``, kept in a file by :mod:`mcptrio.cli.lock_file`, asked by the policy when a tool is
 offered. A description is an instruction to a model: one that changes with an upgrade is read by nobody otherwise.
 The one rule: the same definition has the same fingerprint on every machine, with every Python and in every revision.
 """

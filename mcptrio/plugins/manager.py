@@ -23,7 +23,8 @@ import pluggy
 from mcptrio.abc.status import PluginState
 from mcptrio.capabilities.registry import Duplicate
 from mcptrio.errors import PluginError
-from mcptrio.expected import kind_of
+from mcptrio.ground.expected import kind_of
+from mcptrio.ground.tracebacks import has_own_frames, headline, single
 from mcptrio.plugins.checking import check_kind, check_plugin, find_plugin, forgotten
 from mcptrio.plugins.finding import check_offered, distribution_of, import_file, offered
 from mcptrio.plugins.hooks import HOOKS
@@ -33,7 +34,6 @@ from mcptrio.plugins.settings import PluginTables
 from mcptrio.plugins.settings_class import settings_class
 from mcptrio.plugins.setup import PluginSetup
 from mcptrio.runtime.dispatch import Done, Failure, contain_sync
-from mcptrio.tracebacks import has_own_frames, headline, single
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -28,7 +28,6 @@ __all__ = ["Plugin"]
 class Plugin(Owner):
     """One plugin as the server knows it."""
 
-    name: str
     distribution: str | None = None
     version: str | None = None
     object: Any = None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from attrs import field, fields, frozen
 
-from mcptrio.expected import integer, number, optional
+from mcptrio.ground.expected import integer, number, optional
 
 if TYPE_CHECKING:
     from mcptrio.plugins.locking import ToolLock

@@ -17,9 +17,9 @@ from typing import Any
 import attrs
 import orjson
 
+from mcptrio.ground.secret import Secret
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.policy import PluginPolicy
-from mcptrio.secret import Secret
 from mcptrio.settings.problems import Key
 from mcptrio.settings.reader import refers, variable_of
 

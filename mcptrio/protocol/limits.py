@@ -6,7 +6,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from mcptrio.expected import PROGRAM_ONLY, integer
+from mcptrio.ground.expected import PROGRAM_ONLY, integer
 
 __all__ = ["CLIENT_DEFAULT", "DEFAULT", "MAX_QUEUED_BYTES", "MessageLimits"]
 

@@ -16,9 +16,9 @@ import trio
 from attrs import frozen
 
 from mcptrio.errors import InternalError, MCPError, MCPTrioError, MethodNotFound, ToolError
+from mcptrio.ground.tracebacks import log_failure, single
 from mcptrio.protocol.messages import ErrorResponse, Response
 from mcptrio.runtime.request_scope import RequestScope
-from mcptrio.tracebacks import log_failure, single
 
 __all__ = ["Around", "Done", "Failure", "Handler", "Middlewares", "as_error", "contain", "contain_sync", "dispatch"]
 

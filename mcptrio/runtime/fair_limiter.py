@@ -10,8 +10,8 @@ from collections.abc import Hashable
 
 import trio
 
+from mcptrio.ground.waiter import Waiter
 from mcptrio.runtime.current import CURRENT
-from mcptrio.waiter import Waiter
 
 __all__ = ["FairLimiter"]
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from mcptrio.expected import PROGRAM_ONLY, integer, number
+from mcptrio.ground.expected import PROGRAM_ONLY, integer, number
 from mcptrio.protocol.limits import MAX_QUEUED_BYTES
 
 __all__ = ["ServerLimits"]

@@ -15,12 +15,12 @@ import trio
 from mcptrio.abc import Outlet, Principal
 from mcptrio.abc.status import RequestStatus
 from mcptrio.errors import ConnectionClosed, InternalError, MCPError, Overloaded
+from mcptrio.ground.shares import Place, Places
 from mcptrio.protocol.events import RequestReceived
 from mcptrio.protocol.messages import ErrorResponse, Notification, Response
 from mcptrio.runtime.callers import Stated, read_stated
 from mcptrio.runtime.progress import Progress
 from mcptrio.runtime.timeouts import Timeouts, call_timeout
-from mcptrio.shares import Place, Places
 
 if TYPE_CHECKING:
     from mcptrio.runtime.session import Session

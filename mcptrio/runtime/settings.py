@@ -11,7 +11,7 @@ from typing import Any
 from attrs import field, frozen
 
 from mcptrio.abc import Bus
-from mcptrio.expected import PROGRAM_ONLY, instance, integer, number
+from mcptrio.ground.expected import PROGRAM_ONLY, instance, integer, number
 from mcptrio.runtime.limits import ServerLimits
 from mcptrio.runtime.timeouts import Timeouts
 

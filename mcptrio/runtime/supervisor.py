@@ -22,6 +22,7 @@ import trio
 from mcptrio.abc import ASGIApp, MessageChannel, Outlet, Principal, PromptChannel, SessionRecord, StateSealer
 from mcptrio.abc.status import Readiness
 from mcptrio.errors import ConnectionClosed, MCPError, Overloaded
+from mcptrio.ground.shares import Places
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.connection import Connection
 from mcptrio.protocol.events import NotificationReceived, Peer, Refused, RequestReceived
@@ -42,7 +43,6 @@ from mcptrio.runtime.session import Session
 from mcptrio.runtime.settings import ServerSettings
 from mcptrio.runtime.work import ThreadShares, Works
 from mcptrio.runtime.workers import Workers
-from mcptrio.shares import Places
 
 __all__ = ["Listener", "Supervisor"]
 

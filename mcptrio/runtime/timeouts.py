@@ -12,7 +12,7 @@ from math import isnan
 
 from attrs import evolve, field, frozen
 
-from mcptrio.expected import number
+from mcptrio.ground.expected import number
 
 __all__ = ["CALL_TIMEOUT", "Timeouts", "call_timeout"]
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from mcptrio.contexts import Within
-from mcptrio.waiter import Waiter
+from mcptrio.ground.contexts import Within
+from mcptrio.ground.waiter import Waiter
 
 if TYPE_CHECKING:
     from mcptrio.runtime.request_scope import RequestScope

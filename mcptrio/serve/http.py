@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import trio
 from attrs import frozen
 
-from mcptrio.expected import expect
-from mcptrio.nurseries import first_of, open_hidden_nursery, require_trio
+from mcptrio.ground.expected import expect
+from mcptrio.ground.nurseries import first_of, open_hidden_nursery, require_trio
 from mcptrio.serve.http_options import HTTPOptions, open_http_app
 from mcptrio.serve.opened import until_left
 from mcptrio.server import Server

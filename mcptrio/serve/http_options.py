@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from attrs import Attribute, evolve, field, frozen
 
 from mcptrio.abc import EventStore, Guard, SessionStore
-from mcptrio.expected import PROGRAM_ONLY, Range, integer, number
+from mcptrio.ground.expected import PROGRAM_ONLY, Range, integer, number
 from mcptrio.transports.http.limits import HTTPLimits
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 import trio
 from attrs import frozen
 
-from mcptrio.nurseries import open_hidden_nursery
+from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.serve.http import HTTPSockets
 from mcptrio.serve.process import Ready, run
 from mcptrio.serve.tls import Certificates

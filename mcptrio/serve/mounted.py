@@ -12,8 +12,8 @@ from typing import Any
 import trio
 
 from mcptrio.errors import PluginError, StoreFailed
-from mcptrio.expected import expect
-from mcptrio.nurseries import first_of
+from mcptrio.ground.expected import expect
+from mcptrio.ground.nurseries import first_of
 from mcptrio.serve.http_options import HTTPOptions, make_http_app, open_http_app
 from mcptrio.server import Server
 

@@ -14,8 +14,8 @@ from typing import Protocol
 import trio
 
 from mcptrio.abc import Engine
-from mcptrio.expected import expect
-from mcptrio.nurseries import open_hidden_nursery, raised_alone, require_trio
+from mcptrio.ground.expected import expect
+from mcptrio.ground.nurseries import open_hidden_nursery, raised_alone, require_trio
 from mcptrio.server import Server
 
 __all__ = ["GRACE", "Transport", "over_transport", "serve_transport", "until_left"]

@@ -17,7 +17,7 @@ from functools import partial
 
 import trio
 
-from mcptrio.nurseries import open_hidden_nursery
+from mcptrio.ground.nurseries import open_hidden_nursery
 
 __all__ = ["Hangups", "Ready", "run"]
 

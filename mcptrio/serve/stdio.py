@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from mcptrio.abc import Principal
-from mcptrio.expected import expect
-from mcptrio.nurseries import open_hidden_nursery, require_trio
+from mcptrio.ground.expected import expect
+from mcptrio.ground.nurseries import open_hidden_nursery, require_trio
 from mcptrio.protocol.limits import DEFAULT, MessageLimits
 from mcptrio.server import Server
 from mcptrio.transports.stdio import open_stdio

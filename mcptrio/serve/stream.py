@@ -23,8 +23,8 @@ import trio
 
 from mcptrio.abc import Engine
 from mcptrio.errors import ConnectionClosed, Overloaded
-from mcptrio.expected import expect
-from mcptrio.nurseries import require_trio
+from mcptrio.ground.expected import expect
+from mcptrio.ground.nurseries import require_trio
 from mcptrio.protocol.messages import Batch, ErrorResponse, Incoming, Request
 from mcptrio.serve.opened import serve_transport, until_left
 from mcptrio.serve.stream_options import StreamOptions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import field, frozen
 
-from mcptrio.expected import PROGRAM_ONLY, instance, integer, number
+from mcptrio.ground.expected import PROGRAM_ONLY, instance, integer, number
 from mcptrio.protocol.limits import DEFAULT, MessageLimits
 
 __all__ = ["StreamOptions", "StreamTable"]

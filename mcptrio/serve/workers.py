@@ -26,9 +26,9 @@ from typing import Final
 import trio
 from attrs import define, field, frozen
 
-from mcptrio.backoff import LONGEST, Backoff
 from mcptrio.errors import ConfigError
-from mcptrio.last_words import last_reason
+from mcptrio.ground.backoff import LONGEST, Backoff
+from mcptrio.ground.last_words import last_reason
 from mcptrio.serve.process import Hangups
 from mcptrio.serve.worker import VARIABLE, Beginning
 from mcptrio.serve.worker_balance import Board

@@ -1,8 +1,8 @@
 """Reads a table of the configuration, and the environment before it, into an instance of an attrs class.
 
-Used for the tables of the server (:mod:`mcptrio.config`), for ``[auth]`` and for the tables of plugins. A key that the
-class does not have, a value of another type, and a variable or a file that is missing are errors that name the key
-and its line in the file.
+Used for the tables of the server (:mod:`mcptrio.serve.config`), for ``[auth]`` and for the tables of plugins. A key
+that the class does not have, a value of another type, and a variable or a file that is missing are errors that name the
+key and its line in the file.
 
 The type of a field may be bool, int, float, str, :class:`pathlib.Path` (``~`` is the home folder; in a file a relative
 one begins at the file's folder), :class:`mcptrio.Secret`, a Literal, a class with ``from_setting``, one of these or
@@ -32,8 +32,8 @@ import attrs
 import msgspec
 
 from mcptrio.errors import ConfigError
-from mcptrio.expected import PROGRAM_ONLY
-from mcptrio.secret import Secret
+from mcptrio.ground.expected import PROGRAM_ONLY
+from mcptrio.ground.secret import Secret
 from mcptrio.settings.problems import NOT_SHOWN, Key, place_of, says_all, sentence, shown
 
 __all__ = ["SettingsReader", "keys_of_class", "refers", "variable_of"]

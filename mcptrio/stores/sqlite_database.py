@@ -26,9 +26,9 @@ import trio
 from attrs import define, field
 
 from mcptrio.errors import MCPTrioError, StoreFailed
-from mcptrio.nurseries import open_hidden_nursery
+from mcptrio.ground.nurseries import open_hidden_nursery
+from mcptrio.ground.waiter import Waiter
 from mcptrio.stores.sqlite_file import FileBounds, open_file, store_failed
-from mcptrio.waiter import Waiter
 
 __all__ = ["Database", "open_database"]
 

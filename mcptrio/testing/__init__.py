@@ -6,7 +6,7 @@ first used, since pytest loads the plugin in every project of an environment.
 
 from typing import TYPE_CHECKING
 
-from mcptrio.lazy_names import lazy_names
+from mcptrio.ground.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from mcptrio.testing.cases import HANDSHAKE as HANDSHAKE

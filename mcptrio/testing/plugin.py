@@ -19,7 +19,7 @@ import pytest
 
 from mcptrio import testing
 from mcptrio.errors import ConfigError, PluginError
-from mcptrio.tracebacks import details_of, raise_single
+from mcptrio.ground.tracebacks import details_of, raise_single
 
 if TYPE_CHECKING:
     from mcptrio.client.client import Client

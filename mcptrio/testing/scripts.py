@@ -22,7 +22,7 @@ from attrs import frozen
 from mcptrio.client.forms import Form, OpenURL
 from mcptrio.client.handlers import Handlers
 from mcptrio.errors import MCPError
-from mcptrio.nurseries import open_hidden_nursery
+from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.elicitation import ElicitResult
 from mcptrio.protocol.model.roots import Root

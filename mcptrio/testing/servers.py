@@ -17,13 +17,13 @@ from attrs import evolve
 
 from mcptrio.client.client import Client
 from mcptrio.client.handlers import Handlers
-from mcptrio.connecting import connect
+from mcptrio.connecting.connect import connect
+from mcptrio.connecting.targets import Command, Target
 from mcptrio.errors import ConfigError
-from mcptrio.nurseries import open_hidden_nursery
+from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.runtime.settings import ServerSettings
 from mcptrio.serve.http import HTTP_GRACE, serve_http
 from mcptrio.server import Server
-from mcptrio.targets import Command, Target
 from mcptrio.testing.cases import Case
 from mcptrio.testing.clock import waiting_for_threads
 from mcptrio.testing.faults import Fault

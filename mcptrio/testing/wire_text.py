@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from attrs import define, field, frozen
 
-from mcptrio import __version__
+from mcptrio.ground.version import __version__
 from mcptrio.protocol.envelope import CLIENT_INFO, SERVER_INFO, SUBSCRIPTION_ID
 from mcptrio.protocol.jsonrpc import encode
 from mcptrio.protocol.messages import Batch, Incoming, Malformed, Message

@@ -18,7 +18,7 @@ import trio
 
 from mcptrio.abc import MessageChannel
 from mcptrio.errors import ConnectionClosed
-from mcptrio.expected import expect
+from mcptrio.ground.expected import expect
 from mcptrio.protocol.jsonrpc import decode, encode
 from mcptrio.protocol.limits import DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Incoming, Message

@@ -23,7 +23,7 @@ from attrs import field, frozen
 from attrs.validators import gt, lt
 
 from mcptrio.errors import ConnectionClosed
-from mcptrio.last_words import LAST_WORDS
+from mcptrio.ground.last_words import LAST_WORDS
 from mcptrio.protocol.limits import CLIENT_DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Incoming, Message
 from mcptrio.transports.child_process import KILLED, ChildProcess, program_name, signal_name, start_process

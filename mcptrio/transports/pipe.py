@@ -20,6 +20,7 @@ import trio
 from mcptrio.abc import MessageChannel, PromptChannel
 from mcptrio.abc.links import Receiver
 from mcptrio.errors import ConnectionClosed, RequestFailed
+from mcptrio.ground.waiter import Waiter
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.messages import (
     Batch,
@@ -32,7 +33,6 @@ from mcptrio.protocol.messages import (
     Response,
 )
 from mcptrio.protocol.revisions.revision import Revision
-from mcptrio.waiter import Waiter
 
 __all__ = ["PipeLink", "open_pipe_link"]
 

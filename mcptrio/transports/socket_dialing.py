@@ -1,6 +1,6 @@
 """How a client reaches a server on a socket: ``tcp://host:port`` or ``unix:/path``.
 
-Called by :mod:`mcptrio.connecting`.
+Called by :mod:`mcptrio.connecting.connect`.
 The one rule: whatever fails here has delivered nothing, so every error says that the request is safe to send again.
 """
 

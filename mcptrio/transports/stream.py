@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import trio
 
 from mcptrio.errors import ConnectionClosed
-from mcptrio.expected import expect
+from mcptrio.ground.expected import expect
 from mcptrio.protocol.limits import DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Incoming, Malformed, Message
 from mcptrio.transports.descriptors import Reader, Writer

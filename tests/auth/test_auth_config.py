@@ -13,9 +13,9 @@ from mcptrio.abc import FetchResponse, Principal
 from mcptrio.auth.jose import KeySet
 from mcptrio.auth.server.resource_server import ResourceServer
 from mcptrio.auth.server.static_tokens import make_token, tokens_text
-from mcptrio.auth_config import TOKEN, guard_of, principal_of_environment, read_settings
-from mcptrio.config import Config, load_config
 from mcptrio.errors import AuthorizationError, ConfigError, Overloaded
+from mcptrio.serve.auth_config import TOKEN, guard_of, principal_of_environment, read_settings
+from mcptrio.serve.config import Config, load_config
 from tests.auth.server_parts import INTROSPECTION, ISSUER, JWKS, METADATA, OTHER_KEY, RESOURCE, Clock, Issuer, request
 from tests.auth.test_certificates import certificate
 

@@ -14,7 +14,7 @@ from mcptrio.auth.dpop import Prover
 from mcptrio.auth.metadata import ServerMetadata
 from mcptrio.auth.token_requests import ClientIdentity, TokenRefused
 from mcptrio.errors import AuthorizationError
-from mcptrio.secret import Secret
+from mcptrio.ground.secret import Secret
 
 from .client_parts import BACK, answer, form
 

@@ -15,7 +15,7 @@ from mcptrio.auth.client.engine import GrantClient
 from mcptrio.auth.dpop import ProofJudge, Prover
 from mcptrio.auth.jose import peek, sign, verify
 from mcptrio.errors import AuthorizationError, RequestFailed
-from mcptrio.secret import Secret
+from mcptrio.ground.secret import Secret
 
 from .client_parts import NOT_FOUND, Clock, answer, form, refused
 

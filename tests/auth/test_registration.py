@@ -11,7 +11,7 @@ from mcptrio.abc import FetchRequest, FetchResponse
 from mcptrio.auth.client.registration import ClientMetadata, PreRegistered, Registered, register
 from mcptrio.auth.metadata import ServerMetadata
 from mcptrio.errors import AuthorizationError, ConfigError
-from mcptrio.secret import Secret
+from mcptrio.ground.secret import Secret
 
 from .client_parts import BACK, answer
 

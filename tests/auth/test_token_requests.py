@@ -23,7 +23,7 @@ from mcptrio.auth.token_requests import (
     revoke_token,
 )
 from mcptrio.errors import AuthorizationError, RequestFailed
-from mcptrio.secret import Secret
+from mcptrio.ground.secret import Secret
 
 from .client_parts import Clock, answer, form
 

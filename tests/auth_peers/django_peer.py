@@ -12,7 +12,7 @@ import httpx2
 from attrs import define, field, frozen
 
 from mcptrio.auth.token_requests import ClientIdentity
-from mcptrio.secret import Secret
+from mcptrio.ground.secret import Secret
 from tests.auth_peers.guarded import plain_http
 
 __all__ = ["BACK", "DjangoPeer", "Robot"]

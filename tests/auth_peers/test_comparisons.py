@@ -2,7 +2,7 @@
 
 Read from the syntax trees, since no clock in a test tells it. The rule is also shown a source that breaks it.
 
-Source: RFC 9700 (no timing in it); CWE-208; mcptrio.secret, whose own ``==`` takes the same time for all guesses.
+Source: RFC 9700 (no timing in it); CWE-208; mcptrio.ground.secret, whose ``==`` takes the same time for all guesses.
 """
 
 from __future__ import annotations

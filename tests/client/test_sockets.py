@@ -14,9 +14,9 @@ import pytest
 import trio
 
 from mcptrio import Client, ConfigError, ConnectionClosed, MCPError, Server, Socket, connect
-from mcptrio.commands.targets import TargetOptions, find_target
+from mcptrio.cli.targets import TargetOptions, find_target
+from mcptrio.connecting.mcp_json import load_mcp_json
 from mcptrio.errors import RequestFailed
-from mcptrio.mcp_json import load_mcp_json
 from mcptrio.serve.stream import serve_stream
 from mcptrio.serving import (
     StreamOptions,

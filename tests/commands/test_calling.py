@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import trio
 
+from mcptrio.cli.console import Console
+from mcptrio.cli.progress import progress_line
 from mcptrio.client.calls import Progress
-from mcptrio.commands.console import Console
-from mcptrio.commands.progress import progress_line
 from tests.commands.plugin import HOSTILE, PNG
 from tests.commands.processes import PLUGIN, at_terminal, run, with_plugin
 from tests.processes import serving

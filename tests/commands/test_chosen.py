@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from mcptrio.config import ToolsTable, load_config
 from mcptrio.errors import ConfigError
+from mcptrio.serve.config import ToolsTable, load_config
 from mcptrio.serving import Timeouts
 from tests.commands.processes import run_text as run
 from tests.distributions import install, one_tool

@@ -13,8 +13,8 @@ import click
 import pytest
 from attrs import frozen
 
-from mcptrio.cli import COMMANDS, cli
-from mcptrio.commands.exits import EXIT_CODES, ExitCode
+from mcptrio.cli.exits import EXIT_CODES, ExitCode
+from mcptrio.cli.group import COMMANDS, cli
 from tests.commands.processes import run_lines
 from tests.test_readme import blocks_of
 

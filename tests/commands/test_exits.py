@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from mcptrio.cli import cli
+from mcptrio.cli.group import cli
 from tests.commands.processes import PLUGIN, run, started, with_plugin
 from tests.processes import PATIENCE, serving
 

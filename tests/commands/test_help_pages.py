@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 import pytest
 
-from mcptrio.cli import COMMANDS, SECTIONS, cli
-from mcptrio.help_pages import Command, Group
+from mcptrio.cli.group import COMMANDS, SECTIONS, cli
+from mcptrio.cli.help_pages import Command, Group
 from tests.commands.processes import at_terminal, run
 
 __all__: list[str] = []

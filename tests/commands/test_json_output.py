@@ -10,7 +10,7 @@ from typing import Any
 import click
 import pytest
 
-from mcptrio.cli import cli
+from mcptrio.cli.group import cli
 from tests.commands.processes import at_terminal, run
 from tests.distributions import one_tool
 

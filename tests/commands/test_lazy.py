@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mcptrio.cli import COMMANDS, cli
+from mcptrio.cli.group import COMMANDS, cli
 from tests.commands.processes import run
 from tests.processes import line
 
@@ -45,15 +45,19 @@ def test_the_help_of_all_says_what_each_says(name: str) -> None:
     first = " ".join((command.help or "").split("\n\n")[0].split())
 
     assert command.name == name
-    assert first.startswith(COMMANDS[name][1].removesuffix(".")), first
+    assert first.startswith(COMMANDS[name].removesuffix(".")), first
 
 
 def test_the_help_of_all_is_shown_without_any(tmp_path: Path) -> None:
     modules = loaded(RUN.format(["--help"]), tmp_path)
     text = " ".join(run("--help", cwd=tmp_path).stdout.decode().split())
 
-    assert not [name for name in modules if name.startswith(("mcptrio.commands.", "mcptrio.client", "trio"))]
-    for name, (_, help) in COMMANDS.items():
+    assert not [name for name in modules if name.startswith(("mcptrio.client", "trio"))]
+    assert {name for name in modules if name.startswith("mcptrio.cli.")} == {
+        "mcptrio.cli.group",
+        "mcptrio.cli.help_pages",
+    }
+    for name, help in COMMANDS.items():
         assert f" {name} {help}" in text
 
 
@@ -68,17 +72,23 @@ def test_serving_loads_no_client(tmp_path: Path) -> None:
     )
     ours = {name for name in modules if name.startswith("mcptrio.")}
 
-    assert "mcptrio.commands.serving" in ours
-    assert {name for name in ours if name.startswith("mcptrio.commands.")} == {
-        "mcptrio.commands.serving",
-        "mcptrio.commands.serving_auth",
-        "mcptrio.commands.serving_values",
-        "mcptrio.commands.asked",
-        "mcptrio.commands.config_options",
-        "mcptrio.commands.plugin_server",
-        "mcptrio.commands.log_output",
+    assert "mcptrio.cli.serve" in ours
+    assert {name for name in ours if name.startswith("mcptrio.cli.")} == {
+        "mcptrio.cli.group",
+        "mcptrio.cli.help_pages",
+        "mcptrio.cli.serve",
+        "mcptrio.cli.serving_auth",
+        "mcptrio.cli.serving_values",
+        "mcptrio.cli.asked",
+        "mcptrio.cli.config_options",
+        "mcptrio.cli.plugin_server",
+        "mcptrio.cli.log_output",
     }
-    assert not [name for name in ours if name.startswith(("mcptrio.client", "mcptrio.targets", "mcptrio.mcp_json"))]
+    assert not [
+        name
+        for name in ours
+        if name.startswith(("mcptrio.client", "mcptrio.connecting.targets", "mcptrio.connecting.mcp_json"))
+    ]
 
 
 def test_a_command_there_is_none_of(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcptrio.commands.keys import Key, KeyDecoder
-from mcptrio.commands.line_editor import Completions, LineEditor
-from mcptrio.commands.shell_words import quoted, typed_words
-from mcptrio.commands.text_width import columns, cut
+from mcptrio.cli.keys import Key, KeyDecoder
+from mcptrio.cli.line_editor import Completions, LineEditor
+from mcptrio.cli.shell_words import quoted, typed_words
+from mcptrio.cli.text_width import columns, cut
 
 __all__: list[str] = []
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcptrio import Server, tool
-from mcptrio.commands.lock_file import lock_text, read_lock
+from mcptrio.cli.lock_file import lock_text, read_lock
 from mcptrio.errors import ConfigError
 from mcptrio.plugins.locking import ToolLock
 from mcptrio.plugins.policy import ToolPolicy

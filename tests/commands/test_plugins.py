@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from mcptrio.cli import cli
+from mcptrio.cli.group import cli
 from tests.commands.processes import run_text as run
 from tests.distributions import install, one_tool
 

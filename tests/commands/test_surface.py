@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from mcptrio.cli import cli
+from mcptrio.cli.group import cli
 from tests.commands.processes import run
 from tests.processes import serving
 

@@ -30,7 +30,7 @@ from attrs import field, frozen
 __all__ = ["Started", "Warm", "fits", "warm"]
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = ("cli", "connecting", "server", "host", "config", "commands.plugin_server")
+COMMANDS = ("cli.group", "connecting.connect", "server", "host", "serve.config", "cli.plugin_server")
 """What the commands load, some of it late; the commands themselves are listed by ``mcptrio.cli``."""
 START_SECONDS = 60.0
 PROGRAM = """\
@@ -280,11 +280,11 @@ if __name__ == "__main__":
 
     for module in COMMANDS:
         import_module(f"mcptrio.{module}")
-    from mcptrio import cli
+    from mcptrio.cli import group
 
-    for name in cli.COMMANDS:
-        cli.cli.commands[name]
+    for name in group.COMMANDS:
+        group.cli.commands[name]
     gc.collect()
     gc.freeze()  # what is loaded here is none of a run's garbage
     _serve(socket.socket(fileno=int(sys.argv[1])))
-    cli.main()
+    group.main()

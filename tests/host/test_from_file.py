@@ -11,8 +11,8 @@ import pytest
 import trio
 
 from mcptrio import ConfigError, ConnectionClosed, Host
+from mcptrio.connecting.mcp_json import Input
 from mcptrio.host import HostOptions
-from mcptrio.mcp_json import Input
 from tests.host.scripted import text_of
 
 __all__: list[str] = []

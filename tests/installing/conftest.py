@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcptrio.installing import Machine
+from mcptrio.cli.install import Machine
 
 __all__: list[str] = []
 

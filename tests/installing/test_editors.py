@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from mcptrio.installing.documents import FormatName, entry_at, parse, put, remove
-from mcptrio.installing.edits import Uneditable, Unreadable
+from mcptrio.cli.install.documents import FormatName, entry_at, parse, put, remove
+from mcptrio.cli.install.edits import Uneditable, Unreadable
 from tests.installing.texts import ENTRY, entries, jsonc, toml, yaml_maps
 
 __all__: list[str] = []

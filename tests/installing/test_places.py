@@ -8,8 +8,8 @@ from typing import Literal
 
 import pytest
 
+from mcptrio.cli.install import HOSTS, Machine, find_host
 from mcptrio.errors import ConfigError
-from mcptrio.installing import HOSTS, Machine, find_host
 
 __all__: list[str] = []
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
+from mcptrio.cli.install import HOSTS, HostKind, Launch, Machine, find_host, plan_install, plan_uninstall, snippet
+from mcptrio.cli.install.documents import entry_at, parse
+from mcptrio.cli.install.files import MOST_BACKUPS, backups, read
+from mcptrio.connecting.mcp_json import read_mcp_json
+from mcptrio.connecting.targets import Command, Endpoint
 from mcptrio.errors import ConfigError
-from mcptrio.installing import HOSTS, HostKind, Launch, Machine, find_host, plan_install, plan_uninstall, snippet
-from mcptrio.installing.documents import entry_at, parse
-from mcptrio.installing.files import MOST_BACKUPS, backups, read
-from mcptrio.mcp_json import read_mcp_json
-from mcptrio.targets import Command, Endpoint
 from tests.installing.texts import jsonc
 
 __all__: list[str] = []

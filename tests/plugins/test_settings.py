@@ -12,9 +12,9 @@ import pytest
 from attrs import field, frozen, validators
 
 from mcptrio import ConfigError, PluginSetup, Secret, Server, hookimpl, tool
-from mcptrio.config import load_config
 from mcptrio.errors import PluginError
 from mcptrio.plugins.settings import PluginTables
+from mcptrio.serve.config import load_config
 from mcptrio.serving import ServerSettings
 
 __all__: list[str] = []

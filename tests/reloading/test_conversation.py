@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from mcptrio.cli.reload.conversation import OWN, Conversation
 from mcptrio.protocol.messages import ErrorResponse, Message, Notification, Request, RequestId, Response
 from mcptrio.protocol.revisions.registry import HANDSHAKE_VERSIONS, REVISIONS
-from mcptrio.reloading.conversation import OWN, Conversation
 
 __all__: list[str] = []
 

@@ -15,7 +15,7 @@ import trio
 from click.testing import CliRunner
 
 from mcptrio import Client, Command, MCPError, connect
-from mcptrio.cli import cli
+from mcptrio.cli.group import cli
 from mcptrio.client import ClientTimeouts, Handlers
 from mcptrio.protocol.revisions.registry import REVISIONS
 from tests.distributions import install, one_tool

@@ -17,9 +17,9 @@ import trio.testing
 from attrs import define, field
 
 from mcptrio import ConfigError, Endpoint, Server, connect, tool
-from mcptrio.connecting import openers
+from mcptrio.connecting.connect import openers
+from mcptrio.connecting.mcp_json import read_entry
 from mcptrio.errors import AuthorizationError, RequestFailed
-from mcptrio.mcp_json import read_entry
 from mcptrio.protocol.messages import Request, Response
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.serve.http import serve_http

@@ -27,7 +27,7 @@ from mcptrio.auth.metadata import ServerMetadata
 from mcptrio.auth.token_requests import ClientIdentity, TokenRefused, Tokens, one_line, request_tokens
 from mcptrio.auth.urls import check_url, shown
 from mcptrio.errors import AuthorizationError
-from mcptrio.secret import Secret
+from mcptrio.ground.secret import Secret
 
 __all__ = ["Attempt", "begin", "exchange", "read_code"]
 

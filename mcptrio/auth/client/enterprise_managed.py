@@ -27,7 +27,7 @@ from mcptrio.auth.metadata import ServerMetadata, read_object
 from mcptrio.auth.token_requests import ClientIdentity, Tokens, ask_token_endpoint, one_line, request_tokens
 from mcptrio.auth.urls import check_url, shown
 from mcptrio.errors import AuthorizationError
-from mcptrio.secret import Secret
+from mcptrio.ground.secret import Secret
 
 __all__ = ["EnterpriseManaged", "IdentityProvider"]
 

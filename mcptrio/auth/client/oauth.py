@@ -30,8 +30,8 @@ from mcptrio.auth.scopes import with_offline
 from mcptrio.auth.token_requests import ClientIdentity, TokenRefused, Tokens, refresh_tokens, revoke_token
 from mcptrio.auth.urls import shown
 from mcptrio.errors import AuthorizationError, RequestFailed
-from mcptrio.nurseries import outlasting
-from mcptrio.secret import Secret
+from mcptrio.ground.nurseries import outlasting
+from mcptrio.ground.secret import Secret
 
 __all__ = ["OAuth", "OAuthClient"]
 

@@ -26,7 +26,7 @@ from mcptrio.auth.scopes import read_scope, union
 from mcptrio.auth.token_requests import AuthenticationMethod, ClientIdentity, choose_method, one_line
 from mcptrio.auth.urls import check_url, shown
 from mcptrio.errors import AuthorizationError, ConfigError
-from mcptrio.secret import Secret
+from mcptrio.ground.secret import Secret
 
 __all__ = ["ClientMetadata", "PreRegistered", "Registered", "register"]
 

@@ -25,7 +25,7 @@ from mcptrio.auth.metadata import ServerMetadata
 from mcptrio.auth.token_requests import TokenRefused, Tokens, request_tokens
 from mcptrio.auth.urls import shown
 from mcptrio.errors import AuthorizationError
-from mcptrio.secret import Secret
+from mcptrio.ground.secret import Secret
 
 __all__ = ["WorkloadIdentity"]
 

@@ -19,7 +19,7 @@ import trio
 from attrs import define, field, frozen, validators
 
 from mcptrio.errors import RateLimited
-from mcptrio.networks import network_of
+from mcptrio.ground.networks import network_of
 
 __all__ = ["FailureLimit", "Failures"]
 

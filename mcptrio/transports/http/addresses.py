@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from mcptrio.networks import read_address
+from mcptrio.ground.networks import read_address
 
 __all__ = ["Proxies", "address_of"]
 

@@ -21,8 +21,8 @@ from attrs import frozen
 
 from mcptrio.abc import ASGIApp, Bus, Engine, EventStore, Guard, Principal, SessionStore
 from mcptrio.errors import AuthorizationError, ConnectionClosed, Overloaded, RateLimited
+from mcptrio.ground.shares import Place, Places
 from mcptrio.protocol.messages import Incoming, Request
-from mcptrio.shares import Place, Places
 from mcptrio.transports.http.addresses import Proxies
 from mcptrio.transports.http.cors import answer_preflight, every_origin, is_preflight, one_origin
 from mcptrio.transports.http.decoder import Decoder

@@ -13,8 +13,8 @@ from typing import Final
 
 from attrs import define
 
-from mcptrio.backoff import spread
 from mcptrio.errors import RemoteProtocolError, RequestFailed
+from mcptrio.ground.backoff import spread
 from mcptrio.protocol.jsonrpc import decode
 from mcptrio.protocol.limits import MessageLimits
 from mcptrio.protocol.messages import Incoming

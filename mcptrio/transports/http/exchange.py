@@ -17,7 +17,7 @@ import trio
 from attrs import define, field
 
 from mcptrio.errors import ConnectionClosed, Overloaded, RateLimited
-from mcptrio.nurseries import open_hidden_nursery
+from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.protocol import sse
 from mcptrio.protocol.jsonrpc import encode
 from mcptrio.protocol.messages import ErrorResponse, Incoming, Message, Notification, Request
@@ -97,7 +97,7 @@ class Exchange:
     parted: bool = False
     """Whether the response goes on, though nobody waits for its end."""
     owner: Hashable = None
-    """The client that it counts for, as :class:`mcptrio.shares.Places` has it."""
+    """The client that it counts for, as :class:`mcptrio.ground.shares.Places` has it."""
     stay: Stay | None = None
     """Of a request that a guard has admitted: what ends it if it stays open for longer than its token is good."""
     on_over: Callable[[], None] | None = None

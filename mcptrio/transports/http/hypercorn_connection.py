@@ -95,7 +95,8 @@ async def _run(app: AppWrapper, scope: Any, receive: Any, send: Any) -> None:
     except* Exception:
         LOG.exception("the application failed")
     finally:
-        await send(None)
+        with trio.move_on_after(_LINGER, shield=True):
+            await send(None)
 
 
 class _Told:

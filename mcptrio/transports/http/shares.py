@@ -1,4 +1,4 @@
-"""The owners that exchanges of the HTTP endpoint count for, see :mod:`mcptrio.shares`."""
+"""The owners that exchanges of the HTTP endpoint count for, see :mod:`mcptrio.ground.shares`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from mcptrio.abc import Principal
-from mcptrio.networks import network_of
+from mcptrio.ground.networks import network_of
 from mcptrio.transports.http.addresses import address_of
 
 __all__ = ["address_owner", "principal_owner"]

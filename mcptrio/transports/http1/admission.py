@@ -10,7 +10,7 @@ from collections import Counter, OrderedDict
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from mcptrio.networks import network_of
+from mcptrio.ground.networks import network_of
 from mcptrio.transports.descriptor_limit import max_connections
 from mcptrio.transports.http.addresses import Proxies
 from mcptrio.transports.http1.limits import ConnectionLimits

@@ -24,7 +24,8 @@ import trio
 from attrs import frozen
 
 from mcptrio.abc import ASGIApp
-from mcptrio.contexts import Within
+from mcptrio.ground.contexts import Within
+from mcptrio.ground.waiter import Waiter
 from mcptrio.transports.accepting import Accepted, Accepting
 from mcptrio.transports.http.addresses import Proxies
 from mcptrio.transports.http.tls import tls_extension
@@ -38,7 +39,6 @@ from mcptrio.transports.http1.request_parser import Refused
 from mcptrio.transports.http1.wire import PlainWire, TLSWire, Wire
 from mcptrio.transports.sockets import Listening, listen
 from mcptrio.transports.sparing_log import SparingLog
-from mcptrio.waiter import Waiter
 
 if TYPE_CHECKING:
     from mcptrio.transports.http1.websocket import WebSocketExchange

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import trio
 from mcptrio import Server, hookimpl
-from mcptrio.serving import serve_stdio
+from mcptrio.serving import ServerSettings, serve_stdio
 from mcptrio_memory import Config, setup
 
 class Installed:
@@ -33,7 +33,7 @@ class Installed:
     def setup(self, server):
         setup(server, Config(file=Path(sys.argv[1]), watch_interval=0.05))
 
-trio.run(serve_stdio, Server(plugins=[Installed()], strict=True))
+trio.run(serve_stdio, Server(plugins=[Installed()], settings=ServerSettings(strict=True)))
 """
 
 

@@ -19,7 +19,7 @@ import trio.testing
 
 from mcptrio import Server
 from mcptrio.abc import Principal
-from mcptrio.networks import network_of
+from mcptrio.ground.networks import network_of
 from mcptrio.serve.http import HTTPSockets, serve_http
 from mcptrio.serving import (
     HTTPLimits,

@@ -18,9 +18,9 @@ from attrs import define
 
 from mcptrio import Server
 from mcptrio.abc import Guard, Principal, RequestHead
-from mcptrio.auth_config import guard_of
-from mcptrio.config import load_config
 from mcptrio.errors import AuthorizationError
+from mcptrio.serve.auth_config import guard_of
+from mcptrio.serve.config import load_config
 from mcptrio.serve.http import serve_http
 from mcptrio.serving import (
     HTTPOptions,

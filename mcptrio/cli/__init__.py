@@ -1,0 +1,12 @@
+"""The command line: one module a command, named like the command, and imported when it is run."""
+
+from __future__ import annotations
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """The entry point of ``mcptrio``, and of a distribution that has a program of its own name."""
+    from mcptrio.cli import group
+
+    group.main()

@@ -1,0 +1,289 @@
+"""``mcptrio auth``: log in to servers, see where one is logged in, log out.
+
+The one rule: nothing of a credential is ever shown; who looks on sees where, by whom, for what and until when.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final
+
+import click
+import orjson
+from attrs import frozen
+
+from mcptrio.abc import FetchRequest, TokenStore
+from mcptrio.auth.client.credentials import Binding, Credentials, Granted
+from mcptrio.auth.client.oauth import OAuth, OAuthClient
+from mcptrio.auth.client.registration import PreRegistered, Registered
+from mcptrio.auth.urls import resource_metadata_urls, shown
+from mcptrio.cli.client_settings import VARIABLES, client_settings
+from mcptrio.cli.console import Console
+from mcptrio.cli.credentials import http_url, store_of
+from mcptrio.cli.exits import EXIT_CODES, ExitCode
+from mcptrio.cli.help_pages import Command, Group
+from mcptrio.cli.interrupts import Interrupts
+from mcptrio.cli.json_output import json_option
+from mcptrio.cli.running import run_at_console
+from mcptrio.cli.signing_in import sign_in
+from mcptrio.cli.targets import TargetOptions, find_target, read_value
+from mcptrio.cli.terminal import Terminal
+from mcptrio.client.printable import printable
+from mcptrio.connecting.targets import Endpoint
+from mcptrio.errors import AuthorizationError, ConfigError, RequestFailed
+from mcptrio.ground.secret import Secret
+from mcptrio.transports.http.fetching import Fetcher
+from mcptrio.transports.http.reach import AddressPolicy
+
+__all__ = ["command"]
+
+_PING: Final = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+_HEADERS: Final = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+
+
+@frozen(kw_only=True)
+class _Wanted:
+    """What the options of a login say."""
+
+    scopes: tuple[str, ...]
+    client: PreRegistered | None
+    private: tuple[str, ...]
+    port: int
+    browser: bool
+
+
+@click.group("auth", cls=Group)
+def command() -> None:
+    """Log in to servers that ask for it, see where you are logged in, and log out.
+
+    The other commands use what was granted. Credentials are kept in a file that only you can read, or in the system's
+    keyring.
+    """
+
+
+class _AuthCommand(Command):
+    environment = tuple(
+        (name, text) for name, text in VARIABLES.items() if name.endswith("_CREDENTIALS") or "_TLS_" in name
+    )
+
+
+_Command = partial(command.command, cls=_AuthCommand, epilog=EXIT_CODES)
+
+
+@_Command("login")
+@click.argument("target")
+@click.option("--scope", "scopes", multiple=True, metavar="SCOPE", help="Ask for this too; repeat for more.")
+@click.option("--client-id", metavar="ID", help="Of a client that was registered by hand.")
+@click.option(
+    "--client-secret",
+    metavar="@FILE|$NAME",
+    help="Its secret, in a file or a variable, so that no process list has it.",
+)
+@click.option(
+    "--issuer", metavar="URL", help="Of the authorization server that knows the client; no other sees the secret."
+)
+@click.option(
+    "--private-server",
+    "private",
+    multiple=True,
+    metavar="URL",
+    help="An authorization server in a private network that may be asked; others have to be public.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="PORT",
+    help="The browser comes back to this port.  [default: any]",
+)
+@click.option("--no-browser", is_flag=True, help="Only show the address, and open nothing.")
+def login(
+    target: str,
+    scopes: tuple[str, ...],
+    client_id: str | None,
+    client_secret: str | None,
+    issuer: str | None,
+    private: tuple[str, ...],
+    port: int,
+    no_browser: bool,
+) -> None:
+    """Log in to a server, in the browser.
+
+    TARGET is a URL, FILE.json#NAME, or the name of a server in a file here. Without a terminal the address to open is
+    printed to standard error, and waited for.
+    """
+    if client_id is None and (client_secret is not None or issuer is not None):
+        raise click.UsageError("expected --client-id with --client-secret and --issuer")
+    client = None
+    if client_id is not None:
+        if client_secret is not None and issuer is None:
+            raise click.UsageError("expected --issuer with --client-secret: the server alone would say who is sent it")
+        secret = None if client_secret is None else Secret(read_value("--client-secret", client_secret))
+        client = PreRegistered(client_id=client_id, client_secret=secret, issuer=issuer)
+    wanted = _Wanted(scopes=scopes, client=client, private=private, port=port, browser=not no_browser)
+
+    def start(_: Console) -> _Work:
+        endpoint = _endpoint(target)
+        return partial(_log_in, endpoint, wanted, store_of())
+
+    _run(start)
+
+
+@_Command("status")
+@click.argument("target", required=False)
+@json_option
+def status(target: str | None, as_json: bool) -> None:
+    """Show where you are logged in, by whom, for what and until when; or of one server whether you are.
+
+    Exit code 1 if there is no login.
+    """
+
+    def start(_: Console) -> _Work:
+        url = None if target is None else http_url(_endpoint(target))
+        return partial(_status, url, store_of(), as_json)
+
+    _run(start)
+
+
+@_Command("logout")
+@click.argument("target")
+def logout(target: str) -> None:
+    """Forget what was granted for a server, and have it revoked where the authorization server can do that.
+
+    Exit code 1 if there was nothing.
+    """
+
+    def start(_: Console) -> _Work:
+        endpoint = _endpoint(target)
+        return partial(_log_out, endpoint, store_of())
+
+    _run(start)
+
+
+_Work = Callable[[Console, Interrupts, Terminal | None], Awaitable[int]]
+
+
+def _run(start: Callable[[Console], _Work]) -> None:
+    click.get_current_context().exit(run_at_console(start))
+
+
+def _endpoint(target: str) -> Endpoint:
+    found = find_target(TargetOptions(target=target, settings=client_settings())).target
+    if not isinstance(found, Endpoint):
+        raise ConfigError("TARGET: expected a server with a URL; nobody logs in to the others")
+    return found
+
+
+async def _log_in(
+    endpoint: Endpoint,
+    wanted: _Wanted,
+    store: TokenStore,
+    console: Console,
+    interrupts: Interrupts,
+    terminal: Terminal | None,
+) -> int:
+    url = http_url(endpoint)
+    redirects = sign_in(console, terminal, interrupts, server=url, port=wanted.port, browser=wanted.browser)
+    oauth = OAuth(
+        redirects=redirects, store=store, scopes=wanted.scopes, client=wanted.client, private_servers=wanted.private
+    )
+    fetcher = Fetcher(AddressPolicy.around(url, origins=oauth.named_servers), tls=endpoint.tls)
+    client = oauth.client_auth(url, fetcher)
+    await client.log_in(await _challenge(fetcher, url))
+    credentials = Credentials(store)
+    binding = await credentials.binding(url)
+    granted = None if binding is None else await credentials.granted(binding)
+    if binding is None or granted is None:
+        raise ConfigError("the credentials were not kept: the store forgets what it is given")
+    if wanted.client is not None:
+        # The other commands renew what was granted as the same client.
+        await credentials.keep_client(binding.issuer, Registered(identity=wanted.client.identity))
+    console.print(console.look.wrap(_words(binding, granted, time.time()), label=f"logged in to {url}: "))
+    return ExitCode.DONE
+
+
+async def _challenge(fetcher: Fetcher, url: str) -> dict[str, str]:
+    """What the server says to somebody without credentials, which may name the place of its metadata and scopes.
+
+    Raises:
+        AuthorizationError: it asks for none, and says nowhere that it might.
+        RequestFailed: it cannot be reached.
+    """
+    try:
+        response = await fetcher(FetchRequest(url=url, method="POST", headers=_HEADERS, body=_PING))
+        if response.status == 401:
+            return dict(response.headers)
+        said = f"HTTP {response.status}"
+    except RequestFailed as failed:
+        if not failed.delivered:
+            raise
+        said = str(failed)
+    # It may let everybody in, and ask who they are later.
+    for where in resource_metadata_urls(url):
+        if (await fetcher(FetchRequest(url=where))).status == 200:
+            return {}
+    raise AuthorizationError(f"{url} asks for no login: expected HTTP 401 or metadata of the resource, got {said}")
+
+
+async def _status(
+    url: str | None, store: TokenStore, as_json: bool, console: Console, _: Interrupts, __: Terminal | None
+) -> int:
+    credentials, now = Credentials(store), time.time()
+    rows = []
+    for each in await credentials.servers() if url is None else [url]:
+        binding = await credentials.binding(each)
+        granted = None if binding is None else await credentials.granted(binding)
+        if binding is not None and granted is not None:
+            rows.append((each, binding, granted))
+    if as_json:
+        console.print_json({"logins": [_values(*row) for row in rows]})
+    for each, binding, granted in () if as_json else rows:
+        console.print(console.look.wrap(_words(binding, granted, now), label=f"{each}: "))
+    if not rows:
+        console.note("not logged in anywhere" if url is None else f"not logged in to {url}")
+        return ExitCode.FAILED
+    return ExitCode.DONE
+
+
+async def _log_out(endpoint: Endpoint, store: TokenStore, console: Console, _: Interrupts, __: Terminal | None) -> int:
+    url = http_url(endpoint)
+    binding = await Credentials(store).binding(url)
+    named = () if binding is None else (binding.issuer,)
+    reach = AddressPolicy.around(url, origins=named)
+    oauth: OAuthClient = OAuth(store=store, private_servers=named).client_auth(url, Fetcher(reach, tls=endpoint.tls))
+    if not await oauth.log_out():
+        console.note(f"not logged in to {url}")
+        return ExitCode.FAILED
+    console.print(console.look.wrap(f"logged out of {url}"))
+    return ExitCode.DONE
+
+
+def _values(url: str, binding: Binding, granted: Granted) -> dict[str, Any]:
+    """What may be shown of a login."""
+    expires = granted.tokens.expires_at
+    return {
+        "url": url,
+        "issuer": binding.issuer,
+        "scopes": list(granted.scopes),
+        "expires": None if expires is None else datetime.fromtimestamp(expires, UTC).isoformat(timespec="seconds"),
+        "renewable": granted.tokens.refresh_token is not None,
+        "bound": granted.tokens.scheme == "DPoP",
+    }
+
+
+def _words(binding: Binding, granted: Granted, now: float) -> str:
+    values = _values("", binding, granted)
+    words = [f"by {shown(binding.issuer)[1:-1]}"]
+    words.append(f"scopes {' '.join(granted.scopes)}" if granted.scopes else "no scopes named")
+    expires = granted.tokens.expires_at
+    if granted.tokens.refresh_token is not None:
+        words.append("renewed by itself")
+    elif expires is not None:
+        until = datetime.fromtimestamp(expires).astimezone().strftime("%Y-%m-%d %H:%M")
+        words.append(f"ended at {until}" if expires <= now else f"until {until}")
+    if values["bound"]:
+        words.append("bound to a key")
+    return printable(", ".join(words))

@@ -1,0 +1,137 @@
+"""``mcptrio call``: a tool, with arguments typed by its schema."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mcptrio.cli.arguments import check_arguments, read_arguments, read_file, read_json
+from mcptrio.cli.client_command import ClientCommand
+from mcptrio.cli.contents import Contents, says_the_same
+from mcptrio.cli.exits import ExitCode
+from mcptrio.cli.input_lines import read_input
+from mcptrio.cli.progress import progress_line
+from mcptrio.cli.tool_options import as_words, help_of
+from mcptrio.cli.visit import Visit
+from mcptrio.client.printable import quote
+from mcptrio.errors import ConfigError
+from mcptrio.ground.printable import printable
+from mcptrio.protocol.model.content import TextContent
+from mcptrio.protocol.model.fields import ABSENT
+from mcptrio.protocol.model.tools import CallToolResult, Tool
+
+__all__ = ["command"]
+
+
+_HELP = ("--help", "-h")
+_FORM = """a JSON object such as {"city": "Oslo"}"""
+
+
+class _CallCommand(ClientCommand):
+    """Leaves options that it does not know, and ``--help`` behind a tool, to the tool."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.ignore_unknown_options = True
+        end = args.index("--") if "--" in args else len(args)
+        rest = [word for number, word in enumerate(args) if number >= end or word not in _HELP]
+        if len(rest) == len(args) or not self._has_tool(ctx, rest):
+            return super().parse_args(ctx, args)
+        parsed = super().parse_args(ctx, rest)
+        ctx.params["words"] = (_HELP[0],)
+        return parsed
+
+    def _has_tool(self, ctx: click.Context, args: list[str]) -> bool:
+        trial = click.Context(self, parent=ctx.parent, info_name=ctx.info_name, ignore_unknown_options=True)
+        try:
+            super().parse_args(trial, [*args])
+        except click.UsageError:
+            return False
+        return True
+
+
+@click.command("call", cls=_CallCommand)
+@click.argument("tool")
+@click.argument("words", nargs=-1, metavar="[KEY=VALUE|--KEY VALUE]...")
+@click.option("--args", "base", metavar="JSON|@FILE|-", help="Arguments as a JSON object; KEY=VALUE adds to it.")
+@click.option("--no-check", is_flag=True, help="Send the arguments whatever the tool's schema says of them.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, file_okay=False), help="Save images, sounds and blobs here."
+)
+async def command(
+    visit: Visit, tool: str, words: tuple[str, ...], base: str | None, no_check: bool, output: Path | None
+) -> int:
+    """Call a tool.
+
+    Arguments are typed by its schema: KEY=VALUE is a text where the tool takes a text, else a number, true or false,
+    null, an array or an object in JSON. KEY:=JSON is JSON in any case. KEY=@FILE takes the contents of a file.
+    A.B=VALUE sets B within the object A. A KEY that takes an array may be repeated. --KEY VALUE is KEY=VALUE, and
+    TOOL --help lists them.
+    """
+    names = []
+    found: Tool | None = None
+    async for each in visit.client.tools():
+        names.append(each.name)
+        if each.name == tool:
+            found = each
+            break
+    unlisted = await visit.unlisted("tool", tool, names) if found is None and not no_check else None
+    if unlisted is not None and _HELP[0] in words:
+        raise unlisted
+    no_check = no_check or unlisted is not None
+    if found is not None and _HELP[0] in words:
+        visit.console.print_painted(
+            help_of(found, f"mcptrio call … {printable(tool)}", is_coloured=visit.console.look.is_coloured)
+        )
+        return ExitCode.DONE
+    given = await _base(visit, base)
+    schema = found.input_schema if found is not None else {}
+    own = [name for param in command.params if isinstance(param, click.Option) for name in param.opts]
+    arguments = read_arguments([*as_words(words, schema, own)], schema, base=given, checked=not no_check)
+    if not no_check:
+        check_arguments(arguments, schema)
+    with visit.asking_for(unlisted), progress_line(visit.console, tool) as line:
+        result = await visit.client.call_tool(tool, arguments, progress=line)
+    return await _show(visit, tool, found, result, output)
+
+
+async def _base(visit: Visit, text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    if text == "-":
+        if not visit.may_read_input:
+            raise ConfigError("--args: standard input is read by the shell; say @FILE")
+        text = await read_input()
+    elif text.startswith("@"):
+        text = read_file(text[1:], "--args").decode("utf-8", "replace")
+    value = read_json(text, "--args", _FORM)
+    if not isinstance(value, dict):
+        raise ConfigError(f"--args: expected {_FORM}, got {quote(text)}")
+    return value
+
+
+async def _show(visit: Visit, name: str, tool: Tool | None, result: CallToolResult, output: Path | None) -> int:
+    code = ExitCode.FAILED if result.is_error else ExitCode.DONE
+    contents = Contents(visit.console, output, name=name)
+    if visit.as_json:
+        visit.console.print_json(visit.wire(result))
+        if output is not None:
+            await contents.save(result.content)
+        return code
+    if result.is_error:
+        if visit.console.has_shown(" ".join(each.text for each in result.content if isinstance(each, TextContent))):
+            return code
+        visit.console.complain(f"{name} reported an error:")
+        await contents.show(result.content, as_error=True)
+        return code
+    structured = result.structured_content
+    if says_the_same(result.content, structured) and visit.console.is_out_terminal:
+        contents.show_structured(structured)
+        return code
+    await contents.show(result.content)
+    if structured is not ABSENT and not says_the_same(result.content, structured):
+        contents.show_structured(structured)
+    if structured is not ABSENT and tool is not None and tool.output_schema is None and visit.verbose:
+        visit.console.note(f"{name} has no output schema, yet its result is structured", "yellow")
+    return code

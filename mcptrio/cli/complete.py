@@ -1,0 +1,37 @@
+"""``mcptrio complete``: what could stand for an argument."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import click
+
+from mcptrio.cli.client_command import ClientCommand
+from mcptrio.cli.prompt import read_texts
+from mcptrio.cli.visit import Visit
+from mcptrio.client.printable import printable
+
+__all__ = ["command"]
+
+
+@click.command("complete", cls=ClientCommand)
+@click.argument("of", type=click.Choice(["prompt", "resource"]), metavar="prompt|resource")
+@click.argument("name")
+@click.argument("argument")
+@click.argument("value", default="")
+@click.option("--context", multiple=True, metavar="KEY=VALUE", help="An argument that is settled already.")
+async def command(
+    visit: Visit, of: Literal["prompt", "resource"], name: str, argument: str, value: str, context: tuple[str, ...]
+) -> None:
+    """Ask for suggestions for an argument of a prompt or a resource template.
+
+    NAME is of the prompt, or the URI template; VALUE is what has been typed so far.
+    """
+    found = await visit.client.complete(of, name, argument, value, context=read_texts(context))
+    if visit.as_json:
+        visit.console.print_json(visit.wire(found))
+        return
+    for each in found.values:
+        visit.console.print(printable(each))
+    if found.has_more or (found.total or 0) > len(found.values):
+        visit.console.note(f"{len(found.values)} of {found.total or 'more'}", "dim")

@@ -1,0 +1,35 @@
+"""``mcptrio completion``: the script with which a shell completes commands, options, and names of plugins.
+
+The one rule: the script is click's own; it asks mcptrio itself, so it need not be made again after an upgrade.
+"""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import ShellComplete, get_completion_class
+
+from mcptrio.cli.help_pages import Command
+
+__all__ = ["command"]
+
+_PROGRAM = "mcptrio"
+_VARIABLE = "_MCPTRIO_COMPLETE"
+"""As click derives it from the program's name."""
+
+
+@click.command("completion", cls=Command)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def command(ctx: click.Context, shell: str) -> None:
+    """Print the script with which a shell completes commands, options and names of plugins.
+
+    \b
+    bash: mcptrio completion bash > ~/.local/share/bash-completion/completions/mcptrio
+    zsh:  mcptrio completion zsh > ~/.zfunc/_mcptrio        (with fpath+=~/.zfunc before compinit)
+    fish: mcptrio completion fish > ~/.config/fish/completions/mcptrio.fish
+    """
+    made = get_completion_class(shell)
+    assert made is not None
+    completion = made(ctx.find_root().command, {}, _PROGRAM, _VARIABLE)
+    # Not the class's own way: that of bash would look for a bash here first.
+    click.echo(ShellComplete.source(completion))

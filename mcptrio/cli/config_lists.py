@@ -1,0 +1,128 @@
+"""A name put into a list of a configuration file, or taken out of it, in the text as it stands.
+
+Used by ``mcptrio plugins enable`` and ``disable``.
+The one rule: what is not that name, or the comma and the line it had to itself, stays as it is, to the character.
+
+Source: TOML 1.0.0.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from typing import Any
+
+from mcptrio.cli.install.edits import Splice, newline_of, spliced
+from mcptrio.cli.install.toml_text import parse, statements, strings
+
+__all__ = ["Inline", "with_name", "without_name"]
+
+_TABLE = "server"
+
+
+class Inline(ValueError):
+    """The list stands where it cannot be edited without touching more."""
+
+
+def with_name(text: str, key: str, name: str) -> str:
+    """The text with a name in the list ``server.KEY``, which is made where there is none.
+
+    Raises:
+        Inline: the table is written on one line, or in a way that is not understood.
+    """
+    value = json.dumps(name, ensure_ascii=False)
+    found = _List.find(text, key)
+    if found is None:
+        return _checked(_with_list(text, f"{key} = [{value}]"), text, key, name, is_in=True)
+    last = found.items[-1] if found.items else None
+    at, added = (last[1], f", {value}") if last else (found.start + 1, value)
+    return _checked(spliced(text, [Splice(at, at, added)]), text, key, name, is_in=True)
+
+
+def without_name(text: str, key: str, name: str) -> str:
+    """The text without a name in the list ``server.KEY``.
+
+    Raises:
+        Inline: as above.
+    """
+    found = _List.find(text, key)
+    if found is None:
+        raise Inline(f"expected {_TABLE}.{key} on lines of its own")
+    splices = []
+    for number, (start, end) in enumerate(found.items):
+        if tomllib.loads(f"x = {text[start:end]}")["x"] != name:
+            continue
+        comma = re.compile(r"[ \t]*,").match(text, end)
+        end = comma.end() if comma else end
+        line = text.rfind("\n", 0, start) + 1
+        rest = re.compile(r"[ \t]*\r?\n").match(text, end)
+        if rest and not text[line:start].strip():
+            start, end = line, rest.end()  # a line of its own
+        elif comma:
+            space = re.compile(r"[ \t]*").match(text, end)
+            end = space.end() if space and number + 1 < len(found.items) else end
+        elif number:
+            start = found.items[number - 1][1]  # the comma before it
+        splices.append(Splice(start, end, ""))
+    return _checked(spliced(text, splices), text, key, name, is_in=False)
+
+
+class _List:
+    """Where a list stands, and each of its items: from, to."""
+
+    def __init__(self, start: int, items: list[tuple[int, int]]) -> None:
+        self.start = start
+        self.items = items
+
+    @classmethod
+    def find(cls, text: str, key: str) -> _List | None:
+        """
+        Raises:
+            Inline: it is there, and not where it can be edited.
+        """
+        for each in statements(text):
+            if each.keys == (_TABLE, key) and each.value is not None:
+                if not text.startswith("[", each.value):
+                    raise Inline("expected a list of strings")
+                return cls(each.value, list(strings(text, each.value)))
+        if key in parse(text).get(_TABLE, {}):
+            raise Inline(f"expected {_TABLE}.{key} on lines of its own")
+        return None
+
+
+def _with_list(text: str, line: str) -> str:
+    """A new key, behind the last one of its table; with a table of its own where there is none."""
+    newline = newline_of(text)
+    place: int | None = None
+    dotted = False
+    for each in statements(text):
+        if each.is_table:
+            if each.keys == (_TABLE,):
+                place, dotted = each.end, False
+        elif each.table == (_TABLE,) and not dotted:
+            place = each.end
+        elif not each.table and each.keys[0] == _TABLE:
+            place, dotted = each.end, True
+    if place is None:
+        gap = "" if not text.strip() else newline if text.endswith("\n") else newline * 2
+        return f"{text}{gap}[{_TABLE}]{newline}{line}{newline}"
+    before = "" if text[:place].endswith("\n") else newline
+    return f"{text[:place]}{before}{f'{_TABLE}.' if dotted else ''}{line}{newline}{text[place:]}"
+
+
+def _checked(edited: str, text: str, key: str, name: str, *, is_in: bool) -> str:
+    """
+    Raises:
+        Inline: it does not say what was wanted, and nothing else, when it is read again.
+    """
+    expected: dict[str, Any] = parse(text)
+    said = expected.setdefault(_TABLE, {}).setdefault(key, [])
+    expected[_TABLE][key] = [*said, name] if is_in else [each for each in said if each != name]
+    try:
+        is_right = parse(edited) == expected
+    except ValueError:
+        is_right = False
+    if not is_right:
+        raise Inline(f"{_TABLE}.{key} is written in a way that is not understood")
+    return edited

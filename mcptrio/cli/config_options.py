@@ -1,0 +1,60 @@
+"""Which configuration file a command reads: an option, a variable of the environment, or ``./mcptrio.toml``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from mcptrio.errors import ConfigError
+from mcptrio.serve.config import Config
+
+__all__ = ["CONFIG", "config_option", "configured", "profile_option", "read_config"]
+
+CONFIG = "mcptrio.toml"
+_CONFIG_VARIABLE = "MCPTRIO_CONFIG"
+_PROFILE_VARIABLE = "MCPTRIO_PROFILE"
+
+config_option = click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    envvar=_CONFIG_VARIABLE,
+    show_envvar=True,
+    help="Read this file; by default ./mcptrio.toml.",
+)
+profile_option = click.option(
+    "--profile",
+    metavar="NAME",
+    envvar=_PROFILE_VARIABLE,
+    show_envvar=True,
+    help="[profiles.NAME] of the file wins over the rest of it.",
+)
+
+
+def read_config(path: Path | None, profile: str | None = None) -> Config:
+    """The configuration: of this file, else of ./mcptrio.toml, with the environment, which wins over it.
+
+    Raises:
+        ConfigError: the file cannot be read, is wrong, or has no such profile.
+    """
+    if path is None:
+        here = Path(CONFIG)
+        path = here if here.is_file() else None
+        if path is None and profile is not None:
+            raise ConfigError(f"--profile: there is no {here} that could have a profile {profile!r}")
+        if path is None and not any(name.startswith("MCPTRIO_") for name in os.environ):
+            return Config()
+    from mcptrio.serve.config import load_config
+
+    return load_config(path, profile, os.environ)
+
+
+def configured() -> Config:
+    """The configuration, for commands without options for it: the environment names another file or a profile.
+
+    Raises:
+        ConfigError: as :func:`read_config`.
+    """
+    named = os.environ.get(_CONFIG_VARIABLE)
+    return read_config(Path(named) if named else None, os.environ.get(_PROFILE_VARIABLE) or None)

@@ -1,0 +1,177 @@
+"""Where a command writes: results to standard output, everything else to standard error.
+
+The one rule: what a server said is shown on a terminal with everything that does not show written out, and goes into a
+pipe as it came. The last line of the terminal may belong to a bar or a prompt; whatever is written stands above it.
+
+Writing waits for whoever reads, as any filter does; a command whose output nobody takes stands still.
+
+Source: ECMA-48 (erasing, colours); https://no-color.org.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from io import TextIOWrapper
+from typing import Any, Protocol, TextIO
+
+from mcptrio.cli.json_output import json_text
+from mcptrio.cli.layout import Look, Style, terminal_width
+from mcptrio.client.printable import printable
+
+__all__ = ["Bottom", "Console", "Nothing", "readable"]
+
+_ERASE = "\r\x1b[K"
+_FAILURES = 100
+"""Failures that are remembered, so that no answer repeats them."""
+
+
+class Bottom(Protocol):
+    """What stands in the last line of the terminal."""
+
+    def draw(self, width: int) -> str:
+        """One row of at most ``width`` columns, without line end; the cursor stays where it is to stand."""
+        ...
+
+
+class Nothing:
+    """An empty last line: what stood there is not shown for a while."""
+
+    def draw(self, width: int) -> str:
+        return ""
+
+
+class Console:
+    """
+    Args:
+        out: standard output.
+        err: standard error.
+    """
+
+    def __init__(self, out: TextIOWrapper, err: TextIO) -> None:
+        self._out = out
+        self._err = err
+        self.is_out_terminal = out.isatty()
+        self.is_err_terminal = err.isatty()
+        self._err_look = Look.of(err)
+        self._can_erase = self.is_err_terminal and os.environ.get("TERM", "dumb") != "dumb"
+        self._bottoms: list[Bottom] = []
+        self.failures: deque[str] = deque(maxlen=_FAILURES)
+        """Ids of the last failures that the log has shown."""
+
+    def has_shown(self, answer: str) -> bool:
+        """Return whether an answer only refers to a failure that was shown."""
+        return any(f"see id {failure_id} in the server's log" in answer for failure_id in self.failures)
+
+    @property
+    def has_bottom(self) -> bool:
+        """Whether a last line can be kept: a terminal that understands."""
+        return self._can_erase
+
+    @property
+    def look(self) -> Look:
+        """The look of standard output, with its width now."""
+        return Look.of(self._out)
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal, or 80."""
+        return terminal_width(self._err, self._out)
+
+    # Writing
+
+    def print(self, text: str = "", *styles: Style) -> None:
+        """A result, with a line end where it has none. Made readable on a terminal."""
+        if self.is_out_terminal:
+            text = readable(text)
+        self._write(self._out, self.look.paint(text, *styles))
+
+    def print_painted(self, text: str) -> None:
+        """The same of a text that is readable already and may be painted."""
+        self._write(self._out, text)
+
+    def print_json(self, value: Mapping[str, Any]) -> None:
+        """A result as JSON: on several lines for a person, on one for a program."""
+        self._write(self._out, json_text(value, is_terminal=self.is_out_terminal))
+
+    def write_bytes(self, data: bytes) -> None:
+        """A result that is bytes, as it is."""
+        self._out.flush()
+        self._out.buffer.write(data)
+        self._out.buffer.flush()
+
+    def note(self, text: str, *styles: Style) -> None:
+        """Anything else: on standard error, readable."""
+        self._write(self._err, self._err_look.paint(readable(text), *styles))
+
+    def note_painted(self, text: str) -> None:
+        """The same of a text that is readable already and may be painted."""
+        self._write(self._err, text)
+
+    def complain(self, text: str) -> None:
+        """What is wrong: on one line, or on as many as a terminal needs."""
+        self._write(self._err, Look.of(self._err).wrap(printable(text), "red", "bold", label="mcptrio: "))
+
+    def paint(self, text: str, *styles: Style) -> str:
+        """The text in a style, for standard error."""
+        return self._err_look.paint(text, *styles)
+
+    def paint_out(self, text: str, *styles: Style) -> str:
+        """The text in a style, for standard output."""
+        return self.look.paint(text, *styles)
+
+    # The last line
+
+    @contextmanager
+    def bottom(self, bottom: Bottom) -> Iterator[None]:
+        """While inside, the last line shows this; afterwards what it showed before."""
+        self._bottoms.append(bottom)
+        try:
+            self.refresh()
+            yield
+        finally:
+            self._bottoms.remove(bottom)
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Draw the last line anew."""
+        if self._can_erase:
+            self._err.write(_ERASE + self._drawn())
+            self._err.flush()
+
+    def keep_bottom(self) -> None:
+        """Let the last line stand, and go to the next."""
+        if self._can_erase:
+            self._err.write(_ERASE + self._drawn() + "\n")
+            self._err.flush()
+
+    def steer(self, sequence: str) -> None:
+        """Write to the terminal as it is, without a line end."""
+        if self.is_err_terminal:
+            self._err.write(sequence)
+            self._err.flush()
+
+    # Private
+
+    def _write(self, stream: TextIO, text: str) -> None:
+        if not text.endswith("\n"):
+            text += "\n"
+        if self._can_erase and self._bottoms:
+            self._err.write(_ERASE)
+            self._err.flush()
+        stream.write(text)
+        stream.flush()
+        if self._can_erase and self._bottoms:
+            self._err.write(self._drawn())
+            self._err.flush()
+
+    def _drawn(self) -> str:
+        # The last column stays free: a terminal may begin a new row there.
+        return self._bottoms[-1].draw(self.width - 1) if self._bottoms else ""
+
+
+def readable(text: str) -> str:
+    """A text of several lines with everything written out that does not show; tabs become spaces."""
+    return "\n".join([printable(line.expandtabs()) for line in text.replace("\r\n", "\n").split("\n")])

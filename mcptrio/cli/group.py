@@ -1,0 +1,177 @@
+"""The command line: ``mcptrio``, the list of its commands, and how it ends.
+
+The one rule: a command is imported when it is run. A server that an agent starts pays for no client, and the help of
+all commands is shown without any of them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, MutableMapping
+from importlib import import_module
+from textwrap import indent
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from mcptrio.cli.help_pages import Group, Rows, complain
+from mcptrio.errors import ConfigError, PluginError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+__all__ = ["COMMANDS", "SECTIONS", "cli", "end", "main"]
+
+COMMANDS: Mapping[str, str] = MappingProxyType(
+    {
+        "run": "Run plugins, files or installed ones, as a server over stdio or HTTP.",
+        "serve": "Serve the installed plugins, or those named, over stdio, HTTP, sockets, or a transport of a plugin.",
+        "plugins": (
+            "List the plugins, show all of one, switch them on and off, install them, or look for what is wrong."
+        ),
+        "lock": (
+            "Write mcptrio.lock: fingerprints of all tools, prompts and resource templates; or check what has changed."
+        ),
+        "dev": "Serve plugins while you write them: what changes is served anew, and clients stay connected.",
+        "token": "Keep the access tokens of a team that has no identity provider yet: make, list and revoke them.",
+        "new": "Write a plugin package of your own: one that works, with tests.",
+        "host": "Write mcptrio into the configuration of Claude, Cursor, VS Code and other hosts, or take it out.",
+        "package": "Describe plugins for the MCP registry, or put them into an MCPB bundle.",
+        "list": "List what a server has: tools, resources, templates, prompts.",
+        "call": "Call a tool.",
+        "read": "Read a resource.",
+        "prompt": "Fill in a prompt.",
+        "complete": "Ask for suggestions for an argument of a prompt or a resource template.",
+        "watch": "Show what changes: lists, and the contents of the resources named.",
+        "ping": "Ask a server for a sign of life.",
+        "inspect": "Tell who a server is, what it offers, and what is odd about it.",
+        "auth": "Log in to servers that ask for it, see where you are logged in, and log out.",
+        "shell": "Talk to a server line by line, with completion.",
+        "completion": "Print the script with which a shell completes commands, options and names of plugins.",
+    }
+)
+"""The first line of the help of each command. The module of its name has it as ``command``."""
+
+SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "Serve plugins": ("run", "serve", "dev"),
+        "Talk to a server": ("list", "call", "read", "prompt", "complete", "watch", "ping", "inspect", "shell"),
+        "Look after plugins": ("plugins", "lock", "new", "package"),
+        "Control access": ("auth", "token"),
+        "Set up this machine": ("host", "completion"),
+    }
+)
+"""The commands in the sections of the help."""
+
+_INTERRUPTED = 130
+
+
+class _Commands(MutableMapping[str, click.Command]):
+    """The commands by name, each imported when it is asked for; more can be added."""
+
+    def __init__(self) -> None:
+        self._added: dict[str, click.Command] = {}
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in self._added:
+            if name not in COMMANDS:
+                raise KeyError(name)
+            self._added[name] = import_module(f"mcptrio.cli.{name}").command
+        return self._added[name]
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        self._added[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._added[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in COMMANDS or name in self._added
+
+    def __iter__(self) -> Iterator[str]:
+        yield from COMMANDS
+        yield from (name for name in self._added if name not in COMMANDS)
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+class _Group(Group):
+    """Lists the commands in their sections, without importing any."""
+
+    def listed(self, ctx: click.Context) -> Mapping[str, Rows]:
+        return {title: [(name, COMMANDS[name]) for name in names] for title, names in SECTIONS.items()}
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        names = [name for name in self.commands if name.startswith(incomplete)]
+        # Without the commands themselves, each of which would be imported for its help.
+        found = [CompletionItem(name, help=COMMANDS[name]) for name in names if name in COMMANDS]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            word = shlex.quote(args[0])
+            if word.endswith(".py"):
+                raise click.UsageError(f"no command {word}: run a plugin with `mcptrio run {word}`", ctx) from None
+            raise
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise SystemExit(_INTERRUPTED) from None
+
+
+@click.group(
+    cls=_Group,
+    commands=_Commands(),
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(package_name="mcptrio", prog_name="mcptrio")
+def cli() -> None:
+    """A Trio-native runtime for the Model Context Protocol.
+
+    mcptrio.toml and the environment set everything that has no option: MCPTRIO_HTTP_PORT is port of [http].
+    """
+
+
+def main() -> None:
+    """The entry point."""
+    end(cli, "mcptrio")
+
+
+def end(command: click.Command, name: str, obj: object = None) -> NoReturn:
+    """Run a command with the words of the command line, and end this process as it ends."""
+    try:
+        command(prog_name=name, obj=obj)
+    except (ConfigError, PluginError, OSError, BaseExceptionGroup) as error:
+        from mcptrio.ground.printable import printable
+        from mcptrio.ground.tracebacks import details_of
+
+        told: BaseException = error
+        while isinstance(told, BaseExceptionGroup):
+            told = told.exceptions[0]
+        if not isinstance(told, (ConfigError, PluginError, OSError)):
+            raise
+        complain("mcptrio: ", f"{told}{_hint(told)}")
+        if isinstance(told, PluginError) and (details := details_of(told)):
+            click.echo(indent("\n".join(map(printable, details.split("\n"))), "  "), err=True)
+        sys.exit(1 if isinstance(told, OSError) else 2)
+    sys.exit(0)
+
+
+def _hint(error: BaseException) -> str:
+    """The option that helps, for an address that another program has taken."""
+    if "--http" in sys.argv and os.strerror(errno.EADDRINUSE) in str(error):
+        return "; pass another --port, or --port 0 for a free one"
+    return ""

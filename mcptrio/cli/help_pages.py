@@ -1,0 +1,220 @@
+"""The help of the commands: sections, two columns where they fit, and colour at a terminal.
+
+Every command and group of the command line is a :class:`Command` or a :class:`Group` of this module. It uses click and
+the standard library alone: a help page takes 60 ms, and with rich-click 170.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from textwrap import wrap
+from typing import Any, ClassVar, TextIO, TypeAlias
+
+import click
+
+__all__ = ["Command", "Group", "Page", "Rows", "complain"]
+
+Rows: TypeAlias = Sequence[tuple[str, str]]
+"""Terms, each with its text."""
+
+_LEAST_WIDTH, _GREATEST_WIDTH = 20, 100
+_NARROW = 60
+"""Columns below which a text begins on the line after its term."""
+_TERM_WIDTH = 30
+"""Columns of the longest term that shares a line with its text."""
+_MANY = 6
+"""The most options for which one section is enough."""
+_OPTIONS, _GENERAL = "Options", "General"
+_TERM = re.compile(r"(-[^\s,]+(?:, -[^\s,]+)*)(.*)")
+_ADDED = re.compile(r"\[(?:default:|env var:|required)[^\]]*\]")
+_RANGE = re.compile(r"(?:; )?(?:[\d.]+<=?)?x(?:[<>]=?[\d.]+)?(?=\])")
+"""The least and the greatest value, as click adds them."""
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+_STYLES: Mapping[str, Mapping[str, Any]] = {
+    "title": {"fg": "green", "bold": True},
+    "name": {"fg": "cyan", "bold": True},
+    "value": {"fg": "cyan"},
+    "added": {"dim": True},
+}
+
+
+class Page:
+    """A help page, written from top to bottom."""
+
+    def __init__(self, *, is_coloured: bool) -> None:
+        self.width = min(max(shutil.get_terminal_size().columns, _LEAST_WIDTH), _GREATEST_WIDTH)
+        self._is_coloured = is_coloured
+        self._parts: list[str] = []
+
+    def add_usage(self, program: str, arguments: str) -> None:
+        """Add the first line: how the command is written."""
+        before = f"Usage: {program} "
+        indent = " " * (len(before) if self.width >= len(before) + 20 else 4)
+        lines = self._wrap(arguments, self.width - len(indent)) or [""]
+        first = f"{self._paint('Usage:', 'title')} {self._paint(program, 'name')}"
+        if len(indent) == len(before):
+            first, lines = f"{first} {self._paint(lines[0], 'value')}", lines[1:]
+        self._parts.append("\n".join([first.rstrip(), *(f"{indent}{self._paint(line, 'value')}" for line in lines)]))
+
+    def add_text(self, text: str) -> None:
+        """Add paragraphs; one that begins with a backspace keeps its lines."""
+        for paragraph in inspect.cleandoc(text).split("\n\n"):
+            kept = paragraph.startswith("\b\n")
+            lines = paragraph[2:].split("\n") if kept else self._wrap(paragraph, self.width)
+            if lines:
+                self._parts.append("\n".join(lines))
+
+    def add_sections(self, sections: Mapping[str, Rows]) -> None:
+        """Add sections, whose second columns are aligned."""
+        terms = [len(term) for rows in sections.values() for term, _ in rows]
+        column = max((each for each in terms if each <= _TERM_WIDTH), default=0) + 4
+        column = 6 if self.width < _NARROW else column
+        for title, rows in sections.items():
+            if rows:
+                lines = [line for term, text in rows for line in self._row(term, text, column)]
+                self._parts.append("\n".join([self._paint(f"{title}:", "title"), *lines]))
+
+    def __str__(self) -> str:
+        return "\n\n".join(self._parts)
+
+    def _row(self, term: str, text: str, column: int) -> Iterable[str]:
+        painted = f"  {self._term(term)}"
+        whole = _ADDED.sub(lambda found: found[0].replace(" ", _NO_BREAK), _RANGE.sub("", text).replace("[]", ""))
+        texts = [
+            _ADDED.sub(lambda found: self._paint(found[0], "added"), line.replace(_NO_BREAK, " "))
+            for line in self._wrap(whole, self.width - column)
+        ]
+        if texts and len(term) + 4 <= column:
+            painted += " " * (column - len(term) - 2) + texts.pop(0)
+        yield painted
+        yield from (" " * column + line for line in texts)
+
+    def _term(self, term: str) -> str:
+        found = _TERM.fullmatch(term)
+        names, rest = (found[1], found[2]) if found is not None else (term, "")
+        return self._paint(names, "name") + self._paint(rest, "value")
+
+    def _wrap(self, text: str, width: int) -> list[str]:
+        return wrap(
+            re.sub(r"[ \n]+", " ", text).strip(),
+            max(width, _LEAST_WIDTH),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+
+    def _paint(self, text: str, style: str) -> str:
+        return click.style(text, **_STYLES[style]) if self._is_coloured and text else text
+
+
+class _Base(click.Command):
+    """Shows click's own errors as those of the commands: wrapped, and coloured on a terminal."""
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with _laid_out():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _laid_out():
+            return super().invoke(ctx)
+
+
+class Command(_Base):
+    """A command whose help has sections."""
+
+    sections: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """Names of parameters by section, for commands with many options. The others are in sections of their own."""
+    arguments: ClassVar[Rows] = ()
+    """Arguments that need a description."""
+    environment: ClassVar[Rows] = ()
+    """Variables that the command reads, and what each sets."""
+
+    def get_help(self, ctx: click.Context) -> str:
+        page = _begun(self, ctx)
+        options = _options(self, ctx, self.sections)
+        page.add_sections({"Arguments": self.arguments, **options, "Environment": self.environment})
+        page.add_text(self.epilog or "")
+        return str(page)
+
+
+class Group(_Base, click.Group):
+    """A group whose help lists its commands in the order in which they were added."""
+
+    command_class = Command
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def get_help(self, ctx: click.Context) -> str:
+        page = _begun(self, ctx)
+        page.add_sections({**self.listed(ctx), **_options(self, ctx, {})})
+        page.add_text(self.epilog or "")
+        return str(page)
+
+    def listed(self, ctx: click.Context) -> Mapping[str, Rows]:
+        """Return the commands by section, each with the first paragraph of its help."""
+        return {"Commands": [(name, _summary(self.commands[name])) for name in self.list_commands(ctx)]}
+
+
+def complain(label: str, text: str, file: TextIO | None = None) -> None:
+    """Say what is wrong, on standard error."""
+    from mcptrio.cli.layout import Look
+
+    look = Look.of(sys.stderr if file is None else file)
+    click.echo(look.wrap(text, "red", "bold", label=label), file=file, err=True, color=look.is_coloured)
+
+
+@contextmanager
+def _laid_out() -> Iterator[None]:
+    try:
+        yield
+    except click.ClickException as error:
+        vars(error)["show"] = partial(_show, error)
+        raise
+
+
+def _show(error: click.ClickException, file: TextIO | None = None) -> None:
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        own_help = error.ctx.command.get_help_option(error.ctx)
+        hint = "" if own_help is None else f"Try '{error.ctx.command_path} {max(own_help.opts, key=len)}' for help.\n"
+        click.echo(f"{error.ctx.get_usage()}\n{hint}", file=file, err=True)
+    complain("Error: ", error.format_message(), file)
+
+
+def _begun(command: click.Command, ctx: click.Context) -> Page:
+    # Standard error has the help that a group shows when no subcommand is given. Where only the other one of the two is
+    # a terminal, click takes the colours out again.
+    is_shown = any(stream is not None and stream.isatty() for stream in (sys.stdout, sys.stderr))
+    is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM", "dumb") == "dumb"
+    page = Page(is_coloured=is_shown and not is_plain)
+    page.add_usage(ctx.command_path, " ".join(command.collect_usage_pieces(ctx)))
+    page.add_text(command.help or "")
+    return page
+
+
+def _summary(command: click.Command) -> str:
+    return inspect.cleandoc(command.help or "").split("\n\n")[0]
+
+
+def _options(
+    command: click.Command, ctx: click.Context, sections: Mapping[str, Sequence[str]]
+) -> dict[str, list[tuple[str, str]]]:
+    own_help = command.get_help_option(ctx)
+    records = [
+        (_GENERAL if param is own_help else param.name, record)
+        for param in command.get_params(ctx)
+        if not isinstance(param, click.Argument) and (record := param.get_help_record(ctx)) is not None
+    ]
+    title_of = {name: title for title, names in sections.items() for name in names} | {_GENERAL: _GENERAL}
+    if not sections or len(records) <= _MANY + 1:  # one more: --help
+        title_of = {}
+    found: dict[str, list[tuple[str, str]]] = {title: [] for title in (_OPTIONS, *sections, _GENERAL)}
+    for name, record in records:
+        found[title_of.get(name, _OPTIONS)].append(record)
+    return found

@@ -1,0 +1,72 @@
+"""The options of ``mcptrio host``, and what they are made into.
+
+The one rule: a value for the server is written as it stands; variables in it (``${env:TOKEN}``) are the host's to
+replace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import click
+
+from mcptrio.cli.help_pages import Command
+
+__all__ = ["InstallCommand", "hosts_and_scope", "pairs"]
+
+_PASSED_ON = "mcptrio.cli.host.passed_on"
+"""The key in click's context of what stands behind ``--``."""
+
+
+class InstallCommand(Command):
+    """Takes off what stands behind ``--``."""
+
+    sections = MappingProxyType({"Server": ("plugins", "no_plugins", "config", "env", "url", "headers")})
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[_PASSED_ON] = tuple(args[at + 1 :])
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- SERVE_OPTIONS]"]
+
+    @staticmethod
+    def passed_on(ctx: click.Context) -> tuple[str, ...]:
+        passed: tuple[str, ...] = ctx.meta.get(_PASSED_ON, ())
+        return passed
+
+
+def hosts_and_scope(function: Any) -> Any:
+    """HOST and the options that say which entry in which file, as a decorator."""
+    for option in (
+        click.option(
+            "--scope",
+            type=click.Choice(["user", "project"]),
+            default="user",
+            show_default=True,
+            help="In everything this user does, or in the project in this folder.",
+        ),
+        click.option("--name", default="mcptrio", show_default=True, help="The name of the entry."),
+        click.argument("hosts", metavar="HOST...", nargs=-1, required=True),
+    ):
+        function = option(function)
+    return function
+
+
+def pairs(option: str, texts: Sequence[str]) -> Mapping[str, str]:
+    """
+    Raises:
+        click.UsageError: one is not NAME=VALUE; it is not repeated, since it may hold a secret.
+    """
+    found = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not name or not sign:
+            raise click.UsageError(f"{option}: expected NAME=VALUE, got something else")
+        found[name] = value
+    return found

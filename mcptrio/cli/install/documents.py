@@ -1,0 +1,121 @@
+"""The three formats of configuration files, edited and looked at again before anything is written.
+
+Called by :mod:`mcptrio.cli.install.plans`.
+The one rule: an edit counts only if what is read from the new text is what was read from the old one, but for our
+entry.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeAlias
+
+from attrs import frozen
+
+from mcptrio.cli.install import json_text, toml_text, yaml_text
+from mcptrio.cli.install.edits import Keys, Uneditable, Unreadable
+
+__all__ = ["FormatName", "entry_at", "parse", "put", "remove"]
+
+FormatName: TypeAlias = Literal["json", "toml", "yaml"]
+
+
+@frozen(kw_only=True)
+class _Format:
+    parse: Callable[[str], Any]
+    put: Callable[[str, Keys, Mapping[str, Any]], str]
+    remove: Callable[[str, Keys], str]
+
+
+_FORMATS: Mapping[FormatName, _Format] = {
+    "json": _Format(parse=json_text.parse, put=json_text.put, remove=json_text.remove),
+    "toml": _Format(parse=toml_text.parse, put=toml_text.put, remove=toml_text.remove),
+    "yaml": _Format(parse=yaml_text.parse, put=yaml_text.put, remove=yaml_text.remove),
+}
+
+
+def parse(name: FormatName, text: str) -> Any:
+    """
+    Raises:
+        Unreadable: the text is not in this format.
+    """
+    return _FORMATS[name].parse(text)
+
+
+def put(name: FormatName, text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
+    """The text with the entry under these keys.
+
+    Raises:
+        Unreadable: the text is not in this format.
+        Uneditable: it cannot be done without touching more.
+    """
+    format = _FORMATS[name]
+    before = format.parse(text)
+    after = format.put(text, keys, entry)
+    return _checked(format, after, _with(before, keys, entry), keys)
+
+
+def remove(name: FormatName, text: str, keys: Keys) -> str:
+    """The text without the entry under these keys; as it is where there is none.
+
+    Raises:
+        Unreadable, Uneditable: as above.
+    """
+    format = _FORMATS[name]
+    before = format.parse(text)
+    if entry_at(before, keys) is None:
+        return text
+    return _checked(format, format.remove(text, keys), _with(before, keys, None), keys)
+
+
+def entry_at(value: Any, keys: Keys) -> Any:
+    """What stands under these keys; ``None`` where nothing does."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def _checked(format: _Format, text: str, expected: Any, keys: Keys) -> str:
+    try:
+        got = format.parse(text)
+    except Unreadable:
+        raise Uneditable("expected a file that can be edited in place, got one that would not be read again") from None
+    if not _same(_pruned(got, keys), _pruned(expected, keys)):
+        raise Uneditable("expected a file that can be edited in place, got one in which more would change")
+    return text
+
+
+def _with(value: Any, keys: Keys, entry: Mapping[str, Any] | None) -> Any:
+    """A copy as far as it changes; ``None``: without the entry."""
+    key, *rest = keys
+    copy = dict(value) if isinstance(value, Mapping) else {}
+    if rest:
+        copy[key] = _with(copy.get(key), tuple(rest), entry)
+    elif entry is None:
+        copy.pop(key, None)
+    else:
+        copy[key] = entry
+    return copy
+
+
+def _pruned(value: Any, keys: Keys) -> Any:
+    """Without a table on the way to the entry that is empty: TOML has none, and YAML may write it as null."""
+    if not isinstance(value, Mapping) or len(keys) < 2 or keys[0] not in value:
+        return value
+    inner = _pruned(value[keys[0]], keys[1:])
+    copy = {**value, keys[0]: inner}
+    if inner is None or inner == {}:
+        del copy[keys[0]]
+    return copy
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Equal in kind as well: 1 is not true, and no number is the same as none."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, float) and isinstance(other, float) and math.isnan(one):
+        return math.isnan(other)
+    return type(one) is type(other) and bool(one == other)

@@ -1,0 +1,97 @@
+"""The entry of a server in the configuration of a host: how each host writes it, and what it says.
+
+The one rule: only the words that say how the server is reached are ours; what a user has added to an entry
+(``disabled``, ``alwaysAllow``, ``timeout``) stays when it is written anew.
+
+Source: VS Code, "MCP configuration reference"; Claude Code, Cursor, Windsurf, Gemini CLI, Cline: their pages on MCP
+servers; Zed, "Model Context Protocol"; Codex, "config.toml"; Goose, "Configuration files".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import field, frozen
+
+from mcptrio.connecting.targets import Command, Endpoint
+
+__all__ = ["Shape", "is_ours"]
+
+_PROGRAM = re.compile(r"(?:^|[\\/])mcptrio(?:\.exe)?\Z", re.IGNORECASE)
+
+
+@frozen(kw_only=True)
+class Shape:
+    """How a host writes an entry.
+
+    Args:
+        command, args, env: the names of these members.
+        url: the name of this one; ``None`` where the host's file has no servers with a URL.
+        headers: the name of this one.
+        started: what else an entry with a command has.
+        reached: what else an entry with a URL has.
+        has_name: whether it repeats its name.
+    """
+
+    command: str = "command"
+    args: str = "args"
+    env: str = "env"
+    url: str | None = "url"
+    headers: str = "headers"
+    started: Mapping[str, Any] = field(factory=dict)
+    reached: Mapping[str, Any] = field(factory=dict)
+    has_name: bool = False
+
+    def write(self, target: Command | Endpoint, name: str, before: Mapping[str, Any]) -> dict[str, Any]:
+        """The entry.
+
+        Args:
+            before: the one that is there, of which is kept what is not ours: the variables too, unless set anew.
+        """
+        words = {self.command, self.args, self.env, self.url, self.headers, "type", "source", "name"}
+        kept = {key: value for key, value in before.items() if key not in words}
+        own = {"name": name} if self.has_name else {}
+        if isinstance(target, Endpoint):
+            assert self.url is not None
+            entry = {**self.reached, **own, self.url: target.url}
+            pairs, key = dict(target.headers), self.headers
+        else:
+            entry = {**self.started, **own, self.command: target.args[0], self.args: list(target.args[1:])}
+            pairs, key = dict(target.env), self.env
+        there = before.get(key)
+        pairs = {**(there if isinstance(there, Mapping) else {}), **pairs}
+        if pairs:
+            entry[key] = pairs
+        return {**entry, **kept}
+
+    def read(self, entry: Any) -> Command | Endpoint | None:
+        """What an entry says; ``None`` where that cannot be told."""
+        if not isinstance(entry, Mapping):
+            return None
+        url = entry.get(self.url) if self.url else None
+        if isinstance(url, str):
+            return Endpoint(url=url, headers=_texts(entry.get(self.headers)))
+        command, args = entry.get(self.command), entry.get(self.args) or []
+        if isinstance(command, str) and isinstance(args, list) and all(isinstance(each, str) for each in args):
+            return Command(args=(command, *args), env=_texts(entry.get(self.env)))
+        return None
+
+    @staticmethod
+    def is_off(entry: Any) -> bool:
+        """Whether the host passes the entry over."""
+        return isinstance(entry, Mapping) and (entry.get("disabled") is True or entry.get("enabled") is False)
+
+
+def is_ours(target: Command | Endpoint | None) -> bool:
+    """Whether an entry starts mcptrio. Of a URL that cannot be told."""
+    if not isinstance(target, Command):
+        return False
+    return tuple(target.args[1:3]) == ("-m", "mcptrio") or _PROGRAM.search(target.args[0]) is not None
+
+
+def _texts(value: Any) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        return {}
+    return {key: each for key, each in value.items() if isinstance(key, str) and isinstance(each, str)}

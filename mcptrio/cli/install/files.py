@@ -1,0 +1,214 @@
+"""A configuration file of somebody else: read whole, kept beside itself, written in one step.
+
+Called by :mod:`mcptrio.cli.install.plans`.
+The one rule: whatever goes wrong, and whenever, the file is either the old one or the new one, with the permissions it
+had; and a change that somebody else has made meanwhile is not lost.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import monotonic, sleep
+
+from attrs import field, frozen
+
+from mcptrio.connecting.mcp_json.files import MOST_BYTES
+from mcptrio.errors import ConfigError
+from mcptrio.stores.file_lock import try_lock
+
+__all__ = ["MOST_BACKUPS", "Original", "backups", "decoded", "encoded", "read"]
+
+MOST_BACKUPS = 5
+"""Kept beside a file; where there are more, the oldest goes."""
+
+_PATIENCE = 5.0
+"""Seconds to wait for another process that writes in the same folder."""
+_BOM = "\ufeff"
+_OWN = 0o600
+"""The permissions of a new file: it may hold secrets one day."""
+
+
+@frozen(kw_only=True)
+class Original:
+    """A file as it was found.
+
+    Args:
+        path: as the host names it.
+        target: the file itself, behind links.
+        data: what is in it; ``None`` where there is none.
+        mode: its permissions.
+        owner: whose it is, user and group; ``None`` where the system has no such thing.
+    """
+
+    path: Path
+    target: Path
+    data: bytes | None = field(repr=False)
+    mode: int = _OWN
+    owner: tuple[int, int] | None = None
+
+    def replace(self, data: bytes | None) -> None:
+        """Write the file anew, or take it away.
+
+        Raises:
+            ConfigError: it was changed meanwhile, or cannot be written.
+        """
+        effective = os.access in os.supports_effective_ids
+        if self.data is not None and not os.access(self.target, os.W_OK, effective_ids=effective):
+            raise ConfigError(f"{self.path}: expected a file that may be written, got one that is read-only")
+        try:
+            if data is not None:
+                self.target.parent.mkdir(parents=True, exist_ok=True)
+            with _locked(self.target.parent):
+                if data is not None:
+                    self._write(self.target, data)
+                else:
+                    self._check_unchanged()
+                    self.target.unlink(missing_ok=True)
+        except OSError as error:
+            raise ConfigError(f"{self.path}: cannot be written: {error.strerror or error}") from error
+
+    def keep(self) -> Path | None:
+        """Put a copy beside the file, with its permissions, and take away the oldest of more than five.
+
+        Returns:
+            the copy; ``None`` where there is no file.
+
+        Raises:
+            ConfigError: it cannot be written.
+        """
+        if self.data is None:
+            return None
+        there = backups(self.path)
+        number = _number(there[0]) + 1 if there else 1
+        copy = self.path.with_name(f"{self.path.name}.mcptrio-{number}.bak")
+        try:
+            fd = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), _OWN)
+            with open(fd, "wb") as file:
+                file.write(self.data)
+            os.chmod(copy, self.mode)
+            for old in there[MOST_BACKUPS - 1 :]:
+                old.unlink(missing_ok=True)
+        except OSError as error:
+            raise ConfigError(f"{copy}: cannot be written: {error.strerror or error}") from error
+        return copy
+
+    # Private
+
+    def _write(self, target: Path, data: bytes) -> None:
+        fd, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+        is_in_place = False
+        try:
+            with open(fd, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(name, self.mode)
+            if self.owner is not None and sys.platform != "win32" and self.owner != (os.geteuid(), os.getegid()):
+                os.chown(name, *self.owner)  # of another user, with sudo: it stays theirs
+            self._check_unchanged()
+            os.replace(name, target)
+            is_in_place = True
+        finally:
+            if not is_in_place:
+                with suppress(OSError):
+                    os.unlink(name)
+
+    def _check_unchanged(self) -> None:
+        now = self.target.read_bytes() if self.target.exists() else None
+        if now != self.data:
+            raise ConfigError(f"{self.path}: somebody else has changed it meanwhile; nothing was written, try again")
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other processes of ours from writing in a folder: between the check of a file and its replacement.
+
+    Locks the folder itself, so that no lock file is left in it. NFS and others cannot lock a folder: without the lock,
+    the check still finds nearly all that another process has written.
+
+    Raises:
+        ConfigError: another process holds the lock for longer than :data:`_PATIENCE` seconds.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        give_up = monotonic() + _PATIENCE
+        while not _locked_or_no_locks(descriptor):
+            if monotonic() > give_up:
+                raise ConfigError(f"{folder}: another process is writing here; try again")
+            sleep(0.01)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _locked_or_no_locks(descriptor: int) -> bool:
+    try:
+        return try_lock(descriptor)
+    except OSError:
+        return True
+
+
+def read(path: Path) -> Original:
+    """
+    Raises:
+        ConfigError: it is no file, cannot be read or written, or is too large.
+    """
+    try:
+        target = path.resolve()
+        try:
+            found = target.stat()
+        except FileNotFoundError:
+            return Original(path=path, target=target, data=None)
+        if not stat.S_ISREG(found.st_mode):
+            raise ConfigError(f"{path}: expected a file, got something else")
+        with target.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except (OSError, RuntimeError, ValueError) as error:  # a circle of links, a NUL in the name
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigError(f"{path}: cannot be read: {why}") from error
+    if len(data) > MOST_BYTES:
+        raise ConfigError(f"{path}: expected at most {MOST_BYTES} bytes, got more")
+    owner = None if sys.platform == "win32" else (found.st_uid, found.st_gid)
+    return Original(path=path, target=target, data=data, mode=stat.S_IMODE(found.st_mode), owner=owner)
+
+
+def backups(path: Path) -> list[Path]:
+    """The copies beside a file, the newest first."""
+    try:
+        beside = list(path.parent.iterdir())
+    except OSError:
+        return []
+    name = re.compile(rf"{re.escape(path.name)}\.mcptrio-[0-9]{{1,9}}\.bak")
+    return sorted((each for each in beside if name.fullmatch(each.name)), key=_number, reverse=True)
+
+
+def decoded(path: Path, data: bytes | None) -> tuple[str, str]:
+    """The mark of the byte order where there is one, and the text.
+
+    Raises:
+        ConfigError: it is not UTF-8.
+    """
+    try:
+        text = (data or b"").decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = (data or b"").count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}:{line}: expected UTF-8, got other bytes at {error.start}") from None
+    return (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)
+
+
+def encoded(mark: str, text: str) -> bytes:
+    return (mark + text).encode("utf-8")
+
+
+def _number(copy: Path) -> int:
+    return int(copy.name.rpartition("-")[2].removesuffix(".bak"))

@@ -1,0 +1,257 @@
+"""The hosts whose configuration can be written: where it lies, in which format, and how an entry looks.
+
+The one rule: a host is a row of this table; nothing else knows one by name.
+
+Source: the documentation of each host; Zed: ``crates/paths``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+from attrs import frozen
+
+from mcptrio.cli.install.documents import FormatName, parse
+from mcptrio.cli.install.entries import Shape
+from mcptrio.cli.install.machine import Machine
+from mcptrio.errors import ConfigError
+
+__all__ = ["HOSTS", "HostKind", "Scope", "find_host", "generic"]
+
+Scope: TypeAlias = Literal["user", "project"]
+_Place: TypeAlias = Callable[[Machine], Path]
+_PLAIN = Shape()
+
+
+@frozen(kw_only=True)
+class HostKind:
+    """A host.
+
+    Args:
+        id: how the command line names it.
+        title: how it names itself.
+        key: the member of the file that holds the servers.
+        user: where the user's file lies, if there is one.
+        project: where that of a project lies, if there is one.
+        signs: what lies in the user's folders where the host is installed; by default the folder of its file.
+        then: what the user does for the host to notice.
+    """
+
+    id: str
+    title: str
+    key: str = "mcpServers"
+    format: FormatName = "json"
+    user: _Place | None = None
+    project: _Place | None = None
+    signs: Callable[[Machine], tuple[Path, ...]] | None = None
+    shape: Shape = _PLAIN
+    then: str = "Restart it."
+
+    def file(self, machine: Machine, scope: Scope) -> Path:
+        """
+        Raises:
+            ConfigError: the host has no file of this scope.
+        """
+        place = self.user if scope == "user" else self.project
+        if place is None:
+            other = "user" if scope == "project" else "project"
+            raise ConfigError(f"{self.id}: expected --scope {other}, since it has no other, got {scope}")
+        return place(machine)
+
+    def files(self, machine: Machine) -> dict[Scope, Path]:
+        """All its files, whether they are there or not; each once, for in the home folder a project's may be the
+        user's."""
+        files: dict[Scope, Path] = {}
+        scopes: tuple[Scope, ...] = ("user", "project")
+        for scope in scopes:
+            place = self.user if scope == "user" else self.project
+            if place is not None and (path := place(machine)) not in files.values():
+                files[scope] = path
+        return files
+
+    def is_found(self, machine: Machine) -> bool:
+        """Whether the host seems to be installed for this user, or to be used in this project."""
+        files = self.files(machine)
+        user = files.get("user")
+        signs = self.signs(machine) if self.signs else (user.parent,) if user else ()
+        return any(path.exists() for path in (*signs, *files.values()))
+
+
+def find_host(text: str) -> HostKind:
+    """The host of this name, or for a path to a JSON file the one that reads it.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if text in HOSTS:
+        return HOSTS[text]
+    if text.lower().endswith((".json", ".jsonc")):
+        return generic(Path(text), _key_of(Path(text)))
+    near = get_close_matches(text, HOSTS, 1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise ConfigError(f"HOST: expected one of {', '.join(HOSTS)}, or FILE.json, got {text!r}{hint}")
+
+
+def generic(path: Path, key: str = "mcpServers") -> HostKind:
+    """A host that reads a file like ``mcp.json``."""
+    place = path.expanduser().absolute()
+    shape = _SHAPES.get(key, _PLAIN)
+    return HostKind(id=str(path), title=str(path), key=key, user=lambda _: place, shape=shape, then="")
+
+
+def _key_of(path: Path) -> str:
+    """The name that a file has for its servers; other faults of the file are reported when it is edited.
+
+    Raises:
+        ConfigError: the servers are where VS Code's settings.json or opencode have them.
+    """
+    try:
+        value = parse("json", path.expanduser().read_text("utf-8-sig"))
+    except (OSError, ValueError):
+        return "mcpServers"
+    keys = ("mcpServers", *_SHAPES)
+    found = next((key for key in keys if isinstance(value, dict) and key in value), None)
+    if found is None and isinstance(value, dict) and "mcp" in value:
+        raise ConfigError(
+            f"{path}: expected one of {', '.join(keys)}, got mcp; nothing was written: VS Code reads its mcp.json"
+            " (HOST vscode), and opencode's file is edited by hand"
+        )
+    return found or "mcpServers"
+
+
+def _vs_code_user(machine: Machine) -> Path:
+    return machine.application_data / "Code" / "User"
+
+
+def _cline(machine: Machine) -> Path:
+    return _vs_code_user(machine) / "globalStorage" / "saoudrizwan.claude-dev" / "settings"
+
+
+def _zed(machine: Machine) -> Path:
+    # Of macOS too: paths.rs has ~/.config there.
+    if machine.platform == "win32":
+        return machine.roaming / "Zed"
+    if machine.platform == "darwin":
+        return machine.home / ".config" / "zed"
+    return (machine.named("FLATPAK_XDG_CONFIG_HOME") or machine.xdg_config) / "zed"
+
+
+def _goose(machine: Machine) -> Path:
+    if machine.platform == "win32":
+        return machine.roaming / "Block" / "goose" / "config"
+    if machine.platform == "darwin":
+        return machine.home / ".config" / "goose"
+    return machine.xdg_config / "goose"
+
+
+def _codex(machine: Machine) -> Path:
+    return machine.named("CODEX_HOME") or machine.home / ".codex"
+
+
+def _claude_code(machine: Machine) -> Path:
+    return (machine.named("CLAUDE_CONFIG_DIR") or machine.home) / ".claude.json"
+
+
+_VS_CODE = Shape(started={"type": "stdio"}, reached={"type": "http"})
+_ZED = Shape(started={"source": "custom"})
+_SHAPES = {"servers": _VS_CODE, "context_servers": _ZED}
+"""How entries look in a file whose servers have another name than mcpServers."""
+
+_ALL = (
+    HostKind(
+        id="claude-desktop",
+        title="Claude Desktop",
+        user=lambda machine: machine.application_data / "Claude" / "claude_desktop_config.json",
+        shape=Shape(url=None),
+        then="Quit and start it again.",
+    ),
+    HostKind(
+        id="claude-code",
+        title="Claude Code",
+        user=_claude_code,
+        project=lambda machine: machine.project / ".mcp.json",
+        signs=lambda machine: (machine.named("CLAUDE_CONFIG_DIR") or machine.home / ".claude", _claude_code(machine)),
+        shape=_VS_CODE,
+        then="Start a new session.",
+    ),
+    HostKind(
+        id="cursor",
+        title="Cursor",
+        user=lambda machine: machine.home / ".cursor" / "mcp.json",
+        project=lambda machine: machine.project / ".cursor" / "mcp.json",
+        then="Enable it in the settings, under MCP.",
+    ),
+    HostKind(
+        id="vscode",
+        title="VS Code",
+        key="servers",
+        user=lambda machine: _vs_code_user(machine) / "mcp.json",
+        project=lambda machine: machine.project / ".vscode" / "mcp.json",
+        shape=_VS_CODE,
+        then="Start it: MCP: List Servers.",
+    ),
+    HostKind(
+        id="windsurf",
+        title="Windsurf",
+        user=lambda machine: machine.home / ".codeium" / "windsurf" / "mcp_config.json",
+        shape=Shape(url="serverUrl"),
+        then="Refresh its list of servers.",
+    ),
+    HostKind(
+        id="zed",
+        title="Zed",
+        key="context_servers",
+        user=lambda machine: _zed(machine) / "settings.json",
+        project=lambda machine: machine.project / ".zed" / "settings.json",
+        shape=_ZED,
+        then="",
+    ),
+    HostKind(
+        id="gemini-cli",
+        title="Gemini CLI",
+        user=lambda machine: machine.home / ".gemini" / "settings.json",
+        project=lambda machine: machine.project / ".gemini" / "settings.json",
+        shape=Shape(url="httpUrl"),
+        then="Start a new session.",
+    ),
+    HostKind(
+        id="codex",
+        title="Codex",
+        key="mcp_servers",
+        format="toml",
+        user=lambda machine: _codex(machine) / "config.toml",
+        project=lambda machine: machine.project / ".codex" / "config.toml",
+        shape=Shape(headers="http_headers"),
+        then="Start a new session.",
+    ),
+    HostKind(
+        id="cline",
+        title="Cline",
+        user=lambda machine: _cline(machine) / "cline_mcp_settings.json",
+        signs=lambda machine: (_cline(machine).parent,),
+        shape=Shape(reached={"type": "streamableHttp"}),
+        then="",
+    ),
+    HostKind(
+        id="goose",
+        title="Goose",
+        key="extensions",
+        format="yaml",
+        user=lambda machine: _goose(machine) / "config.yaml",
+        shape=Shape(
+            command="cmd",
+            env="envs",
+            url="uri",
+            started={"enabled": True, "type": "stdio", "description": "", "timeout": 300},
+            reached={"enabled": True, "type": "streamable_http", "description": "", "timeout": 300},
+            has_name=True,
+        ),
+        then="Start a new session.",
+    ),
+)
+
+HOSTS: Mapping[str, HostKind] = MappingProxyType({host.id: host for host in _ALL})

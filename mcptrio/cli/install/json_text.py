@@ -1,0 +1,236 @@
+"""One member of a JSON file, put in, replaced or taken out, in the text as it stands.
+
+The files may have comments and trailing commas; what is put in has neither, unless the members around it end in a
+comma.
+The one rule: everything else stays, and the member looks as if it had been written by who wrote the rest: the same line
+ends, the same indentation, on one line where the others are.
+
+Source: RFC 8259; the JSON with Comments of VS Code.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+
+from mcptrio.cli.install.edits import Keys, Splice, Uneditable, Unreadable, indent_of, newline_of, spliced
+from mcptrio.connecting.mcp_json.jsonc import JSONProblem, tokens
+from mcptrio.connecting.mcp_json.jsonc import parse as parse_document
+
+__all__ = ["parse", "put", "remove"]
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_REST_OF_LINE = re.compile(r"(?:[ \t]*/\*[^\n]*?\*/)*(?:[ \t]*//[^\n]*)?")
+"""Comments behind a member, on its line: they belong to it."""
+_SPACE = " \t\r\n"
+
+
+def parse(text: str) -> Any:
+    """The value; an empty text is an empty object.
+
+    Raises:
+        Unreadable: it is not JSON, comments and trailing commas aside.
+    """
+    if not text.strip():
+        return {}
+    try:
+        return parse_document(text).value
+    except JSONProblem as problem:
+        raise Unreadable(str(problem), problem.line, problem.column) from None
+
+
+def put(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
+    """The text with the entry under these keys, new or in the place of the one that is there.
+
+    Args:
+        text: one that :func:`parse` can read.
+
+    Raises:
+        Uneditable: there is something else than an object on the way.
+    """
+    if not text.strip():
+        newline = newline_of(text)
+        written = json.dumps(_nested(keys, entry), indent=2, ensure_ascii=False)
+        return text + written.replace("\n", newline) + newline
+    page = _Page(text)
+    container = page.root(keys)
+    for number, key in enumerate(keys[:-1]):
+        if key not in container.members:
+            return spliced(text, page.added(container, key, _nested(keys[number + 1 :], entry)))
+        container = page.inner(container.members[key], keys[: number + 1])
+    member = container.members.get(keys[-1])
+    if member is None:
+        return spliced(text, page.added(container, keys[-1], entry))
+    is_flat = "\n" not in text[member.value : member.end]
+    written = page.written(entry, page.margin(member.start), flat=is_flat)
+    return spliced(text, [Splice(member.value, member.end, written)])
+
+
+def remove(text: str, keys: Keys) -> str:
+    """The text without the entry under these keys, which is there.
+
+    Raises:
+        Uneditable: there is something else than an object on the way.
+    """
+    page = _Page(text)
+    container = page.root(keys)
+    for number, key in enumerate(keys[:-1]):
+        container = page.inner(container.members[key], keys[: number + 1])
+    return spliced(text, page.taken_out(container, keys[-1]))
+
+
+def _nested(keys: Keys, entry: Any) -> Any:
+    for key in reversed(keys):
+        entry = {key: entry}
+    return entry
+
+
+@frozen
+class _Member:
+    start: int
+    """Of its name."""
+    value: int
+    end: int
+    """Of its value."""
+    comma: int | None
+
+
+@frozen
+class _Object:
+    start: int
+    end: int
+    """Of the two braces."""
+    members: Mapping[str, _Member]
+
+    @property
+    def last(self) -> _Member | None:
+        return list(self.members.values())[-1] if self.members else None
+
+
+class _Page:
+    """A text that can be read, with its tokens."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = list(tokens(text))
+        self._at = {start: number for number, (start, _) in enumerate(self._tokens)}
+        self._newline = newline_of(text)
+        self._is_flat = "\n" not in text.strip()
+        self._is_dense = self._is_flat and re.search(r'":\s', text) is None
+
+    def root(self, keys: Keys) -> _Object:
+        if self._mark(0) != "{":
+            raise Uneditable(f"expected an object with {keys[0]} in it, got something else")
+        return self._object(0)
+
+    def inner(self, member: _Member, keys: Keys) -> _Object:
+        if self._text[member.value] != "{":
+            raise Uneditable(f"{'.'.join(keys)}: expected an object, got something else")
+        return self._object(self._at[member.value])
+
+    def margin(self, at: int) -> str:
+        """The indentation of the line of a character."""
+        line = self._text[self._text.rfind("\n", 0, at) + 1 : at]
+        return line[: len(line) - len(line.lstrip(" \t"))]
+
+    def written(self, value: Any, margin: str, *, flat: bool) -> str:
+        if flat:
+            separators = (",", ":") if self._is_dense else (", ", ": ")
+            return json.dumps(value, ensure_ascii=False, separators=separators)
+        lines = json.dumps(value, indent=indent_of(self._text), ensure_ascii=False)
+        return lines.replace("\n", self._newline + margin)
+
+    def added(self, container: _Object, name: str, value: Any) -> list[Splice]:
+        """A member more, behind the last one."""
+        last = container.last
+        if last is None:
+            return [self._first(container, name, value)]
+        behind = last.end if last.comma is None else last.comma + 1
+        first = next(iter(container.members.values()))
+        line = self._text[self._text.rfind("\n", 0, first.start) + 1 : first.start]
+        splices = [Splice(last.end, last.end, ",")] if last.comma is None else []
+        tail = "" if last.comma is None else ","
+        if line.strip(" \t"):
+            # The members stand behind each other.
+            space = "" if self._is_dense else " "
+            member = f"{space}{self._member(name, value, '', flat=True)}{tail}"
+            return [*splices, Splice(behind, behind, member)]
+        found = _REST_OF_LINE.match(self._text, behind)
+        assert found is not None
+        at = found.end() - (1 if self._text[behind : found.end()].endswith("\r") else 0)
+        member = f"{self._newline}{line}{self._member(name, value, line, flat=False)}{tail}"
+        return [*splices, Splice(at, at, member)]
+
+    def taken_out(self, container: _Object, name: str) -> list[Splice]:
+        members = list(container.members.items())
+        number = next(number for number, (each, _) in enumerate(members) if each == name)
+        member = members[number][1]
+        end = member.end if member.comma is None else member.comma + 1
+        start = len(self._text[: member.start].rstrip(_SPACE))
+        rest = self._text[end:].lstrip(" \t")
+        is_followed = not rest.startswith(("\n", "\r\n"))
+        if is_followed and (rest.startswith('"') or self._is_behind_comment(start, member)):
+            # What follows on this line stays on a line of its own.
+            start, end = member.start, len(self._text) - len(rest)
+        splices = [Splice(start, end, "")]
+        before = members[number - 1][1] if number else None
+        if member.comma is None and before is not None and before.comma is not None:
+            splices.insert(0, Splice(before.comma, before.comma + 1, ""))
+        return splices
+
+    # Private
+
+    def _first(self, container: _Object, name: str, value: Any) -> Splice:
+        inner = self._text[container.start + 1 : container.end]
+        comments = list(_COMMENT.finditer(inner))
+        used = comments[-1].end() if comments else 0
+        used -= comments != [] and comments[-1][0].endswith("\r")
+        at, margin = container.start + 1 + used, self.margin(container.start)
+        if self._is_flat and self._text.strip() != self._text[container.start : container.end + 1]:
+            return Splice(at, at, self._member(name, value, "", flat=True))
+        step = indent_of(self._text)
+        tail = "" if "\n" in inner[used:] else self._newline + margin
+        own = margin + step
+        return Splice(at, at, f"{self._newline}{own}{self._member(name, value, own, flat=False)}{tail}")
+
+    def _member(self, name: str, value: Any, margin: str, *, flat: bool) -> str:
+        colon = ":" if flat and self._is_dense else ": "
+        return f"{json.dumps(name, ensure_ascii=False)}{colon}{self.written(value, margin, flat=flat)}"
+
+    def _is_behind_comment(self, at: int, member: _Member) -> bool:
+        """Whether a comment ends here that goes on to the end of its line."""
+        before = self._tokens[self._at[member.start] - 1][1]
+        comments = list(_COMMENT.finditer(self._text, before, member.start))
+        return bool(comments) and comments[-1][0].startswith("//") and comments[-1].start() < at
+
+    def _mark(self, number: int) -> str:
+        return self._text[self._tokens[number][0]]
+
+    def _object(self, number: int) -> _Object:
+        """The object whose brace is this token."""
+        start = self._tokens[number][0]
+        members: dict[str, _Member] = {}
+        number += 1
+        while self._mark(number) != "}":
+            named, end_of_name = self._tokens[number]
+            value = number + 2
+            number = self._behind(value)
+            comma = self._tokens[number][0] if self._mark(number) == "," else None
+            name = json.loads(self._text[named:end_of_name])
+            members[name] = _Member(named, self._tokens[value][0], self._tokens[number - 1][1], comma)
+            number += comma is not None
+        return _Object(start, self._tokens[number][0], members)
+
+    def _behind(self, number: int) -> int:
+        """The token behind a value."""
+        depth = 0
+        while True:
+            mark = self._mark(number)
+            depth += (mark in "{[") - (mark in "}]")
+            number += 1
+            if depth == 0:
+                return number

@@ -1,0 +1,76 @@
+"""How a host is to start mcptrio: the interpreter that runs now, and which plugins with which configuration.
+
+Made by the command line of ``mcptrio host install``.
+The one rule: everything is absolute. A host starts its servers in a folder and with a PATH that nobody has chosen.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from attrs import field, frozen
+
+from mcptrio.connecting.targets import Command
+from mcptrio.errors import ConfigError
+from mcptrio.serve.config import load_config
+
+__all__ = ["Launch"]
+
+_PASSING = ("archive-v0", "builds-v0")
+"""Folders of uv's cache, where uvx keeps its environments."""
+
+
+@frozen(kw_only=True)
+class Launch:
+    """
+    Args:
+        plugins, no_plugins, config: as ``mcptrio serve`` takes them.
+        arguments: more of its arguments, as they are.
+        env: variables for the server.
+    """
+
+    plugins: tuple[str, ...] = ()
+    no_plugins: tuple[str, ...] = ()
+    config: Path | None = None
+    arguments: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(factory=dict, repr=False)
+
+    def command(self, folder: Path, executable: str = sys.executable) -> Command:
+        """The command that starts it.
+
+        Args:
+            folder: where relative paths begin, and where ``mcptrio.toml`` is looked for.
+
+        Raises:
+            ConfigError: a file is not there, or the configuration is wrong.
+        """
+        if not executable or not Path(executable).is_absolute():
+            raise ConfigError(f"expected an interpreter with an absolute path, got {executable!r}")
+        args = [executable, "-m", "mcptrio", "serve", "--stdio"]
+        config = self.config if self.config is not None else Path("mcptrio.toml")
+        if self.config is not None or (folder / config).is_file():
+            config = folder / config.expanduser()
+            load_config(config)
+            args += ["--config", str(config)]
+        for name in self.plugins:
+            if name.endswith(".py"):
+                file = folder / Path(name).expanduser()
+                if not file.is_file():
+                    raise ConfigError(f"--plugin: no such file: {name}")
+                name = str(file)
+            args += ["--plugin", name]
+        for name in self.no_plugins:
+            args += ["--no-plugin", name]
+        return Command(args=(*args, *self.arguments), env=self.env)
+
+    @staticmethod
+    def warning(executable: str = sys.executable) -> str | None:
+        """What the user should know of the interpreter."""
+        if any(part in _PASSING for part in Path(executable).parts):
+            return (
+                f"{executable} belongs to an environment that uvx may throw away;"
+                " install mcptrio for good, with `uv tool install mcptrio`, and install it into the hosts again"
+            )
+        return None

@@ -1,0 +1,259 @@
+"""What installing or uninstalling would do to a host's file; and doing it.
+
+Called by ``mcptrio host``.
+The one rule: a plan is made and looked at first, and is either carried out whole or not at all.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen
+
+from mcptrio.cli.install.documents import FormatName, entry_at, parse, put, remove
+from mcptrio.cli.install.edits import Keys, Uneditable, Unreadable
+from mcptrio.cli.install.entries import is_ours
+from mcptrio.cli.install.files import Original, backups, decoded, encoded, read
+from mcptrio.cli.install.hosts import HostKind
+from mcptrio.connecting.targets import Command, Endpoint
+from mcptrio.errors import ConfigError
+
+__all__ = ["Plan", "plan_install", "plan_uninstall", "snippet"]
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@frozen(kw_only=True)
+class Plan:
+    """
+    Args:
+        host: whose file it is.
+        original: the file as it is now.
+        after: as it will be; ``None``: it is taken away.
+        does: in a word.
+        obsolete: copies that are of no use any more: the one that is put back, and those of our own entry before it.
+        keeps: whether what is in the file now is kept beside it.
+        others: the names of entries that start mcptrio, where there is none of the name that was asked for.
+    """
+
+    host: HostKind
+    original: Original
+    after: bytes | None = field(repr=False)
+    does: str
+    obsolete: tuple[Path, ...] = ()
+    keeps: bool = True
+    others: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        return self.original.path
+
+    @property
+    def changes(self) -> bool:
+        return self.after != self.original.data
+
+    def diff(self) -> str:
+        """A unified diff of the file; empty where nothing changes."""
+        sides = [(data or b"").decode("utf-8", "replace") for data in (self.original.data, self.after)]
+        old, new = (side.splitlines(keepends=True) for side in sides)
+        name = str(self.path)
+        before = "/dev/null" if self.original.data is None else name
+        after = "/dev/null" if self.after is None else name
+        lines = difflib.unified_diff(old, new, before, after)
+        return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+    def carry_out(self) -> Path | None:
+        """Write the file.
+
+        Returns:
+            the copy that was made.
+
+        Raises:
+            ConfigError: it cannot be written, or was changed since the plan was made; nothing was written.
+        """
+        if not self.changes:
+            return None
+        kept = self.original.keep() if self.keeps else None
+        try:
+            self.original.replace(self.after)
+        except ConfigError:
+            if kept is not None:
+                kept.unlink(missing_ok=True)
+            raise
+        for copy in self.obsolete:
+            copy.unlink(missing_ok=True)
+        return kept
+
+
+def plan_install(host: HostKind, path: Path, name: str, target: Command | Endpoint, *, force: bool = False) -> Plan:
+    """
+    Args:
+        path: of the host's file.
+        name: of the entry.
+        force: put it in the place of one of this name that is not ours.
+
+    Raises:
+        ConfigError: the file cannot be read or is wrong, has another entry of this name, or the host has no such
+            entries.
+    """
+    file = _File.read(host, path, name)
+    _check(target, host)
+    there = file.entry
+    if there is not None and not force:
+        said = host.shape.read(there)
+        same = isinstance(said, Endpoint) and isinstance(target, Endpoint) and said.url == target.url
+        if not is_ours(said) and not same:
+            raise ConfigError(
+                f"{path}: there is a server {name} already that is not mcptrio; --name takes another name,"
+                " --force puts ours in its place"
+            )
+    before: Mapping[str, Any] = {}
+    if isinstance(there, Mapping) and (is_ours(host.shape.read(there)) or not force):
+        before = there
+    entry = host.shape.write(target, name, before)
+    after = file.text if there == entry else file.put(entry)
+    return Plan(
+        host=host,
+        original=file.original,
+        after=file.original.data if after == file.text else encoded(file.mark, after),
+        does="as it was" if there == entry else "added" if there is None else "changed",
+    )
+
+
+def plan_uninstall(host: HostKind, path: Path, name: str, *, force: bool = False) -> Plan:
+    """The file without the entry. If installing is all that has happened to it, it will be as it was before.
+
+    Raises:
+        ConfigError: the file cannot be read or is wrong, or the entry of this name is not ours.
+    """
+    file = _File.read(host, path, name)
+    entry = file.entry
+    if entry is None:
+        others = file.ours()
+        return Plan(host=host, original=file.original, after=file.original.data, does="not there", others=others)
+    said = host.shape.read(entry)
+    earlier = next(file.earlier(), None) if is_ours(said) or isinstance(said, Endpoint) else None
+    if earlier is not None:
+        data, obsolete = earlier
+        # A URL in a file that has nothing else may be somebody else's after all.
+        keeps = data is None and not is_ours(said)
+        return Plan(host=host, original=file.original, after=data, does="removed", obsolete=obsolete, keeps=keeps)
+    if not force and not is_ours(said):
+        what = "has a URL, and may be somebody else's" if isinstance(said, Endpoint) else "is not mcptrio"
+        raise ConfigError(f"{path}: the server {name} {what}; --force removes it")
+    return Plan(host=host, original=file.original, after=encoded(file.mark, file.remove()), does="removed")
+
+
+def snippet(host: HostKind, name: str, target: Command | Endpoint) -> str:
+    """The entry alone, as a file that has nothing else.
+
+    Raises:
+        ConfigError: the host has no such entries.
+    """
+    _check(target, host)
+    return put(host.format, "", (host.key, name), host.shape.write(target, name, {}))
+
+
+@frozen(kw_only=True)
+class _File:
+    """A file that can be read, and the entry that is asked about."""
+
+    original: Original
+    format: FormatName
+    keys: Keys
+    mark: str
+    text: str
+    entry: Any
+    host: HostKind
+
+    @classmethod
+    def read(cls, host: HostKind, path: Path, name: str) -> _File:
+        if not _NAME.fullmatch(name):
+            raise ConfigError(f"--name: expected at most 64 letters, digits, - and _, got {name!r}")
+        original = read(path)
+        mark, text = decoded(path, original.data)
+        keys = (host.key, name)
+        try:
+            entry = entry_at(parse(host.format, text), keys)
+        except Unreadable as problem:
+            raise ConfigError(f"{path}:{problem.line}:{problem.column}: {problem}; nothing was written") from None
+        return cls(original=original, format=host.format, keys=keys, mark=mark, text=text, entry=entry, host=host)
+
+    def ours(self) -> tuple[str, ...]:
+        """The names of the entries that start mcptrio."""
+        servers = entry_at(parse(self.format, self.text), self.keys[:-1])
+        if not isinstance(servers, Mapping):
+            return ()
+        return tuple(str(key) for key, entry in servers.items() if is_ours(self.host.shape.read(entry)))
+
+    def put(self, entry: Mapping[str, Any]) -> str:
+        try:
+            return put(self.format, self.text, self.keys, entry)
+        except Uneditable as problem:
+            raise self._by_hand(problem) from None
+
+    def remove(self) -> str:
+        try:
+            return remove(self.format, self.text, self.keys)
+        except Uneditable as problem:
+            raise self._by_hand(problem) from None
+
+    def earlier(self) -> Iterator[tuple[bytes | None, tuple[Path, ...]]]:
+        """What the file was before, if nothing but installing has made what it is of that, to the byte.
+
+        Yields:
+            the file, ``None`` where there was none; and the copies that are of no use once it is back.
+        """
+        ours: dict[Path, bytes] = {}
+        for copy in backups(self.original.path):
+            try:
+                data = read(copy).data or b""
+                mark, text = decoded(copy, data)
+                entry = self._entry(text)
+            except (ConfigError, Unreadable):
+                continue
+            if self._is_ours(entry):
+                ours[copy] = data
+            elif self._makes(mark, text, self.original.data):
+                yield data, (copy, *(each for each in ours if self._makes(mark, text, ours[each])))
+        if self._makes("", "", self.original.data):
+            yield None, tuple(each for each in ours if self._makes("", "", ours[each]))
+
+    # Private
+
+    def _entry(self, text: str) -> Any:
+        return entry_at(parse(self.format, text), self.keys)
+
+    def _is_ours(self, entry: Any) -> bool:
+        """Whether an entry of an earlier file is one that we have put there, if the one that is there now is ours."""
+        then, now = self.host.shape.read(entry), self.host.shape.read(self.entry)
+        is_same_url = isinstance(then, Endpoint) and isinstance(now, Endpoint) and then.url == now.url
+        return is_ours(then) or is_same_url or entry == self.entry
+
+    def _makes(self, mark: str, text: str, data: bytes | None) -> bool:
+        """Whether installing the entry that is in this file makes the whole file of a text."""
+        try:
+            entry = self._entry(decoded(self.original.path, data)[1])
+            return isinstance(entry, Mapping) and encoded(mark, put(self.format, text, self.keys, entry)) == data
+        except (Unreadable, Uneditable):
+            return False
+
+    def _by_hand(self, problem: Uneditable) -> ConfigError:
+        return ConfigError(
+            f"{self.original.path}: {problem}; nothing was written: edit it by hand, --print shows the entry"
+        )
+
+
+def _check(target: Command | Endpoint, host: HostKind) -> None:
+    if isinstance(target, Endpoint) and host.shape.url is None:
+        raise ConfigError(f"{host.id}: expected a server to start, since its file has no URLs; add it in its settings")
+    texts = (
+        [target.url, *target.headers.values()] if isinstance(target, Endpoint) else [*target.args, *target.env.values()]
+    )
+    for text in texts:
+        if "\0" in text or any("\ud800" <= each <= "\udfff" for each in text):
+            raise ConfigError(f"{host.id}: expected texts in UTF-8 without NUL, got something else")

@@ -1,0 +1,226 @@
+"""One table of a TOML file, put in, replaced or taken out, in the text as it stands.
+
+The one rule: statements are found by their keys, and only those below ours are touched; a new table goes to the end.
+
+Source: TOML 1.0.0.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from attrs import evolve, frozen
+
+from mcptrio.cli.install.edits import Keys, Splice, Uneditable, Unreadable, newline_of, spliced
+
+__all__ = ["Statement", "parse", "put", "remove", "statements", "strings"]
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_PART = r"""(?:"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[A-Za-z0-9_-]+)"""
+_KEY = re.compile(rf"{_PART}(?:[ \t]*\.[ \t]*{_PART})*")
+_SPACE = re.compile(r"(?:[ \t\r\n]|\#[^\n]*)*")
+_BLANKS = re.compile(r"[ \t]*")
+_HEADER = re.compile(r"\[\[?[ \t]*")
+_END_OF_LINE = re.compile(r"[^\n]*(?:\n|\Z)")
+_VALUE = re.compile(
+    r'''
+      (?P<text>"""(?:\\.|[^\\])*?"{3,5} | \'\'\'.*?\'{3,5} | "(?:[^"\\\n]|\\.)*" | '[^'\n]*')
+    | (?P<comment>\#[^\n]*)
+    | (?P<mark>[\[\]{}\n])
+    | (?P<rest>[^"'\#\[\]{}\n]+)
+    ''',
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def parse(text: str) -> dict[str, Any]:
+    """
+    Raises:
+        Unreadable: it is not TOML.
+    """
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        problem, _, place = str(error).partition(" (at ")
+        found = re.match(r"line (\d+), column (\d+)", place)
+        line, column = (int(found[1]), int(found[2])) if found else (text.count("\n") + 1, 1)
+        raise Unreadable(f"expected TOML: {problem}", line, column) from None
+    except RecursionError:
+        raise Unreadable("expected TOML: nested too deeply", 1, 1) from None
+
+
+def put(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
+    """The text with the entry as a table of this name, new or in the place of the one that is there.
+
+    Raises:
+        Uneditable: the table that it belongs into stands on one line.
+    """
+    newline = newline_of(text)
+    _check_tables(text, keys)
+    runs = list(_runs(text, keys))
+    table = _table(keys, entry, newline)
+    if runs and runs[0].is_table:
+        return spliced(
+            text, [Splice(each.start, each.end, "" if number else table) for number, each in enumerate(runs)]
+        )
+    text = spliced(text, [Splice(each.start, each.end, "") for each in runs])
+    if text and not text.endswith("\n"):
+        text += newline
+    if text.strip() and not text.endswith(("\n\n", "\n\r\n")):
+        text += newline
+    return text + table
+
+
+def remove(text: str, keys: Keys) -> str:
+    """The text without the table of this name.
+
+    Raises:
+        Uneditable: as above.
+    """
+    _check_tables(text, keys)
+    splices = []
+    for each in _runs(text, keys):
+        start = each.start
+        is_last = each.end == len(text) or text.startswith(("\n", "\r\n"), each.end)
+        if is_last and (blank := re.search(r"\n(\r?\n)\Z", text[:start])):
+            start = blank.start(1)  # of the two blank lines around it, one
+        splices.append(Splice(start, each.end, ""))
+    return spliced(text, splices)
+
+
+@frozen(kw_only=True)
+class Statement:
+    """A header or an assignment, with the lines it stands on.
+
+    Args:
+        keys: all of them, with those of the table.
+        table: below whose header it stands; a header's own.
+        value: where its value begins; ``None`` for a header.
+    """
+
+    keys: Keys
+    table: Keys
+    start: int
+    end: int
+    value: int | None = None
+
+    @property
+    def is_table(self) -> bool:
+        return self.value is None
+
+
+def _check_tables(text: str, keys: Keys) -> None:
+    for each in statements(text):
+        if not each.is_table and len(each.keys) < len(keys) and each.keys == keys[: len(each.keys)]:
+            line, name = text.count("\n", 0, each.value) + 1, ".".join(map(_key, each.keys))
+            raise Uneditable(
+                f"line {line}: expected {name} as a table with a header, [{name}], got a value on one line"
+            )
+
+
+def _runs(text: str, keys: Keys) -> Iterator[Statement]:
+    """The statements below these keys; those that follow each other as one, with what stands between them."""
+    run: Statement | None = None
+    for each in statements(text):
+        if each.keys[: len(keys)] == keys:
+            run = each if run is None else evolve(run, end=each.end)
+        elif run is not None:
+            yield run
+            run = None
+    if run is not None:
+        yield run
+
+
+def statements(text: str) -> Iterator[Statement]:
+    """All that a text says, in order.
+
+    Args:
+        text: one that :func:`parse` can read.
+    """
+    table: Keys = ()
+    at = 0
+    while (at := _past(_SPACE, text, at)) < len(text):
+        start = text.rfind("\n", 0, at) + 1
+        header = _HEADER.match(text, at)
+        key = _KEY.match(text, header.end() if header else at)
+        if key is None:
+            return  # a text that parse() refuses
+        parts = tuple(_decoded(part) for part in re.findall(_PART, key[0]))
+        if header:
+            table = parts
+            at = _past(_END_OF_LINE, text, key.end())
+            yield Statement(keys=table, table=table, start=start, end=at)
+        else:
+            value = _past(_BLANKS, text, text.index("=", key.end()) + 1)
+            at = _behind_value(text, value)
+            yield Statement(keys=(*table, *parts), table=table, start=start, end=at, value=value)
+
+
+def strings(text: str, at: int) -> Iterator[tuple[int, int]]:
+    """Where each string in the list that begins here stands: from, to."""
+    depth = 0
+    while found := _VALUE.match(text, at):
+        at = found.end()
+        depth += _opened(found)
+        if depth == 0:
+            return
+        if found.lastgroup == "text":
+            yield found.span()
+
+
+def _past(pattern: re.Pattern[str], text: str, at: int) -> int:
+    found = pattern.match(text, at)
+    return found.end() if found else at
+
+
+def _decoded(part: str) -> str:
+    decoded: str = tomllib.loads(f"key = {part}")["key"] if part[0] in "\"'" else part
+    return decoded
+
+
+def _behind_value(text: str, at: int) -> int:
+    """The beginning of the line behind a value."""
+    depth = 0
+    while found := _VALUE.match(text, at):
+        at = found.end()
+        depth += _opened(found)
+        if found[0] == "\n" and depth == 0:
+            break
+    return at
+
+
+def _opened(found: re.Match[str]) -> int:
+    """How many brackets more are open behind this."""
+    return (found[0] in ("[", "{")) - (found[0] in ("]", "}"))
+
+
+def _table(keys: Keys, entry: Mapping[str, Any], newline: str) -> str:
+    lines = [f"[{'.'.join(map(_key, keys))}]", *(f"{_key(name)} = {_value(value)}" for name, value in entry.items())]
+    return "".join(f"{line}{newline}" for line in lines)
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _value(name)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    if isinstance(value, dt.datetime | dt.date | dt.time):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        members = ", ".join(f"{_key(name)} = {_value(each)}" for name, each in value.items())
+        return f"{{ {members} }}" if members else "{}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return repr(value)

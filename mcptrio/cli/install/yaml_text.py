@@ -1,0 +1,242 @@
+"""One entry of a YAML file, put in, replaced or taken out, in the text as it stands.
+
+The one rule: only whole lines of a mapping in block style are touched, or what stands between the braces of one in flow
+style. A file with several documents is refused. An edit that would change what an alias stands for is refused by
+:mod:`mcptrio.cli.install.documents`, which compares the values before and after.
+
+Source: YAML 1.2.2; PyYAML's marks, which are characters of the text; libyaml, "scanner.c".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import yaml  # type: ignore[import-untyped, unused-ignore]
+from yaml.composer import ComposerError  # type: ignore[import-untyped, unused-ignore]
+from yaml.reader import ReaderError  # type: ignore[import-untyped, unused-ignore]
+
+from mcptrio.cli.install.edits import Keys, Splice, Uneditable, Unreadable, newline_of, spliced
+
+__all__ = ["parse", "put", "remove"]
+
+_PLAIN = re.compile(r"(?!(?:y|n|yes|no|on|off|true|false|null)\Z)[A-Za-z_][A-Za-z0-9_-]*", re.IGNORECASE)
+_ODD = re.compile(r"[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_STEP = 2
+"""Spaces of indentation of what is put in."""
+_MAX_NODES = 1_000_000
+"""Values of a file, each alias counted as all that it stands for."""
+
+
+def _skip_space(loader: Any) -> None:
+    """Skip to the next token, over tabs as well wherever libyaml does; PyYAML takes spaces and comments only."""
+    yaml.SafeLoader.scan_to_next_token(loader)
+    while loader.peek() == "\t" and (loader.flow_level or not loader.allow_simple_key):
+        loader.forward()
+        yaml.SafeLoader.scan_to_next_token(loader)
+
+
+_Loader: Any = type("_Loader", (yaml.SafeLoader,), {"scan_to_next_token": _skip_space})
+
+
+def parse(text: str) -> Any:
+    """The value; an empty document is an empty mapping.
+
+    Raises:
+        Unreadable: it is not YAML, names a key twice, has an alias inside what it stands for, or has aliases that stand
+            for more than a million values.
+    """
+    try:
+        root = yaml.compose(text, Loader=_Loader)
+        if root is None:
+            return {}
+        _count(root, {})
+        return yaml.load(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        raise Unreadable(f"expected YAML: {error.problem or error.context}", line, column) from None
+    except ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        column = error.position - text.rfind("\n", 0, error.position)
+        raise Unreadable("expected YAML: a character that it cannot have", line, column) from None
+    except RecursionError:
+        raise Unreadable("expected YAML: nested too deeply", 1, 1) from None
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # a date that is none, say
+        raise Unreadable(f"expected YAML: {error}", 1, 1) from None
+
+
+def put(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
+    """The text with the entry under these two keys, new or in the place of the one that is there.
+
+    Raises:
+        Uneditable: there is something else than a mapping on the way.
+    """
+    newline = newline_of(text)
+    outer, name = keys
+    root: Any = yaml.compose(text, Loader=_Loader)
+    if root is None or _is_null(root):
+        return _ended(text, newline) + _block(keys, entry, 0, newline)
+    found = _members(root, text).get(outer)
+    if found is None:
+        if root.flow_style:
+            return spliced(text, [_in_flow(root, outer, {name: entry})])
+        return _ended(text, newline) + _block(keys, entry, root.start_mark.column, newline)
+    key, mapping = found
+    if _is_null(mapping):
+        margin = _margin(key)
+        at = _line_behind(text, mapping.end_mark.index)
+        return _at_line(text, at, _block((name,), entry, margin + _STEP, newline), newline)
+    members = _members(mapping, text)
+    if mapping.flow_style:
+        if name not in members:
+            return spliced(text, [_in_flow(mapping, name, entry)])
+        value = members[name][1]
+        return spliced(text, [Splice(value.start_mark.index, value.end_mark.index, _flow(entry))])
+    margin = _margin(next(iter(members.values()))[0])
+    written = _block((name,), entry, margin, newline)
+    if name in members:
+        start, end = _lines(text, *members[name])
+        if end and text[end - 1] != "\n":
+            written = written.removesuffix(newline)
+        return spliced(text, [Splice(start, end, written)])
+    return _at_line(text, _line_behind(text, key.end_mark.index), written, newline)
+
+
+def remove(text: str, keys: Keys) -> str:
+    """The text without the entry under these two keys, which is there.
+
+    Raises:
+        Uneditable: it comes from a mapping that is merged in.
+    """
+    root: Any = yaml.compose(text, Loader=_Loader)
+    key, mapping = _members(root, text).get(keys[0], (None, None))
+    members = _members(mapping, text) if key is not None else {}
+    if keys[1] not in members:
+        raise Uneditable(f"expected {'.'.join(keys)} in its own place, got one that << merges in from an anchor")
+    if mapping.flow_style:
+        return spliced(text, [_out_of_flow(text, mapping, keys[1])])
+    splices = [Splice(*_lines(text, *members[keys[1]]), "")]
+    if key is not None and len(members) == 1:
+        colon = text.index(":", key.end_mark.index) + 1
+        splices.insert(0, Splice(colon, colon, " {}"))
+    return spliced(text, splices)
+
+
+def _count(node: Any, counts: dict[int, int | None]) -> int:
+    """The values in a node.
+
+    Args:
+        counts: of the nodes that were seen, by identity; ``None`` for those that this one is in.
+    """
+    if isinstance(node, yaml.ScalarNode):
+        return 1
+    if id(node) in counts:
+        if (known := counts[id(node)]) is None:
+            raise ComposerError(None, None, "expected no alias inside what it stands for, got one", node.start_mark)
+        return known
+    counts[id(node)] = None
+    keys: set[tuple[str, str]] = set()
+    number = 1
+    for each in node.value:
+        parts = each if isinstance(node, yaml.MappingNode) else (each,)
+        if isinstance(node, yaml.MappingNode) and isinstance(each[0], yaml.ScalarNode):
+            key = (each[0].tag, each[0].value)
+            if key in keys:
+                raise ComposerError(None, None, "expected each key once, got one twice", each[0].start_mark)
+            keys.add(key)
+        number += sum(_count(part, counts) for part in parts)
+    if number > _MAX_NODES:
+        problem = f"expected aliases that stand for at most {_MAX_NODES} values, got more"
+        raise ComposerError(None, None, problem, node.start_mark)
+    counts[id(node)] = number
+    return number
+
+
+def _is_null(node: Any) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:null"
+
+
+def _members(node: Any, text: str) -> dict[str, tuple[Any, Any]]:
+    if not isinstance(node, yaml.MappingNode):
+        line = text.count("\n", 0, node.start_mark.index) + 1
+        raise Uneditable(f"line {line}: expected a mapping, got something else")
+    return {key.value: (key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)}
+
+
+def _margin(key: Any) -> int:
+    column: int = key.start_mark.column
+    return column
+
+
+def _line_behind(text: str, at: int) -> int:
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end + 1
+
+
+def _ended(text: str, newline: str) -> str:
+    return text if not text or text.endswith("\n") else text + newline
+
+
+def _at_line(text: str, at: int, lines: str, newline: str) -> str:
+    if at == len(text) and not text.endswith("\n"):
+        return text + newline + lines
+    return spliced(text, [Splice(at, at, lines)])
+
+
+def _lines(text: str, key: Any, value: Any) -> tuple[int, int]:
+    """The lines on which a member of a mapping in block style stands."""
+    start = text.rfind("\n", 0, key.start_mark.index) + 1
+    if text[start : key.start_mark.index].strip(" "):
+        raise Uneditable(
+            f"line {key.start_mark.line + 1}: expected an entry on lines of its own, got one behind others"
+        )
+    end = max(key.end_mark.index, _last(value))
+    return start, _line_behind(text, len(text[:end].rstrip()))
+
+
+def _last(node: Any) -> int:
+    """Where the last thing in a node ends; a mapping in block style itself ends where the next thing begins."""
+    while not isinstance(node, yaml.ScalarNode) and not node.flow_style and node.value:
+        node = node.value[-1][1] if isinstance(node, yaml.MappingNode) else node.value[-1]
+    end: int = node.end_mark.index
+    return end
+
+
+def _in_flow(mapping: Any, name: str, value: Any) -> Splice:
+    at = mapping.start_mark.index + 1
+    return Splice(at, at, f"{_flow(name)}: {_flow(value)}{', ' if mapping.value else ''}")
+
+
+def _out_of_flow(text: str, mapping: Any, name: str) -> Splice:
+    nodes = [(key, value) for key, value in mapping.value]
+    number = next(number for number, (key, _) in enumerate(nodes) if key.value == name)
+    key, value = nodes[number]
+    if number + 1 < len(nodes):
+        return Splice(key.start_mark.index, nodes[number + 1][0].start_mark.index, "")
+    start = nodes[number - 1][1].end_mark.index if number else key.start_mark.index
+    return Splice(start, value.end_mark.index, "")
+
+
+def _block(keys: Keys, entry: Mapping[str, Any], margin: int, newline: str) -> str:
+    """An entry below these keys in block style; its values are in flow style."""
+    lines = [f"{' ' * (margin + _STEP * number)}{_name(key)}:" for number, key in enumerate(keys)]
+    inner = " " * (margin + _STEP * len(keys))
+    lines += [f"{inner}{_name(name)}: {_flow(value)}" for name, value in entry.items()]
+    return "".join(f"{line}{newline}" for line in lines)
+
+
+def _name(name: str) -> str:
+    return name if _PLAIN.fullmatch(name) else _flow(name)
+
+
+def _flow(value: Any) -> str:
+    """JSON, which YAML is a superset of but for characters that do not show."""
+    return _ODD.sub(_escaped, json.dumps(value, ensure_ascii=False, default=str))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    number = ord(found[0])
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"

@@ -1,0 +1,91 @@
+"""Ctrl-C: the first takes back what is being done, the second leaves.
+
+Installed by :mod:`mcptrio.cli.running`; the shell adds each of its calls.
+The one rule: what was begun ends in order for the first one, within the bounds that each part states for its end; the
+second one is the end, whatever it leaves open.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import trio
+
+__all__ = ["Interrupts"]
+
+_SIGNALS = tuple(
+    number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None
+)
+
+
+class Interrupts:
+    """What is to be taken back, the innermost last."""
+
+    def __init__(self) -> None:
+        self._scopes: list[trio.CancelScope] = []
+        self._asked = 0
+        """Signals since the last one that was seen to."""
+        self.number: int | None = None
+        """Of the signal that ended everything."""
+        self.restore: Callable[[], None] | None = None
+        """Gives the terminal back as it was; called before leaving at once."""
+
+    @contextmanager
+    def taking_back(self, scope: trio.CancelScope) -> Iterator[None]:
+        """While inside, Ctrl-C cancels this scope."""
+        self._scopes.append(scope)
+        try:
+            yield
+        finally:
+            self._scopes.remove(scope)
+            self._asked = 0
+
+    def interrupt(self) -> None:
+        """Ctrl-C has come as a key."""
+        self._count(signal.SIGINT)
+        self._take_back(signal.SIGINT)
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Receive signals while inside.
+
+        Trio's own receiver hears a signal when the event loop gets round to it. The second one is there for the case
+        that it does not, or that an end takes longer than somebody wants to wait.
+        """
+        token = trio.lowlevel.current_trio_token()
+
+        def receive(number: int, _frame: object) -> None:
+            self._count(number)
+            token.run_sync_soon(self._take_back, number)
+
+        before = {}
+        for number in _SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+                before[number] = signal.signal(number, receive)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    # Private
+
+    def _count(self, number: int) -> None:
+        self._asked += 1
+        if self._asked > 1:
+            if self.restore is not None:
+                with suppress(OSError):
+                    self.restore()
+            os._exit(128 + number)
+
+    def _take_back(self, number: int) -> None:
+        # Only Ctrl-C is about what is being done; the other signals are about the process.
+        innermost = number == signal.SIGINT
+        if not self._scopes:
+            return
+        if not innermost or len(self._scopes) == 1:
+            self.number = number
+        self._scopes[-1 if innermost else 0].cancel()

@@ -1,0 +1,34 @@
+"""``--json``: one object on standard output, described in docs/commands.md.
+
+The commands that talk to a server print theirs through :class:`mcptrio.cli.console.Console`, in the same form.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from mcptrio.ground.printable import printable
+
+__all__ = ["HELP", "NAMES", "json_option", "json_text", "print_json"]
+
+NAMES = ("--json", "as_json")
+HELP = "Print one JSON object, on one line in a pipe."
+
+json_option = click.option(*NAMES, is_flag=True, help=HELP)
+
+
+def json_text(value: Mapping[str, Any], *, is_terminal: bool) -> str:
+    """An object on several printable lines for a terminal, or on one line without changes."""
+    text = json.dumps(value, ensure_ascii=False, indent=2 if is_terminal else None, default=str)
+    return "\n".join(map(printable, text.split("\n"))) if is_terminal else text
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """Print the result of a command."""
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    click.echo(json_text(value, is_terminal=is_terminal))

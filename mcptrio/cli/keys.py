@@ -1,0 +1,153 @@
+"""Bytes of a terminal as keys.
+
+Fed by :mod:`mcptrio.cli.terminal`. The one rule: no I/O; whatever bytes come, each is a key, a part of a text, or
+ignored, and what is not complete waits for the rest.
+
+Source: ECMA-48, section 5.4 (control sequences); xterm, "ctlseqs", "PC-Style Function Keys" and "Bracketed Paste Mode".
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+from attrs import frozen
+
+__all__ = ["PASTES_OFF", "PASTES_ON", "Key", "KeyDecoder", "KeyName"]
+
+KeyName: TypeAlias = Literal[
+    "text",
+    "enter",
+    "tab",
+    "backspace",
+    "delete",
+    "left",
+    "right",
+    "up",
+    "down",
+    "home",
+    "end",
+    "word-left",
+    "word-right",
+    "kill-word",
+    "kill-start",
+    "kill-end",
+    "yank",
+    "clear",
+    "interrupt",
+    "end-of-input",
+]
+
+PASTES_ON = "\x1b[?2004h"
+PASTES_OFF = "\x1b[?2004l"
+"""Have pastes marked, so that a line end in one is no Enter."""
+
+
+@frozen
+class Key:
+    name: KeyName
+    text: str = ""
+    """What was typed or pasted, where ``name`` is ``text``."""
+
+
+_CONTROL: dict[str, KeyName] = {
+    "\r": "enter",
+    "\n": "enter",
+    "\t": "tab",
+    "\x7f": "backspace",
+    "\x08": "backspace",
+    "\x01": "home",
+    "\x02": "left",
+    "\x03": "interrupt",
+    "\x04": "end-of-input",
+    "\x05": "end",
+    "\x06": "right",
+    "\x0b": "kill-end",
+    "\x0c": "clear",
+    "\x0e": "down",
+    "\x10": "up",
+    "\x15": "kill-start",
+    "\x17": "kill-word",
+    "\x19": "yank",
+}
+_SEQUENCES: dict[str, KeyName] = {
+    "[A": "up",
+    "[B": "down",
+    "[C": "right",
+    "[D": "left",
+    "[H": "home",
+    "[F": "end",
+    "OA": "up",
+    "OB": "down",
+    "OC": "right",
+    "OD": "left",
+    "OH": "home",
+    "OF": "end",
+    "[1~": "home",
+    "[7~": "home",
+    "[4~": "end",
+    "[8~": "end",
+    "[3~": "delete",
+    "[1;5C": "word-right",
+    "[1;3C": "word-right",
+    "[1;5D": "word-left",
+    "[1;3D": "word-left",
+    "f": "word-right",
+    "b": "word-left",
+    "\x7f": "kill-word",
+}
+_SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|O[ -~]|[^\[O\x1b])")
+_BEGUN = re.compile(r"\x1b(\[[0-?]*[ -/]*|O)?\Z")
+_PASTE, _PASTED = "\x1b[200~", "\x1b[201~"
+_LONGEST_SEQUENCE = 32
+_LONGEST_PASTE = 100_000
+"""Characters; what a paste has beyond is dropped."""
+_TEXT = re.compile(r"[^\x00-\x1f\x7f]+")
+_INVISIBLE = re.compile(r"[\x00-\x1f\x7f]+")
+
+
+class KeyDecoder:
+    def __init__(self) -> None:
+        self._decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
+        self._rest = ""
+        """Of a sequence that has begun."""
+        self._paste: str | None = None
+        """What has come of a paste that has begun."""
+
+    def feed(self, data: bytes) -> Iterator[Key]:
+        """The keys that are complete now; to be iterated to the end."""
+        text = self._rest + self._decode(data)
+        self._rest = ""
+        while text:
+            if self._paste is not None:
+                pasted, end, text = text.partition(_PASTED)
+                if not end:
+                    kept = _overlap(pasted)
+                    self._rest = pasted[len(pasted) - kept :]
+                    pasted = pasted[: len(pasted) - kept]
+                self._paste = (self._paste + pasted)[:_LONGEST_PASTE]
+                if end:
+                    yield Key("text", _INVISIBLE.sub(" ", self._paste.strip("\r\n")))
+                    self._paste = None
+            elif text.startswith(_PASTE):
+                self._paste, text = "", text[len(_PASTE) :]
+            elif match := _TEXT.match(text):
+                yield Key("text", match[0])
+                text = text[match.end() :]
+            elif match := _SEQUENCE.match(text):
+                if name := _SEQUENCES.get(match[1]):
+                    yield Key(name)
+                text = text[match.end() :]
+            elif _BEGUN.match(text) and len(text) < _LONGEST_SEQUENCE:
+                self._rest, text = text, ""
+            else:
+                if name := _CONTROL.get(text[0]):
+                    yield Key(name)
+                text = text[1:]
+
+
+def _overlap(text: str) -> int:
+    """How many of the last characters may be the beginning of the end of a paste."""
+    return next((size for size in range(len(_PASTED) - 1, 0, -1) if text.endswith(_PASTED[:size])), 0)

@@ -1,0 +1,234 @@
+"""One line of input while it is typed: a text, a cursor, the lines entered before.
+
+Fed with keys by :mod:`mcptrio.cli.terminal`, which draws it. The one rule: no I/O; what is drawn is always one
+row, a window on the text where that is longer, so that nothing around it has to move.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias
+
+from attrs import frozen
+
+from mcptrio.cli.keys import Key, KeyName
+from mcptrio.cli.text_width import columns, cut, fitting
+from mcptrio.client.printable import printable
+
+__all__ = ["Completions", "Did", "LineEditor"]
+
+Did: TypeAlias = Literal["enter", "complete", "interrupt", "end"] | None
+"""What a key was more than editing: the line is entered; suggestions are wanted; Ctrl-C; Ctrl-D on an empty line."""
+
+_LONGEST = 100_000
+"""Characters of a line; what is typed beyond is dropped."""
+_ROOM = 30
+"""Columns that a long prompt leaves for the text, where the terminal has them."""
+_OPEN = ("=", ".", "/", ":", " ", '"')
+"""Endings of a candidate behind which more is to be typed."""
+_WORD_BEFORE = re.compile(r"\w*\W*\Z")
+_WORD_AFTER = re.compile(r"\W*\w*")
+
+
+@frozen
+class Completions:
+    """What could stand at the cursor.
+
+    Args:
+        start: where what is completed begins.
+        candidates: each in the place of everything from ``start`` to the cursor.
+        shown: the same for a person, where that differs.
+    """
+
+    start: int
+    candidates: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+
+
+class LineEditor:
+    """
+    Args:
+        prompt: stands before the text; readable, may be painted.
+        history: lines entered before, the oldest first.
+        hint: of a text that is complete so far, what to show behind it, or nothing.
+    """
+
+    def __init__(
+        self,
+        prompt: str,
+        *,
+        history: Sequence[str] = (),
+        hint: Callable[[str], str | None] | None = None,
+        dim: Callable[[str], str] = str,
+    ) -> None:
+        self.text = ""
+        self.cursor = 0
+        self._prompt = prompt
+        self._history = list(history)
+        self._at = len(self._history)
+        """Which line of the history is shown; behind the last one is the line that is typed."""
+        self._typed = ""
+        """What was typed before the history was gone through; only lines that begin so are shown."""
+        self._killed = ""
+        self._hint = hint
+        self._dim = dim
+
+    def feed(self, key: Key) -> Did:
+        """Take a key; what it was more than editing."""
+        match key.name:
+            case "text":
+                self._insert(key.text)
+            case "enter":
+                return "enter"
+            case "tab":
+                return "complete"
+            case "interrupt":
+                return "interrupt"
+            case "end-of-input" if not self.text:
+                return "end"
+            case "up" | "down":
+                self._browse(-1 if key.name == "up" else 1)
+                return None
+            case "yank":
+                self._insert(self._killed)
+            case name if name in _MOVES:
+                self.cursor = self._moved(_MOVES[name])
+            case name if name in _KILLS:
+                self._kill(_KILLS[name], keep=name.startswith("kill"))
+            case _:
+                return None
+        if key.name not in _MOVES:
+            self._at, self._typed = len(self._history), self.text
+        return None
+
+    def complete(self, completions: Completions) -> bool:
+        """Insert what all candidates have in common, and a space behind the only one.
+
+        Returns:
+            Whether anything was inserted; otherwise they are to be shown.
+        """
+        candidates = completions.candidates
+        if not candidates:
+            return True
+        typed = self.text[completions.start : self.cursor]
+        common = _common(candidates)
+        if len(candidates) == 1:
+            common += "" if common.endswith(_OPEN) else " "
+        elif common == typed or not common.startswith(typed):
+            return False
+        self.text = self.text[: completions.start] + common + self.text[self.cursor :]
+        self.cursor = completions.start + len(common)
+        self._at, self._typed = len(self._history), self.text
+        return True
+
+    def settle(self) -> None:
+        """The line is entered: show it without a hint, the cursor behind it."""
+        self.cursor, self._hint = len(self.text), None
+
+    def draw(self, width: int) -> str:
+        """One row, with the cursor where it belongs."""
+        prompt, taken = self._prompt, columns(_plain(self._prompt))
+        longest = max(width - _ROOM, width // 2)
+        if taken > longest:
+            prompt = cut(_plain(prompt), longest)
+            taken = columns(prompt)
+        room = max(width - taken, 4)
+        before, after = self._window(room)
+        behind = ""
+        if self._hint is not None and self.cursor == len(self.text) and (hint := self._hint(self.text)):
+            left = room - columns(before) - columns(after) - 2
+            behind = f"  {cut(printable(hint), left)}" if left > 3 else ""
+        back = columns(after) + columns(behind)
+        return f"{prompt}{before}{after}{self._dim(behind) if behind else ''}" + (f"\x1b[{back}D" if back else "")
+
+    # Private
+
+    def _insert(self, text: str) -> None:
+        text = text[: max(_LONGEST - len(self.text), 0)]
+        self.text = self.text[: self.cursor] + text + self.text[self.cursor :]
+        self.cursor += len(text)
+
+    def _moved(self, move: str) -> int:
+        match move:
+            case "start":
+                return 0
+            case "end":
+                return len(self.text)
+            case "left":
+                return max(self.cursor - 1, 0)
+            case "right":
+                return min(self.cursor + 1, len(self.text))
+            case "word-left":
+                found = _WORD_BEFORE.search(self.text[: self.cursor])
+                return found.start() if found else 0
+            case _:
+                found = _WORD_AFTER.match(self.text, self.cursor)
+                return found.end() if found else len(self.text)
+
+    def _kill(self, move: str, *, keep: bool) -> None:
+        to = self._moved(move)
+        begin, end = min(to, self.cursor), max(to, self.cursor)
+        if keep and begin != end:
+            self._killed = self.text[begin:end]
+        self.text = self.text[:begin] + self.text[end:]
+        self.cursor = begin
+
+    def _browse(self, step: int) -> None:
+        """The next line of the history, up or down, that begins with what was typed."""
+        at = self._at + step
+        while 0 <= at < len(self._history):
+            if self._history[at].startswith(self._typed) and self._history[at] != self.text:
+                self._at, self.text = at, self._history[at]
+                break
+            at += step
+        else:
+            if step > 0:
+                self._at, self.text = len(self._history), self._typed
+        self.cursor = len(self.text)
+
+    def _window(self, room: int) -> tuple[str, str]:
+        """What is shown before and after the cursor."""
+        before, after = printable(self.text[: self.cursor]), printable(self.text[self.cursor :])
+        if columns(before) + columns(after) <= room:
+            return before, after
+        if columns(before) > room * 3 // 4:
+            begin = len(before)
+            taken = 1
+            while begin and taken + columns(before[begin - 1]) <= room * 3 // 4:
+                begin -= 1
+                taken += columns(before[begin])
+            before = f"…{before[begin:]}"
+        return before, after[: fitting(after, room - columns(before))]
+
+
+_MOVES: dict[KeyName, str] = {
+    "left": "left",
+    "right": "right",
+    "home": "start",
+    "end": "end",
+    "word-left": "word-left",
+    "word-right": "word-right",
+}
+_KILLS: dict[KeyName, str] = {
+    "backspace": "left",
+    "delete": "right",
+    "end-of-input": "right",
+    "kill-start": "start",
+    "kill-end": "end",
+    "kill-word": "word-left",
+}
+_STYLE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def _plain(text: str) -> str:
+    return _STYLE.sub("", text)
+
+
+def _common(candidates: Sequence[str]) -> str:
+    """The longest beginning of all."""
+    first, last = min(candidates), max(candidates)
+    for at, character in enumerate(first):
+        if not last.startswith(character, at):
+            return first[:at]
+    return first

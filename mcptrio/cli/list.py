@@ -1,0 +1,112 @@
+"""``mcptrio list``: what a server has, and how it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+
+from mcptrio.cli.client_command import ClientCommand
+from mcptrio.cli.schema_words import signature
+from mcptrio.cli.visit import Visit
+from mcptrio.client.listings import Listing
+from mcptrio.client.printable import printable
+from mcptrio.errors import MethodNotFound
+from mcptrio.protocol.model.prompts import Prompt
+from mcptrio.protocol.model.resources import Resource, ResourceTemplate
+from mcptrio.protocol.model.tools import Tool
+
+__all__ = ["KINDS", "command", "fetch", "has"]
+
+KINDS = ("tools", "resources", "templates", "prompts")
+_WIRE = {"tools": "tools", "resources": "resources", "templates": "resourceTemplates", "prompts": "prompts"}
+_INDENT = "    "
+
+
+@click.command("list", cls=ClientCommand)
+@click.argument("kind", required=False, type=click.Choice(KINDS), metavar="[tools|resources|templates|prompts]")
+async def command(visit: Visit, kind: str | None) -> None:
+    """List what a server has: tools, resources, templates, prompts; all of it, or one kind.
+
+    In a pipe, one line for each: name and description, behind a tab.
+    """
+    found = {each: await fetch(visit, each) for each in ((kind,) if kind else KINDS)}
+    if visit.as_json:
+        visit.console.print_json({_WIRE[each]: [visit.wire(item) for item in items] for each, items in found.items()})
+        return
+    for each, items in found.items():
+        if visit.console.is_out_terminal:
+            _show(visit, each, items, headed=kind is None)
+        else:
+            for item in items:
+                words = [_name(item), _summary(item)] if kind else [each, _name(item), _summary(item)]
+                visit.console.print("\t".join(words))
+
+
+async def fetch(visit: Visit, kind: str) -> Sequence[Any]:
+    """Everything of a kind; nothing where the server has no such thing."""
+    if not has(visit, kind):
+        return ()
+    client = visit.client
+    listings: dict[str, Listing[Any]] = {
+        "tools": client.tools(),
+        "resources": client.resources(),
+        "templates": client.resource_templates(),
+        "prompts": client.prompts(),
+    }
+    try:
+        return await listings[kind].all()
+    except MethodNotFound:
+        if kind == "tools":
+            raise
+        return ()  # a server with resources need not know templates
+
+
+def has(visit: Visit, kind: str) -> bool:
+    """Whether the server says that it has such a thing."""
+    capabilities = visit.client.capabilities
+    return getattr(capabilities, "resources" if kind == "templates" else kind) is not None
+
+
+def _show(visit: Visit, kind: str, items: Sequence[Any], *, headed: bool) -> None:
+    console = visit.console
+    if headed:
+        console.print_painted(console.paint_out(kind if items else f"no {kind}", "bold"))
+    for item in items:
+        lines = console.look.wrap(_signature(item), indent="  " if headed else "").split("\n")
+        console.print_painted("\n".join(console.paint_out(line, "cyan") for line in lines))
+        if summary := _summary(item):
+            console.print_painted(console.look.wrap(summary, indent=_INDENT))
+    if not items and not headed:
+        console.note(f"the server has no {kind}", "dim")
+
+
+def _name(item: Any) -> str:
+    if isinstance(item, Resource):
+        return printable(item.uri)
+    if isinstance(item, ResourceTemplate):
+        return printable(item.uri_template)
+    return printable(item.name)
+
+
+def _signature(item: Any) -> str:
+    if isinstance(item, Tool):
+        return signature(item.name, item.input_schema)
+    if isinstance(item, Prompt):
+        return " ".join(_prompt_words(item))
+    return _name(item)
+
+
+def _prompt_words(prompt: Prompt) -> Iterator[str]:
+    yield printable(prompt.name)
+    for argument in prompt.arguments:
+        word = f"{printable(argument.name)}=…"
+        yield word if argument.required else f"[{word}]"
+
+
+def _summary(item: Any) -> str:
+    """The first line of the description, or the title, or what a resource is called."""
+    text = item.description or item.title or (item.name if isinstance(item, Resource | ResourceTemplate) else "")
+    lines = text.strip().splitlines()
+    return printable(" ".join(lines[0].split())) if lines else ""

@@ -1,0 +1,96 @@
+"""``mcptrio lock``: what the plugins offer, written down as fingerprints; or compared with what was.
+
+The one rule: what is locked is what was looked at; so nothing is locked while a plugin is broken.
+Exit codes: 0 done, or as locked; 1 failed, or something has changed; 2 wrong use or configuration.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from attrs import asdict, evolve
+
+from mcptrio.cli.help_pages import Command
+from mcptrio.cli.install.files import encoded
+from mcptrio.cli.install.files import read as read_file
+from mcptrio.cli.json_output import json_option, print_json
+from mcptrio.cli.layout import Look, counted
+from mcptrio.cli.lock_file import lock_text, read_lock
+from mcptrio.cli.log_output import log_to_stderr
+from mcptrio.cli.plugin_server import LOCK, Chosen, make_server, plugin_options, prints_on_stderr, unasked
+from mcptrio.client.printable import printable
+from mcptrio.errors import ConfigError
+from mcptrio.plugins.locking import KINDS, ToolLock
+from mcptrio.server import Server
+
+__all__ = ["command"]
+
+_MODE = 0o644
+"""Of a new file: there is nothing secret in it."""
+
+
+@click.command("lock", cls=Command)
+@plugin_options
+@click.option(
+    "--check", is_flag=True, help="Write nothing: say what has changed since, and end with 1 if anything has."
+)
+@json_option
+@click.pass_context
+def command(ctx: click.Context, chosen: Chosen, check: bool, as_json: bool) -> None:
+    """Write mcptrio.lock: fingerprints of all tools, prompts and resource templates; or check what has changed.
+
+    The file is written beside the configuration. With locked = true in [tools] a server offers no other tools.
+    """
+    read = chosen.read()
+    log_to_stderr("error", "text")
+    wanted = evolve(chosen.wanted(read), locked=None)
+    path = read.beside(LOCK)
+    lock = read_lock(path) if check else None
+    with prints_on_stderr():
+        # What runs in a process of its own shows what it has only when it is opened.
+        server = make_server(read, wanted, {"no_isolation": True})
+    if lock is None:
+        _write(path, server, as_json=as_json)
+        return
+    changes = list(lock.changes(server, ignored=unasked(lock, wanted)))
+    if as_json:
+        print_json({"changes": [asdict(each) for each in changes]})
+    else:
+        for each in changes:
+            click.echo(Look.of_stdout().wrap(printable(str(each))))
+        if not changes:
+            click.echo(Look.of_stdout().wrap(f"everything is as in {path}"))
+    ctx.exit(1 if changes else 0)
+
+
+def _write(path: Path, server: Server, *, as_json: bool) -> None:
+    """
+    Raises:
+        click.ClickException: a plugin is broken.
+        ConfigError: the file cannot be written.
+    """
+    for plugin in server.plugins.plugins.values():
+        if plugin.state == "quarantined":
+            raise click.ClickException(
+                f"{plugin.name} failed: {plugin.fault}; nothing is locked (--no-plugin leaves it out)"
+            )
+    lock = ToolLock.of(server)
+    if not lock.plugins:
+        raise ConfigError("expected a plugin to lock, got none")
+    original = read_file(path)
+    if original.data is None:
+        original = evolve(original, mode=_MODE)
+    text = lock_text(lock)
+    counts: dict[str, int] = {kind: sum(len(each.of(kind)) for each in lock.plugins.values()) for kind in KINDS}
+    told = ", ".join(counted(count, kind) for kind, count in counts.items())
+    has_changed = original.data != text.encode()
+    if has_changed:
+        original.replace(encoded("", text))
+    look = Look.of_stdout()
+    if as_json:
+        print_json({"file": str(path), "changed": has_changed, "plugins": len(lock.plugins), **counts})
+    elif has_changed:
+        click.echo(look.wrap(f"locked {counted(len(lock.plugins), 'plugins')}: {told}", label=f"{path}: "))
+    else:
+        click.echo(look.wrap(f"nothing has changed ({told})", label=f"{path}: "))

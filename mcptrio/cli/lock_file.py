@@ -1,0 +1,104 @@
+"""The lock file ``mcptrio.lock``: written sorted, a table for each thing, so that a diff of it can be read.
+
+Used by ``mcptrio lock``, and where a server is made beside such a file.
+The one rule: a file that is not understood is an error, and never no lock.
+
+Source: TOML 1.0.0.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mcptrio.cli.install.toml_text import put
+from mcptrio.errors import ConfigError
+from mcptrio.plugins.locking import KINDS, Fingerprint, Kind, LockedPlugin, ToolLock
+
+__all__ = ["lock_text", "read_lock"]
+
+_FORMAT = 1
+_MOST_BYTES = 16 * 1024 * 1024
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_HEAD = f"""\
+# What the plugins offer, as fingerprints. Made by `mcptrio lock`; read its diff after an upgrade.
+format = {_FORMAT}
+"""
+
+
+def lock_text(lock: ToolLock) -> str:
+    """The file: the same for the same tools."""
+    tables = [_HEAD]
+    for name, plugin in sorted(lock.plugins.items()):
+        about = {"version": plugin.version, "distribution": plugin.distribution}
+        tables.append(_table(("plugins", name), {key: value for key, value in about.items() if value is not None}))
+        for kind in KINDS:
+            tables += [
+                _table(("plugins", name, kind, each), _entry(of)) for each, of in sorted(plugin.of(kind).items())
+            ]
+    return "\n".join(tables)
+
+
+def read_lock(path: Path) -> ToolLock:
+    """
+    Raises:
+        ConfigError: there is none, or it is not one of these.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise ConfigError(f"{path}: expected a lock file of at most {_MOST_BYTES} bytes, got more")
+        tables = tomllib.loads(data.decode())
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path}: expected a lock file, and there is none: mcptrio lock makes it") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path}: expected TOML: {error}") from error
+    if tables.get("format") != _FORMAT:
+        raise ConfigError(f"{path}: expected a lock file of format {_FORMAT}, got {tables.get('format', 'none')!r}")
+    plugins = _mapping(path, "plugins", tables.get("plugins", {}))
+    return ToolLock(plugins={name: _plugin(path, name, table) for name, table in plugins.items()})
+
+
+def _plugin(path: Path, name: str, table: Any) -> LockedPlugin:
+    known = _mapping(path, f"plugins.{name}", table)
+    offers: dict[Kind, Mapping[str, Fingerprint]] = {
+        kind: {
+            each: _fingerprint(path, f"plugins.{name}.{kind}.{each}", of)
+            for each, of in _mapping(path, f"plugins.{name}.{kind}", known.get(kind, {})).items()
+        }
+        for kind in KINDS
+    }
+    return LockedPlugin(version=known.get("version"), distribution=known.get("distribution"), offers=offers)
+
+
+def _fingerprint(path: Path, key: str, table: Any) -> Fingerprint:
+    said = dict(_mapping(path, key, table))
+    sha256, hints = said.pop("sha256", None), said.pop("hints", [])
+    if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
+        raise ConfigError(f"{path}: {key}.sha256: expected 64 hexadecimal digits")
+    if not isinstance(hints, list) or not all(isinstance(each, str) for each in [*hints, *said.values()]):
+        raise ConfigError(f"{path}: {key}: expected strings")
+    parts = {name.replace("_", " "): part for name, part in said.items()}
+    return Fingerprint(sha256=sha256, parts=parts, hints=tuple(hints))
+
+
+def _entry(of: Fingerprint) -> dict[str, Any]:
+    entry: dict[str, Any] = {"sha256": of.sha256}
+    entry |= {name.replace(" ", "_"): part for name, part in of.parts.items()}
+    return entry | ({"hints": list(of.hints)} if of.hints else {})
+
+
+def _table(keys: tuple[str, ...], entry: Mapping[str, Any]) -> str:
+    return put("", keys, entry)
+
+
+def _mapping(path: Path, key: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path}: {key}: expected a table")
+    return value

@@ -1,0 +1,78 @@
+"""Our own log on standard error, as text or as JSON lines."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import warnings
+from typing import Any, TextIO
+
+from mcptrio.ground.printable import printable
+from mcptrio.ground.tracebacks import explain_warning, render, to_fields
+
+__all__ = ["log_to_stderr", "log_warnings"]
+
+_log = logging.getLogger("mcptrio.python")
+
+
+def log_to_stderr(level: str, style: str) -> None:
+    """Write the log to standard error from now on, with an exception's own frames; at ``debug`` with all frames.
+
+    Args:
+        level: one of :data:`mcptrio.serve.config.LOG_LEVELS`; less severe records are dropped.
+        style: ``text`` or ``json``.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JSONFormatter() if style == "json" else _TextFormatter(full=level == "debug"))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+    log_warnings()
+
+
+def log_warnings() -> None:
+    """Write Python's warnings into the log from now on, with an explanation of a missing ``await``."""
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        _log.warning("%s:%d: %s", filename, lineno, explain_warning(message, category))
+
+    warnings.showwarning = show
+
+
+class _TextFormatter(logging.Formatter):
+    def __init__(self, *, full: bool) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+        self._full = full
+
+    def format(self, record: logging.LogRecord) -> str:
+        record.message = record.getMessage()
+        record.asctime = self.formatTime(record)
+        line = self.formatMessage(record)
+        error = record.exc_info[1] if record.exc_info else None
+        if error is None:
+            return line
+        told = render(error, full=self._full, said=record.message)
+        return "\n".join([line, *(f"  {printable(each)}" for each in told.split("\n"))])
+
+
+class _JSONFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        entry: dict[str, Any] = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if (failure_id := getattr(record, "failure_id", None)) is not None:
+            entry["failure_id"] = failure_id
+        if record.exc_info and record.exc_info[1] is not None:
+            entry["exception"] = to_fields(record.exc_info[1])
+        return json.dumps(entry)

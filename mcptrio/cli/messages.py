@@ -1,0 +1,71 @@
+"""Log messages: the server's, and our own log, as lines of standard error coloured by severity."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from contextlib import suppress
+from textwrap import indent
+from typing import Any
+
+from mcptrio.cli.console import Console
+from mcptrio.cli.layout import Style
+from mcptrio.client.printable import printable
+from mcptrio.ground.tracebacks import render
+from mcptrio.protocol.model.logging import LoggingMessageParams
+
+__all__ = ["ConsoleHandler", "show_message"]
+
+_STYLES: dict[str, tuple[Style, ...]] = {
+    "debug": ("dim",),
+    "info": ("cyan",),
+    "notice": ("cyan", "bold"),
+    "warning": ("yellow",),
+    "error": ("red",),
+    "critical": ("red", "bold"),
+    "alert": ("red", "bold"),
+    "emergency": ("red", "bold"),
+}
+_FAILURE = re.compile(r"\(id ([0-9a-f]{8})\)")
+_LONGEST = 4_000
+"""Characters of a message that are shown."""
+
+
+def show_message(console: Console, message: LoggingMessageParams) -> None:
+    """Show a log message of the server."""
+    logger = f" {message.logger[:100]}:" if message.logger else ""
+    _show(console, message.level, f"{logger} {_text(message.data)}")
+
+
+class ConsoleHandler(logging.Handler):
+    """Shows our own log, with an exception's own frames.
+
+    Args:
+        verbose: with the loggers' names and all frames.
+    """
+
+    def __init__(self, console: Console, *, verbose: bool) -> None:
+        super().__init__()
+        self._console = console
+        self._verbose = verbose
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show a record. Where standard error is gone, nothing is said any more."""
+        name = f" {record.name}:" if self._verbose else ""
+        with suppress(OSError):
+            _show(self._console, record.levelname.lower(), f"{name} {record.getMessage()}")
+            if record.exc_info and record.exc_info[1] is not None:
+                told = render(record.exc_info[1], full=self._verbose, said=record.getMessage())
+                self._console.note(indent(told, "  "))
+        # Also of a plugin in a process of its own, whose log comes as text.
+        self._console.failures.extend(_FAILURE.findall(record.getMessage()))
+
+
+def _show(console: Console, level: str, text: str) -> None:
+    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    console.note_painted(f"{console.paint(f'[{level}]', *_STYLES.get(level, ()))}{printable(shown)}")
+
+
+def _text(data: Any) -> str:
+    return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)

@@ -1,0 +1,66 @@
+"""``mcptrio ping``: ask a server for a sign of life, measure the time, and sum up."""
+
+from __future__ import annotations
+
+from math import ceil
+from statistics import median
+
+import click
+import trio
+
+from mcptrio.cli.client_command import ClientCommand
+from mcptrio.cli.exits import ExitCode, line_of
+from mcptrio.cli.visit import Visit
+from mcptrio.errors import MCPTrioError, RequestFailed, RequestTimeout
+
+__all__ = ["command"]
+
+
+@click.command("ping", cls=ClientCommand)
+@click.option(
+    "--count", type=click.IntRange(min=1), default=1, show_default=True, metavar="NUMBER", help="Ask so often."
+)
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0, max=3600),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Wait so long between two.",
+)
+async def command(visit: Visit, count: int, interval: float) -> int:
+    """Ask a server for a sign of life.
+
+    More than one are summed up at the end, or at Ctrl-C: how many got no answer, and the times of the others.
+    """
+    took: list[float] = []
+    failures: list[MCPTrioError] = []
+    with trio.CancelScope() as scope, visit.interrupts.taking_back(scope):
+        for number in range(1, count + 1):
+            if number > 1:
+                await trio.sleep(interval)
+            try:
+                took.append(await visit.client.ping() * 1000)
+            except MCPTrioError as error:
+                failures.append(error)
+                if count == 1 or not isinstance(error, RequestTimeout | RequestFailed):
+                    break  # the connection is lost, or the server refuses: asking again gives no other answer
+                visit.console.complain(line_of(error))
+            else:
+                if not visit.as_json:
+                    visit.console.print(f"{visit.client.name}: {took[-1]:.2f} ms")
+    if visit.as_json and took:
+        visit.console.print_json({"revision": visit.client.revision, "ms": [round(each, 3) for each in took]})
+    elif count > 1 and (took or failures):
+        _sum_up(visit, took, len(failures))
+    if failures and (not took or not isinstance(failures[-1], RequestTimeout | RequestFailed)):
+        raise failures[-1]
+    return ExitCode.INTERRUPTED if scope.cancelled_caught else ExitCode.DONE
+
+
+def _sum_up(visit: Visit, took: list[float], lost: int) -> None:
+    line = f"{len(took) + lost} sent, {lost} lost"
+    if took:
+        slow = sorted(took)[ceil(0.99 * len(took)) - 1]
+        line += f": min {min(took):.2f}, median {median(took):.2f}, p99 {slow:.2f}, max {max(took):.2f} ms"
+    visit.console.print(visit.console.look.wrap(line), "bold")

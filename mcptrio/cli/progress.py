@@ -1,0 +1,77 @@
+"""How far a request has come, in the last line of the terminal; in a pipe, a line now and then.
+
+The one rule: the numbers are the server's: none of them, be it infinite or negative, makes the line more than a line.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import trio
+
+from mcptrio.cli.console import Console
+from mcptrio.cli.text_width import columns, cut
+from mcptrio.client.calls import Progress
+from mcptrio.client.printable import printable
+
+__all__ = ["ProgressLine", "progress_line"]
+
+_BAR = 24
+"""Columns of the bar."""
+_PAUSE = 1.0
+"""Seconds between two lines in a pipe."""
+
+
+class ProgressLine:
+    """Called with each report. Made by :func:`progress_line`."""
+
+    def __init__(self, console: Console, label: str) -> None:
+        self._console = console
+        self._label = printable(label)
+        self._latest: Progress | None = None
+        self._told = -math.inf
+
+    def __call__(self, progress: Progress) -> None:
+        self._latest = progress
+        if self._console.has_bottom:
+            self._console.refresh()
+        elif trio.current_time() - self._told >= _PAUSE:
+            self._told = trio.current_time()
+            message = f" {progress.message}" if progress.message else ""
+            self._console.note(f"{self._label}: {_count(progress)}{message}")
+
+    def draw(self, width: int) -> str:
+        """One row: the label, the bar, how much, and what the server says."""
+        if self._latest is None:
+            return self._console.paint(cut(f"{self._label} …", width), "dim")
+        share = _share(self._latest)
+        bar = "" if share is None else f" [{'#' * round(share * _BAR):.<{_BAR}}]"
+        text = f"{cut(self._label, width // 3)}{bar} {_count(self._latest)}"
+        if self._latest.message:
+            text += f" {printable(self._latest.message[:width])}"
+        return cut(text, width) if columns(text) > width else text
+
+
+@contextmanager
+def progress_line(console: Console, label: str) -> Iterator[ProgressLine]:
+    """A line for the progress of what is done inside."""
+    line = ProgressLine(console, label)
+    with console.bottom(line):
+        yield line
+
+
+def _share(progress: Progress) -> float | None:
+    """Between 0 and 1, where that can be said."""
+    total = progress.total
+    if total is None or not math.isfinite(total) or total <= 0 or not math.isfinite(progress.progress):
+        return None
+    return min(max(progress.progress / total, 0.0), 1.0)
+
+
+def _count(progress: Progress) -> str:
+    share = _share(progress)
+    if share is not None:
+        return f"{share:4.0%}"
+    return f"{progress.progress:g}" + (f"/{progress.total:g}" if progress.total is not None else "")

@@ -1,0 +1,91 @@
+"""``mcptrio prompt``: a prompt, filled in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mcptrio.capabilities.problems import suggest
+from mcptrio.cli.arguments import read_file, split_word
+from mcptrio.cli.client_command import ClientCommand
+from mcptrio.cli.contents import Contents
+from mcptrio.cli.progress import progress_line
+from mcptrio.cli.visit import Visit
+from mcptrio.client.printable import printable, quote_name
+from mcptrio.errors import ConfigError
+from mcptrio.protocol.model.prompts import Prompt
+
+__all__ = ["command", "read_texts"]
+
+
+@click.command("prompt", cls=ClientCommand)
+@click.argument("name")
+@click.argument("words", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, file_okay=False), help="Save images, sounds and blobs here."
+)
+async def command(visit: Visit, name: str, words: tuple[str, ...], output: Path | None) -> None:
+    """Fill in a prompt, and show its messages.
+
+    Arguments are texts: KEY=VALUE, or KEY=@FILE for the contents of a file.
+    """
+    arguments = read_texts(words)
+    names: list[str] = []
+    unlisted: ConfigError | None = None
+    async for prompt in visit.client.prompts():
+        if prompt.name == name:
+            _check(prompt, arguments)
+            break
+        names.append(prompt.name)
+    else:
+        unlisted = await visit.unlisted("prompt", name, names)
+    with visit.asking_for(unlisted), progress_line(visit.console, name) as line:
+        result = await visit.client.get_prompt(name, arguments, progress=line)
+    if visit.as_json:
+        visit.console.print_json(visit.wire(result))
+        return
+    console = visit.console
+    contents = Contents(console, output, name=name)
+    for number, message in enumerate(result.messages):
+        if console.is_out_terminal:
+            console.print_painted(console.paint_out(f"{printable(message.role)}:", "bold"))
+        elif number:
+            console.print()
+        await contents.show((message.content,))
+
+
+def read_texts(words: tuple[str, ...]) -> dict[str, str]:
+    """Arguments that are texts.
+
+    Raises:
+        ConfigError: a word is none, or is given twice.
+    """
+    arguments: dict[str, str] = {}
+    for text in words:
+        word = split_word(text)
+        if word.is_raw:
+            raise ConfigError(f"argument {quote_name(word.key)}: expected {word.key}=TEXT; here every value is a text")
+        if word.key in arguments:
+            raise ConfigError(f"argument {quote_name(word.key)}: given twice")
+        value = word.value
+        if value.startswith("@@"):
+            value = value[1:]
+        elif value.startswith("@"):
+            value = read_file(value[1:], f"argument {quote_name(word.key)}").decode("utf-8", "replace")
+        arguments[word.key] = value
+    return arguments
+
+
+def _check(prompt: Prompt, arguments: dict[str, str]) -> None:
+    known = [argument.name for argument in prompt.arguments]
+    for name in arguments:
+        if name not in known:
+            raise ConfigError(f"argument {quote_name(name)}: there is none of this name{suggest(name, known)}")
+    missing = []
+    for argument in prompt.arguments:
+        if argument.required and argument.name not in arguments:
+            said = printable((argument.description or "").strip().rstrip("."))
+            missing.append(quote_name(argument.name) + (f" ({said})" if said else ""))
+    if missing:
+        raise ConfigError(f"missing argument{'s' if len(missing) > 1 else ''}: {', '.join(missing)}")

@@ -1,0 +1,187 @@
+"""A person who answers the server's questions at the terminal: forms, pages, what a model would be asked.
+
+Made by :mod:`mcptrio.cli.running` where there is a terminal; otherwise nothing of it is declared to the server.
+The one rule: one question at a time, each with an answer: Ctrl-C cancels the question and the call it belongs to.
+
+Source: MCP 2026-07-28, client/elicitation and client/sampling, "User Interaction Model".
+"""
+
+from __future__ import annotations
+
+import webbrowser
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import trio
+
+from mcptrio.cli.console import Console
+from mcptrio.cli.interrupts import Interrupts
+from mcptrio.cli.messages import show_message
+from mcptrio.cli.terminal import Interrupted, Terminal
+from mcptrio.client.dialog_text import wrap, wrap_quoted
+from mcptrio.client.forms import Form, OpenURL
+from mcptrio.client.handlers import Handlers, Roots
+from mcptrio.client.printable import printable
+from mcptrio.client.terminal_form import ask
+from mcptrio.errors import NotApproved
+from mcptrio.protocol.model.content import TextContent, ToolResultContent, ToolUseContent, UnknownContent
+from mcptrio.protocol.model.elicitation import ElicitResult
+from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult, SamplingContentBlock
+
+__all__ = ["Person", "handlers_for"]
+
+_OPENING = 20.0
+"""Seconds for a browser to start."""
+_SHOWN = 4_000
+"""Characters of each block of a sampling request that are shown."""
+
+
+class Person:
+    """
+    Args:
+        interrupts: told of a Ctrl-C during a question.
+    """
+
+    def __init__(self, console: Console, terminal: Terminal, interrupts: Interrupts) -> None:
+        self._console = console
+        self._terminal = terminal
+        self._interrupts = interrupts
+
+    async def fill_in(self, form: Form) -> ElicitResult:
+        """Ask a form, field by field; each line is checked when it is entered."""
+        async with self._terminal.floor():
+            try:
+                return await self._ask(form)
+            except Interrupted:
+                self._interrupts.interrupt()
+                return form.cancel()
+
+    async def open_url(self, page: OpenURL) -> ElicitResult:
+        """Show where a page leads, and open it in the browser after a yes."""
+        async with self._terminal.floor():
+            try:
+                answer = await self._ask(page)
+            except Interrupted:
+                self._interrupts.interrupt()
+                return page.cancel()
+            if answer.action == "accept":
+                await self._open(page.url)
+            return answer
+
+    async def speak(self, params: CreateMessageParams) -> CreateMessageResult:
+        """Show what a model would be asked, and have the person write the answer.
+
+        Raises:
+            NotApproved: the user declined.
+        """
+        async with self._terminal.floor():
+            for line in self._request(params):
+                self._console.note_painted(line)
+            try:
+                text = await self._text()
+            except Interrupted:
+                self._interrupts.interrupt()
+                text = None
+        if text is None:
+            raise NotApproved("the user rejected the sampling request")
+        return CreateMessageResult(
+            role="assistant", content=(TextContent(text=text),), model="human", stop_reason="endTurn"
+        )
+
+    # Private
+
+    async def _ask(self, question: Form | OpenURL) -> ElicitResult:
+        return await ask(
+            question,
+            read_line=self._read_line,
+            read_checked=self._read_line,
+            write=self._console.note_painted,
+            width=self._console.width - 1,
+            emphasise=self._emphasise,
+        )
+
+    async def _read_line(self, prompt: str, hint: Callable[[str], str | None] | None = None) -> str:
+        return await self._terminal.read_line(self._console.paint(prompt, "bold"), hint=hint)
+
+    def _emphasise(self, text: str) -> str:
+        painted = self._console.paint(text, "reverse")
+        return painted if painted != text else f"[ {text} ]"
+
+    async def _open(self, url: str) -> None:
+        opened = False
+        with trio.move_on_after(_OPENING):
+            opened = await trio.to_thread.run_sync(partial(_browse, url), abandon_on_cancel=True)
+        if not opened:
+            self._console.note(f"no browser could be started; open it yourself: {url}")
+
+    async def _text(self) -> str | None:
+        """The lines up to an empty one; ``None`` is a no."""
+        lines: list[str] = []
+        while True:
+            try:
+                line = await self._terminal.read_line(self._console.paint("answer> ", "bold"))
+            except EOFError:
+                return "\n".join(lines) or None
+            if line.strip() in (":decline", ":cancel"):
+                return None
+            if not line.strip() and lines:
+                return "\n".join(lines)
+            if line.strip():
+                # As in the forms: a text that begins with a colon is entered with two.
+                lines.append(line.replace("::", ":", 1) if line.startswith("::") else line)
+
+    def _request(self, params: CreateMessageParams) -> Iterator[str]:
+        width = self._console.width - 1
+        yield self._bold("The server asks a model; you answer in its place:")
+        if params.system_prompt:
+            yield "system:"
+            yield from wrap_quoted(params.system_prompt[:_SHOWN], width)
+        for message in params.messages:
+            yield f"{message.role}:"
+            for block in message.content:
+                yield from wrap_quoted(_shown(block)[:_SHOWN], width) or ["  |"]
+        told = [f"at most {params.max_tokens} tokens"]
+        preferences = params.model_preferences
+        names = [hint.name for hint in (preferences.hints or () if preferences else ()) if hint.name]
+        if names:
+            told.append(f"a model like {printable(', '.join(names))}")
+        if params.stop_sequences:
+            told.append(f"stops at {printable(', '.join(map(repr, params.stop_sequences)))}")
+        yield from wrap(f"({'; '.join(told)})", width)
+        yield from wrap("An empty line sends the answer; :decline refuses.", width)
+
+    def _bold(self, text: str) -> str:
+        return self._console.paint(text, "bold")
+
+
+def handlers_for(console: Console, person: Person | None, *, roots: Roots | None, hears: bool) -> Handlers:
+    """What the commands do for a server.
+
+    Args:
+        person: who answers; ``None``: nobody, and no question is declared.
+        roots: the folders it may work in.
+        hears: whether log messages are shown.
+    """
+    log = partial(show_message, console) if hears else None
+    if person is None:
+        return Handlers(roots=roots, log=log)
+    return Handlers(elicit=person.fill_in, open_url=person.open_url, sample=person.speak, roots=roots, log=log)
+
+
+def _browse(url: str) -> bool:
+    try:
+        return webbrowser.open(url)
+    except (webbrowser.Error, OSError):
+        return False
+
+
+def _shown(block: SamplingContentBlock) -> str:
+    if isinstance(block, TextContent):
+        return block.text
+    if isinstance(block, ToolUseContent):
+        return f"[uses the tool {block.name}]"
+    if isinstance(block, ToolResultContent):
+        return f"[the result of a tool: {len(block.content)} blocks]"
+    if isinstance(block, UnknownContent):
+        return f"[{block.type}]"
+    return f"[{block.type}: {block.mime_type}]"

@@ -1,0 +1,124 @@
+"""The settings of a plugin, as a form asks for them: one for each field of its configuration class that fits on a line.
+
+Used for the ``user_config`` of a bundle and the environment variables of ``server.json``.
+The one rule: every setting travels as the environment variable the plugin's settings are read from anyway, and one that
+is not given is the class's default.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+import types
+import typing
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import attrs
+from attrs import frozen
+
+from mcptrio.capabilities.docstrings import parse_docstring
+from mcptrio.ground.secret import Secret
+from mcptrio.settings.reader import variable_of
+
+__all__ = ["Setting", "settings_of"]
+
+_LONGEST = 400
+"""Characters of a description."""
+
+
+@frozen(kw_only=True)
+class Setting:
+    """
+    Args:
+        plugin, field: whose it is, and which.
+        variable: of the environment.
+        kind: as MCPB names it.
+        is_multiple: whether it is a list, of which the variable has the parts separated.
+        default: for a form; ``None`` where the class has none that is worth telling.
+        choices: the values there are, if they are few.
+    """
+
+    plugin: str
+    field: str
+    variable: str
+    kind: Literal["string", "number", "boolean", "directory", "file"]
+    description: str
+    is_multiple: bool = False
+    is_secret: bool = False
+    default: str | float | bool | None = None
+    choices: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        return f"{self.plugin}_{self.field}".lower()
+
+    @property
+    def title(self) -> str:
+        return f"{self.plugin}: {self.field.replace('_', ' ')}"
+
+
+def settings_of(plugin: str, cls: type[Any]) -> Iterator[Setting]:
+    """Those of a class; what is a table of its own is left out: it has its place in a file."""
+    hints = typing.get_type_hints(cls)
+    told = {**parse_docstring(cls.__doc__).parameters, **_told_below(cls)}
+    for each in attrs.fields(cls):
+        if not each.init:
+            continue
+        name = each.alias or each.name
+        hint, is_multiple = _bare(hints[each.name]), False
+        if get_origin(hint) is tuple:
+            hint, is_multiple = _bare(get_args(hint)[0]), True
+        kind = _kind(hint, name)
+        if kind is None:
+            continue
+        is_secret = hint is Secret or bool(each.metadata.get("secret"))
+        default = each.default if isinstance(each.default, bool | int | float | str) and each.default != "" else None
+        yield Setting(
+            plugin=plugin,
+            field=name,
+            variable=variable_of((plugin, name)),
+            kind=kind,
+            description=" ".join((told.get(name) or name.replace("_", " ")).replace("``", "`").split())[:_LONGEST],
+            is_multiple=is_multiple,
+            is_secret=is_secret,
+            default=default if not is_secret else None,
+            choices=tuple(map(str, get_args(hint))) if get_origin(hint) is Literal else (),
+        )
+
+
+def _bare(hint: Any) -> Any:
+    """A type without ``None``; of a list, or one of some words, the list."""
+    if get_origin(hint) in (typing.Union, types.UnionType):
+        inner = [each for each in get_args(hint) if each is not type(None)]
+        lists = [each for each in inner if get_origin(each) is tuple]
+        return (lists or inner)[0] if len(lists or inner) == 1 else hint
+    return hint
+
+
+def _kind(hint: Any, name: str) -> Literal["string", "number", "boolean", "directory", "file"] | None:
+    if hint is bool:
+        return "boolean"
+    if hint in (int, float):
+        return "number"
+    if hint is Path:
+        return "file" if any(word in name for word in ("file", "database", "log")) else "directory"
+    return "string" if hint in (str, Secret) or get_origin(hint) is Literal else None
+
+
+def _told_below(cls: type[Any]) -> dict[str, str]:
+    """The texts below the fields, which only the source has."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
+    except (OSError, TypeError, SyntaxError):
+        return {}
+    body = tree.body[0].body if tree.body and isinstance(tree.body[0], ast.ClassDef) else []
+    found = {}
+    for field, below in pairwise(body):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                found[name] = text
+    return found

@@ -1,0 +1,57 @@
+"""The beginning of a bundle: what its host has asked the user for becomes the settings of its plugins.
+
+Called by ``src/server.py`` of a bundle.
+The one rule: what the user has left open is not there; a host leaves such a variable as ``${user_config.…}``, or empty.
+
+Source: MCPB, ``src/shared/config.ts``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import MutableMapping, Sequence
+from pathlib import Path
+
+from mcptrio.cli.group import cli
+
+__all__ = ["start", "started"]
+
+_OPEN = "${user_config."
+_LISTS = ("--paths", "--list")
+
+
+def start(args: Sequence[str], environ: MutableMapping[str, str], file: str) -> None:
+    """Serve over standard input and output, to the end.
+
+    Args:
+        args: plugins, and lists: ``--plugin NAME``, ``--paths VARIABLE ITEM...``, ``--list VARIABLE ITEM...``.
+        file: the bundle's own, beside which the files of plugins lie.
+    """
+    cli(started(args, environ, Path(file).parent), prog_name="mcptrio")
+
+
+def started(args: Sequence[str], environ: MutableMapping[str, str], folder: Path) -> list[str]:
+    """The arguments of ``mcptrio``; the environment is changed.
+
+    A list ends at the next of these options.
+    """
+    for name, value in list(environ.items()):
+        if name.startswith("MCPTRIO_") and (not value or value.startswith(_OPEN)):
+            del environ[name]
+    passed = ["serve", "--stdio"]
+    lists: dict[str, tuple[str, list[str]]] = {}
+    rest = list(args)
+    while rest:
+        option, value, *rest = rest
+        if option in _LISTS:
+            items = []
+            while rest and rest[0] not in (*_LISTS, "--plugin"):
+                items.append(rest.pop(0))
+            lists[value] = (os.pathsep if option == "--paths" else ",", items)
+        else:
+            passed += [option, str(folder / value) if value.endswith(".py") else value]
+    for variable, (separator, items) in lists.items():
+        given = [item for item in items if item and not item.startswith(_OPEN)]
+        if given:
+            environ[variable] = separator.join(given)
+    return passed

@@ -1,0 +1,97 @@
+"""``mcptrio read``: what a resource holds."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import click
+import trio
+
+from mcptrio.cli.client_command import ClientCommand
+from mcptrio.cli.contents import Contents
+from mcptrio.cli.progress import progress_line
+from mcptrio.cli.saving import decode, write_file
+from mcptrio.cli.terminal import Interrupted
+from mcptrio.cli.visit import Visit
+from mcptrio.errors import ConfigError
+from mcptrio.protocol.model.resource_contents import BlobResourceContents, ResourceContents, TextResourceContents
+
+__all__ = ["command"]
+
+_STDOUT = Path("-")
+
+
+@click.command("read", cls=ClientCommand)
+@click.argument("uri")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Write it to this file, to files in this folder where it is one, or to standard output (-).",
+)
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
+async def command(visit: Visit, uri: str, output: Path | None, force: bool) -> None:
+    """Read a resource.
+
+    Text goes to standard output, with a line end, and bytes where that is no terminal; with -o - both as they are.
+    """
+    way = _way(output)
+    if output is not None and way == "file" and _is_there(output) and not force:
+        force = await _may_overwrite(visit, output)
+    with progress_line(visit.console, uri) as line:
+        result = await visit.client.read_resource(uri, progress=line)
+    if visit.as_json:
+        visit.console.print_json(visit.wire(result))
+    elif output is not None and way == "file":
+        if len(result.contents) != 1:
+            raise ConfigError(f"--output: {uri} has {len(result.contents)} parts; expected a folder for them")
+        data = _data(result.contents[0])
+        await trio.to_thread.run_sync(partial(write_file, output, data, overwrite=force))
+        visit.console.note(f"{len(data)} bytes saved as {output}", "dim")
+    elif way == "folder":
+        contents = Contents(visit.console, output, name=uri)
+        for each in result.contents:
+            await contents.save_resource(each)
+    else:
+        for each in result.contents:
+            if way == "bytes" or (isinstance(each, BlobResourceContents) and not visit.console.is_out_terminal):
+                visit.console.write_bytes(_data(each))
+            else:
+                await Contents(visit.console, None, name=uri).show_resource(each)
+
+
+def _way(output: Path | None) -> Literal["shown", "bytes", "file", "folder"]:
+    if output is None:
+        return "shown"
+    if output == _STDOUT:
+        return "bytes"
+    return "folder" if output.is_dir() else "file"
+
+
+def _is_there(output: Path) -> bool:
+    return output.exists()
+
+
+def _data(contents: ResourceContents) -> bytes:
+    if isinstance(contents, TextResourceContents):
+        return contents.text.encode("utf-8", "surrogatepass")
+    return decode(contents.blob, contents.uri)
+
+
+async def _may_overwrite(visit: Visit, path: Path) -> bool:
+    """
+    Raises:
+        ConfigError: the person said no, or there is none.
+    """
+    if visit.terminal is not None and visit.is_interactive:
+        async with visit.terminal.floor():
+            try:
+                said = await visit.terminal.read_line(f"{path} is there already; write over it? (yes/no) ")
+            except (EOFError, Interrupted):
+                said = "no"
+        if said.strip().lower() in ("yes", "y"):
+            return True
+        raise ConfigError(f"--output: {path} is left as it is")
+    raise ConfigError(f"--output: {path} is there already; --force writes over it")

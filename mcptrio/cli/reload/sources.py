@@ -1,0 +1,199 @@
+"""The files a server is made of, and whether they have changed.
+
+Asked by the task that watches them, for ``mcptrio dev``.
+The one rule: nothing is imported to find a file. A plugin that cannot be imported is the one somebody works on.
+A worker that could import it says which other files it has imported.
+
+Source: importlib.util.find_spec, which for a name without a dot imports nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import invalidate_caches
+from importlib.util import find_spec
+from pathlib import Path
+from sysconfig import get_path
+from time import perf_counter
+from typing import Final, TypeAlias
+
+import trio
+from attrs import frozen
+
+from mcptrio.plugins.finding import offered
+
+__all__ = ["MOST", "POLL", "Sources", "Watch", "imported_files", "shown"]
+
+_log = logging.getLogger("mcptrio.dev")
+
+POLL: Final = 0.5
+"""Seconds between two looks, at most: as long as 50 looks take, so that small plugins are reloaded at once."""
+_QUICKEST: Final = 0.1
+SETTLE: Final = 0.1
+"""Seconds in which nothing may change before a change counts as over: editors and checkouts write in several steps."""
+_PATIENCE: Final = 5.0
+"""Seconds after which it counts as over all the same."""
+MOST: Final = 2_000
+"""Files that are watched; a look at so many takes 10 ms. Those beyond are not, and the log says so."""
+_DEEPEST: Final = 20
+"""Folders inside each other."""
+_SUFFIXES: Final = frozenset(
+    (".py", ".json", ".toml", ".yaml", ".yml", ".txt", ".md", ".html", ".sql", ".csv", ".jinja", ".j2")
+)
+"""What is source. Anything else in a package may well be written by the plugin while it runs."""
+_SHOWN: Final = 3
+"""Files that are named in a log line."""
+
+_Stamp: TypeAlias = tuple[int, int, int]
+
+
+@frozen(kw_only=True)
+class Sources:
+    """
+    Args:
+        files: each of them, there or not.
+        folders: all source files below them.
+    """
+
+    files: tuple[Path, ...] = ()
+    folders: tuple[Path, ...] = ()
+
+    @classmethod
+    def of(cls, plugins: Sequence[str] | None, without: Iterable[str], files: Iterable[Path]) -> Sources:
+        """Those of installed plugins, and these files.
+
+        Args:
+            plugins: names; ``None`` for all that are installed.
+            without: names that are left out.
+        """
+        invalidate_caches()
+        found: list[Path] = []
+        left_out = frozenset(without)
+        # Where only files are served, nobody asks what is installed.
+        for name, points in offered().items() if plugins is None or plugins else ():
+            if name not in left_out and (plugins is None or name in plugins):
+                for point in points:
+                    found += _places(point.value.partition(":")[0].partition(".")[0])
+        folders = tuple(dict.fromkeys(each for each in found if each.is_dir()))
+        single = (each for each in found if not each.is_dir())
+        return cls(files=tuple(dict.fromkeys((*files, *single))), folders=folders)
+
+    def all(self) -> Iterator[Path]:
+        yield from self.files
+        for folder in self.folders:
+            yield from _below(folder, _DEEPEST)
+
+
+class Watch:
+    """Looks at sources.
+
+    Args:
+        find: says which; asked at each :meth:`renew`, since a change of the configuration may add some.
+    """
+
+    def __init__(self, find: Callable[[], Sources]) -> None:
+        self._find = find
+        self._sources = Sources()
+        self._imported: tuple[Path, ...] = ()
+        self._seen: Mapping[Path, _Stamp] = {}
+        self._warned = False
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def renew(self) -> None:
+        """Take what is there as known. Called before a worker starts, so that a change during the start is one."""
+        self._sources = self._find()
+        self._seen = self._look()
+
+    def add(self, imported: Iterable[Path]) -> None:
+        """Watch the files that a worker has imported too, in the place of those of the worker before."""
+        self._imported = ()
+        known = {path.resolve() for path in self._look()}
+        self._imported = tuple(path for path in imported if path.resolve() not in known)
+        self._seen = {**self._look(), **self._seen}
+
+    async def changed(self) -> list[Path]:
+        """Wait until something has changed since :meth:`renew`, and nothing changes any more. Returns what has."""
+        while True:
+            began = perf_counter()
+            now = self._look()
+            if now != self._seen:
+                break
+            await trio.sleep(min(POLL, max(_QUICKEST, 50 * (perf_counter() - began))))
+        with trio.move_on_after(_PATIENCE):
+            while True:
+                await trio.sleep(SETTLE)
+                before, now = now, self._look()
+                if before == now:
+                    break
+        return sorted({path for path, _ in self._seen.items() ^ now.items()})
+
+    def _look(self) -> dict[Path, _Stamp]:
+        stamps: dict[Path, _Stamp] = {}
+        for path in (*self._sources.all(), *self._imported):
+            if len(stamps) >= MOST:
+                if not self._warned:
+                    self._warned = True
+                    _log.warning("more than %d files: those beyond are not watched", MOST)
+                break
+            try:
+                found = path.stat()
+            except OSError:
+                continue
+            stamps[path] = (found.st_mtime_ns, found.st_size, found.st_ino)
+        return stamps
+
+
+def imported_files() -> list[str]:
+    """The files of the modules of this process, without those of Python, of installed distributions and of mcptrio."""
+    installed = [Path(get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    ours = Path(__file__).resolve().parents[2]
+    found: set[str] = set()
+    for module in tuple(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and os.path.isabs(file) and file.endswith(".py"):
+            folders = Path(file).resolve().parents
+            if ours not in folders and not any(each in folders for each in installed):
+                found.add(file)
+    return sorted(found)[:MOST]
+
+
+def shown(paths: Sequence[Path]) -> str:
+    """Some names for a line of the log."""
+    names = ", ".join(path.name for path in paths[:_SHOWN])
+    return names if len(paths) <= _SHOWN else f"{names} and {len(paths) - _SHOWN} more"
+
+
+def _places(module: str) -> list[Path]:
+    """The folders of a package, or the file of a module; nothing where there is none."""
+    try:
+        spec = find_spec(module)
+    except (ImportError, ValueError):
+        return []
+    if spec is None:
+        return []
+    if spec.submodule_search_locations is not None:
+        return [Path(each) for each in spec.submodule_search_locations]
+    return [Path(spec.origin)] if spec.origin is not None and spec.has_location else []
+
+
+def _below(folder: Path, depth: int) -> Iterator[Path]:
+    inner: list[str] = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.startswith(".") or entry.name == "__pycache__":
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    inner.append(entry.path)
+                elif os.path.splitext(entry.name)[1] in _SUFFIXES:
+                    yield Path(entry.path)
+    except OSError:
+        return
+    if depth > 0:
+        for path in sorted(inner):
+            yield from _below(Path(path), depth - 1)

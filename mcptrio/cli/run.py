@@ -1,0 +1,80 @@
+"""``mcptrio run``, and ``mcptrio.run`` in a program: plugins as a server, with few options.
+
+It serves as ``mcptrio serve`` does; everything else is set in mcptrio.toml and the environment.
+Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from mcptrio.cli.config_options import config_option, profile_option
+from mcptrio.cli.group import end
+from mcptrio.cli.help_pages import Command
+from mcptrio.cli.plugin_server import Chosen, plugin_names
+from mcptrio.cli.serve import serve
+from mcptrio.serve.config import LOG_LEVELS
+
+__all__ = ["command", "run"]
+
+
+@click.command("run", cls=Command)
+@click.argument("plugins", metavar="[FILE.py|NAME]...", nargs=-1, shell_complete=plugin_names)
+@click.option("--http", is_flag=True, help="Serve HTTP. Without this option: standard input and output.")
+@click.option("--host", metavar="ADDRESS", help="Bind this address.  [default: 127.0.0.1]")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), metavar="PORT", help="Bind this port; 0 takes a free one.  [default: 8000]"
+)
+@config_option
+@profile_option
+@click.option(
+    "--log-level",
+    type=click.Choice(LOG_LEVELS),
+    metavar="LEVEL",
+    help=f"Log messages of this level and above: {', '.join(LOG_LEVELS)}.  [default: info]",
+)
+@click.pass_obj
+def command(
+    objects: tuple[object, ...] | None,
+    plugins: tuple[str, ...],
+    http: bool,
+    host: str | None,
+    port: int | None,
+    config: Path | None,
+    profile: str | None,
+    log_level: str | None,
+) -> None:
+    """Run plugins, files or installed ones, as a server over stdio or HTTP.
+
+    Without a name it runs all that are installed.
+    A client starts this command and talks to it over standard input and output. With --http it serves HTTP.
+    """
+    if not http and (host is not None or port is not None):
+        raise click.UsageError("--host and --port go with --http")
+    if objects and plugins:
+        raise click.UsageError(f"the program says which plugins it runs; got {' '.join(plugins)}")
+    serve(
+        "http" if http else "stdio",
+        Chosen(plugins=plugins, objects=objects or (), config=config, profile=profile),
+        addresses=[],
+        options={"host": host, "port": port, "log_level": log_level, "isolated": False},
+    )
+
+
+def run(*plugins: object) -> NoReturn:
+    """Run plugins as a server, over stdio or HTTP. The program takes the options of ``mcptrio run``.
+
+    ``python clock.py`` serves standard input and output, as a client wants it; at a terminal it says how to connect a
+    client. ``python clock.py --http`` serves HTTP. Settings come from ``mcptrio.toml`` and the environment.
+
+    Args:
+        plugins: modules, classes and objects; by default the file that is run.
+
+    Raises:
+        SystemExit: the server has ended; with 0 after a signal or the end of the input, 2 for wrong use.
+    """
+    end(command, Path(sys.argv[0]).name, obj=plugins or (sys.modules["__main__"],))

@@ -1,0 +1,272 @@
+"""``mcptrio serve``: the plugins, over stdio, HTTP, sockets, or a transport of a plugin.
+
+The one rule: standard output belongs to the protocol; everything else goes to standard error.
+Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import shlex
+import sys
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import click
+from attrs import evolve
+
+from mcptrio.cli.asked import Asked
+from mcptrio.cli.help_pages import Command
+from mcptrio.cli.log_output import log_to_stderr
+from mcptrio.cli.plugin_server import (
+    Chosen,
+    Wanted,
+    make_server,
+    plugin_options,
+    refuse_empty,
+    report_opened,
+    tables_of,
+)
+from mcptrio.cli.serving_auth import identify_by, refuse_streams
+from mcptrio.cli.serving_values import addresses
+from mcptrio.errors import ConfigError
+from mcptrio.serve.config import LOG_LEVELS, Config
+
+if TYPE_CHECKING:
+    from mcptrio.serve.worker import Worker
+    from mcptrio.server import Server
+
+__all__ = ["RELOADED", "ServeCommand", "command", "serve"]
+
+RELOADED = "MCPTRIO_RELOADED"
+"""In the environment of a worker of ``mcptrio dev``."""
+
+
+class ServeCommand(Command):
+    """Reports a plugin that is given without ``--plugin`` together with the commands that accept it."""
+
+    sections = MappingProxyType(
+        {
+            "Transport": ("transport", "listen", "host", "port"),
+            "Plugins": ("plugins", "no_plugins", "config", "profile", "strict"),
+            "General": ("log_level",),
+        }
+    )
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.allow_extra_args = True
+        super().parse_args(ctx, args)
+        if ctx.args:
+            word = shlex.quote(ctx.args[0])
+            raise click.UsageError(
+                f"unexpected argument {word}: run `mcptrio run {word}`, or pass --plugin {word}", ctx
+            )
+        return ctx.args
+
+
+@click.command("serve", cls=ServeCommand)
+@click.option("--stdio", "transport", flag_value="stdio", help="Serve standard input and output.")
+@click.option("--http", "transport", flag_value="http", help="Serve HTTP.")
+@click.option("--transport", "transport", metavar="NAME", help="Serve one of these, or the transport of a plugin.")
+@click.option(
+    "--listen",
+    multiple=True,
+    metavar="ADDRESS",
+    callback=addresses,
+    help="Serve connections at PORT, HOST:PORT, unix:PATH or fd:N; repeat for more.",
+)
+@plugin_options
+@click.option("--strict", is_flag=True, help="A plugin that fails is an error, and not left out.")
+@click.option("--host", metavar="ADDRESS", help="Bind this address.  [default: 127.0.0.1]")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), metavar="PORT", help="Bind this port; 0 takes a free one.  [default: 8000]"
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(LOG_LEVELS),
+    metavar="LEVEL",
+    help=f"Log messages of this level and above: {', '.join(LOG_LEVELS)}.  [default: info]",
+)
+@click.option(
+    "--isolated",
+    is_flag=True,
+    hidden=True,
+    help="This is the process of a plugin that is isolated.",
+)
+def command(transport: str | None, chosen: Chosen, listen: list[str], **options: Any) -> None:
+    """Serve the installed plugins, or those named, over stdio, HTTP, sockets, or a transport of a plugin.
+
+    Everything else is set in mcptrio.toml and the environment: MCPTRIO_HTTP_PATH is path of [http].
+    """
+    serve(transport, chosen, addresses=listen, options=options)
+
+
+def serve(transport: str | None, chosen: Chosen, *, addresses: list[str], options: dict[str, Any]) -> None:
+    """Serve until a signal or the end of the input ends it.
+
+    Args:
+        addresses: where connections are accepted.
+        options: ``host``, ``port`` and ``log_level``, ``None`` if not given; and ``isolated``.
+
+    Raises:
+        click.UsageError: the options contradict each other.
+        ConfigError, PluginError: the configuration is wrong, or a plugin is and that counts.
+    """
+    transport = transport or ("stream" if addresses else None)
+    if transport is None:
+        raise click.UsageError("expected --stdio, --http, --listen or --transport")
+    if addresses and transport not in ("stream", "http"):
+        raise click.UsageError(f"--listen does not go with {transport}")
+    if options["isolated"] and transport != "stdio":
+        raise click.UsageError(f"--isolated goes with --stdio, not with {transport}: the parent is there alone")
+    worker = _adopted() if transport == "http" else None
+    # What is made from here until the server stands, stays: to look for garbage in it is a tenth of the start.
+    gc.disable()
+    read = chosen.read()
+    log_to_stderr(options["log_level"] or read.log.level, read.log.format)
+    make = partial(_make, read, chosen.wanted(read), options, worker)
+    asked = Asked(
+        make=make,
+        read_again=partial(_read_again, chosen),
+        read=read,
+        options=options,
+        addresses=addresses,
+        as_json=read.log.format == "json",
+    )
+    if transport == "stdio":
+        _over_stdio(asked)
+    elif transport == "http":
+        _over_http(asked, worker)
+    elif transport == "stream":
+        _over_streams(asked)
+    else:
+        _over(transport, asked)
+
+
+def _make(read: Config, wanted: Wanted, options: dict[str, Any], worker: Worker | None) -> Server:
+    if options["isolated"]:
+        _limit_memory(read, wanted)
+    key, bus = (None, None) if worker is None else (worker.beginning.key, worker.bus)
+    server = make_server(read, wanted, options, key=key, bus=bus)
+    refuse_empty(server)
+    if options["isolated"]:
+        from mcptrio.mounting.reporting import report_access
+
+        report_access(server)
+    if os.environ.pop(RELOADED, None):
+        from mcptrio.cli.reload.worker import FILES
+
+        # The client stays when the first resource is written, and was told long before what there is.
+        server.announce_lists()
+        server.add_method(_imported, FILES)
+    gc.freeze()
+    gc.enable()
+    return server
+
+
+async def _imported() -> dict[str, list[str]]:
+    from mcptrio.cli.reload.sources import imported_files
+
+    return {"files": imported_files()}
+
+
+def _limit_memory(read: Config, wanted: Wanted) -> None:
+    """Keep to the memory limit of the one plugin of this process, before that is imported."""
+    from mcptrio.mounting.memory_limit import limit_memory
+
+    [name] = [*(wanted.names or ()), *(file.stem for file in wanted.files)]
+    mebibytes = tables_of(read).policy(name).max_memory_mb
+    if mebibytes is not None:
+        limit_memory(mebibytes)
+
+
+def _read_again(chosen: Chosen) -> tuple[Config, Wanted]:
+    read = chosen.read()
+    return read, chosen.wanted(read)
+
+
+def _adopted() -> Worker | None:
+    """This process as one of several workers, if that is what it was started as."""
+    from mcptrio.serve.worker import adopt
+
+    return adopt()
+
+
+def _over_stdio(asked: Asked) -> None:
+    from mcptrio.serve.process import Ready, run
+    from mcptrio.serve.stdio import serve_process
+
+    believes = asked.options["isolated"]
+    identify = None if believes else identify_by(asked.read)
+    if sys.stdin is not None and sys.stdin.isatty():
+        from mcptrio.cli.introducing import introduce_stdio
+
+        introduce_stdio(asked.read.server.name)
+    made: list[Server] = []
+
+    def make() -> Server:
+        made.append(asked.make())
+        return made[0]
+
+    run(
+        lambda stop: serve_process(
+            make,
+            limits=asked.read.server.message,
+            shutdown=stop,
+            restore=False,
+            identify=identify,
+            believes=believes,
+            task_status=Ready(lambda _: report_opened(made[0])),  # the lifespans have been entered by then
+        )
+    )
+
+
+def _over_http(asked: Asked, worker: Worker | None) -> None:
+    # The parent of workers needs no HTTP, and a worker no parent.
+    if worker is None:
+        from mcptrio.cli.supervising import supervise, worker_count
+
+        if (count := worker_count(asked)) > 1:
+            supervise(asked, count)
+            return
+    from mcptrio.cli.serving_http import over_http
+
+    over_http(asked, worker)
+
+
+def _over_streams(asked: Asked) -> None:
+    from mcptrio.cli.renewing import renewal
+    from mcptrio.serve.process import run
+    from mcptrio.serve.stream import serve_stream
+
+    refuse_streams(asked.read)
+    table = asked.read.stream
+    where = asked.addresses or table.listen
+    if not where:
+        raise click.UsageError("expected an address: --listen, or stream.listen of the configuration")
+    stream = evolve(table, limits=asked.read.server.message)
+    server = asked.make()
+    run(
+        lambda stop: serve_stream(server, where, options=stream, shutdown=stop, task_status=asked.ready(server)),
+        renew=renewal(server, asked),
+    )
+
+
+def _over(name: str, asked: Asked) -> None:
+    """Serve over the transport of a plugin."""
+    from mcptrio.cli.renewing import renewal
+    from mcptrio.plugins.manager import BUILT_IN
+    from mcptrio.serve.opened import serve_transport
+    from mcptrio.serve.process import run
+
+    server = asked.make()
+    offered = server.plugins.transports(server.quarantine)
+    if name not in offered:
+        known = ", ".join((*BUILT_IN, *offered))
+        raise ConfigError(f"--transport: expected one of {known}, got {name!r}")
+    run(
+        lambda stop: serve_transport(server, offered[name], shutdown=stop, task_status=asked.ready(server)),
+        renew=renewal(server, asked),
+    )

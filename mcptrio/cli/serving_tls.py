@@ -1,0 +1,58 @@
+"""The keys of ``[http]`` for TLS, made into certificates.
+
+Called by :mod:`mcptrio.cli.serve` where HTTP is served.
+The one rule: a passphrase comes from a file or the environment, never from the command line, which ``ps`` shows to all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from mcptrio.errors import ConfigError
+from mcptrio.serve.config import Config
+from mcptrio.serve.tls import Certificates, TLSFiles
+
+__all__ = ["PASSPHRASE", "certificates_of"]
+
+PASSPHRASE: Final = "MCPTRIO_TLS_PASSPHRASE"
+"""The variable that holds the passphrase of the key."""
+_PASSPHRASE_BYTES: Final = 1024
+"""What OpenSSL takes of one."""
+
+
+def certificates_of(read: Config, *, http2: bool) -> Certificates | None:
+    """The certificates that the configuration names; ``None`` if it names none.
+
+    Raises:
+        ConfigError: a file is missing from what is said, or cannot be used.
+    """
+    http = read.http
+    certificate, key, client_ca, passphrase = http.tls_cert, http.tls_key, http.tls_client_ca, http.tls_passphrase_file
+    if certificate is None and key is None:
+        for name, given in (("tls_client_ca", client_ca), ("tls_passphrase_file", passphrase)):
+            if given is not None:
+                raise read.error(("http", name), "there is no TLS without tls_cert and tls_key")
+        return None
+    if certificate is None or key is None:
+        raise read.error(("http", "tls_cert" if key is None else "tls_key"), "expected tls_cert and tls_key, or none")
+    files = TLSFiles(certificate=certificate, key=key, client_ca=client_ca, passphrase=_passphrase(passphrase))
+    return Certificates(files, http2=http2)
+
+
+def _passphrase(path: Path | None) -> Callable[[], bytes] | None:
+    if path is None:
+        said = os.environ.pop(PASSPHRASE, None)
+        return None if said is None else said.encode
+    path_there = path
+
+    def read() -> bytes:
+        try:
+            with path_there.open("rb") as file:
+                return file.read(_PASSPHRASE_BYTES).rstrip(b"\r\n")
+        except OSError as error:
+            raise ConfigError(f"{path_there}: the passphrase cannot be read: {error.strerror}") from error
+
+    return read

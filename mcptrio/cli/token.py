@@ -1,0 +1,166 @@
+"""``mcptrio token``: the access tokens of a team that has no identity provider yet, in a file, hashed.
+
+The one rule: a token is shown once, when it is made, alone on standard output; what is kept of it opens nothing.
+Exit codes: 0 done; 1 there is no such token, or there is one already; 2 wrong use or configuration.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from attrs import asdict, evolve
+
+from mcptrio.auth.server.static_tokens import StaticToken, make_token, parse_tokens, read_tokens, tokens_text
+from mcptrio.cli.config_options import configured
+from mcptrio.cli.help_pages import Group
+from mcptrio.cli.install.files import Original
+from mcptrio.cli.install.files import read as read_file
+from mcptrio.cli.json_output import json_option, print_json
+from mcptrio.cli.layout import Look
+from mcptrio.client.printable import printable
+from mcptrio.errors import ConfigError
+
+__all__ = ["command"]
+
+_MODE: Final = 0o600
+_DURATION: Final = re.compile(r"([0-9]{1,6})([mhdwy])")
+_UNITS: Final = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "y": 365 * 86400}
+_NEVER: Final = "never"
+
+
+@click.group("token", cls=Group)
+def command() -> None:
+    """Keep the access tokens of a team that has no identity provider yet: make, list and revoke them."""
+
+
+_file_option = click.option(
+    "--file", "path", type=click.Path(path_type=Path), help="The tokens.  [default: tokens of [auth] in mcptrio.toml]"
+)
+
+
+def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> int | None:
+    if text == _NEVER:
+        return None
+    found = _DURATION.fullmatch(text)
+    if found is None or not int(found[1]):
+        raise click.BadParameter(f"expected a number and one of m, h, d, w, y, as 90d, or never, got {text!r}")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+@command.command("new")
+@click.argument("name")
+@click.option("--subject", metavar="WHO", help="Whose it is.  [default: NAME]")
+@click.option("--scope", "scopes", multiple=True, metavar="SCOPE", help="What it is good for; repeat for more.")
+@click.option(
+    "--expires", default="90d", show_default=True, callback=_duration, metavar="TIME", help="30m, 12h, 90d, 1y, never."
+)
+@json_option
+@_file_option
+def new(
+    name: str,
+    subject: str | None,
+    scopes: tuple[str, ...],
+    expires: int | None,
+    as_json: bool,
+    path: Path | None,
+) -> None:
+    """Make a token called NAME, and print it, this once.
+
+    The file, made if there is none, gets its hash. A server that uses the file takes the token a second later.
+    """
+    where = _file(path)
+    original, tokens = _open(where)
+    if any(each.name == name for each in tokens):
+        raise click.ClickException(f"{where}: there is a token {name!r} already; revoke it first, or take another name")
+    now = time.time()
+    try:
+        token, kept = make_token(
+            name,
+            subject=subject or name,
+            scopes=scopes,
+            created=now,
+            expires=None if expires is None else now + expires,
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    _write(original, [*tokens, kept])
+    if as_json:
+        print_json({"token": token, "file": str(where), **_values(kept)})
+    else:
+        click.echo(token)
+    click.echo(f"{where}: added {name}, {_until(kept, now)}; the token is not shown again", err=True)
+
+
+@command.command("list")
+@json_option
+@_file_option
+def list_all(as_json: bool, path: Path | None) -> None:
+    """List the tokens: their names, whose they are, what they are good for and until when."""
+    tokens, now = read_tokens(_file(path)), time.time()
+    if as_json:
+        print_json({"tokens": [_values(each) for each in tokens]})
+        return
+    rows = [(each.name, each.subject, " ".join(each.scopes) or "-", _until(each, now)) for each in tokens]
+    if rows:
+        cells = [[printable(cell) for cell in row] for row in rows]
+        click.echo(Look.of_stdout().table((), cells))
+
+
+@command.command("revoke")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@_file_option
+def revoke(names: tuple[str, ...], path: Path | None) -> None:
+    """Take tokens out of the file. A server that uses it refuses them a second later."""
+    where = _file(path)
+    original, tokens = _open(where)
+    there = {each.name for each in tokens}
+    if missing := [name for name in names if name not in there]:
+        raise click.ClickException(f"{where}: there is no token {missing[0]!r}")
+    _write(original, [each for each in tokens if each.name not in names])
+    click.echo(f"{where}: revoked {', '.join(dict.fromkeys(names))}", err=True)
+
+
+def _file(path: Path | None) -> Path:
+    """
+    Raises:
+        ConfigError: nothing says where the tokens are.
+    """
+    if path is not None:
+        return path
+    read = configured()
+    said = (read.auth or {}).get("tokens")
+    if not isinstance(said, str) or not said:
+        raise ConfigError("expected --file, or tokens in [auth] of the configuration, to say where the tokens are")
+    return read.beside(str(Path(said).expanduser()))
+
+
+def _open(path: Path) -> tuple[Original, list[StaticToken]]:
+    """The file as it is now, and its tokens. Written back only where it has not changed since: else a token that was
+    revoked meanwhile would be good again."""
+    original = read_file(path)
+    return original, [] if original.data is None else parse_tokens(path, original.data)
+
+
+def _write(original: Original, tokens: list[StaticToken]) -> None:
+    evolve(original, mode=_MODE).replace(tokens_text(tokens).encode())
+
+
+def _values(token: StaticToken) -> dict[str, Any]:
+    """What may be shown of a token."""
+    shown = {key: value for key, value in asdict(token).items() if key != "hash"}
+    for key in ("created", "expires"):
+        if shown[key] is not None:
+            shown[key] = datetime.fromtimestamp(shown[key], UTC).isoformat(timespec="seconds")
+    return shown
+
+
+def _until(token: StaticToken, now: float) -> str:
+    if token.expires is None:
+        return "does not expire"
+    day = datetime.fromtimestamp(token.expires, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"good until {day}" if token.expires > now else f"expired {day}"

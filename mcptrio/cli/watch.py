@@ -1,0 +1,152 @@
+"""``mcptrio watch``: what changes, as the server tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeAlias
+
+import click
+from attrs import frozen
+
+from mcptrio.capabilities.problems import suggest
+from mcptrio.cli.client_command import ClientCommand
+from mcptrio.cli.exits import line_of
+from mcptrio.cli.layout import Style
+from mcptrio.cli.list import fetch
+from mcptrio.cli.schema_words import properties
+from mcptrio.cli.visit import Visit
+from mcptrio.client.printable import printable, quote
+from mcptrio.client.subscriptions import Change, Changes
+from mcptrio.errors import ConfigError, MCPError
+
+__all__ = ["LISTS", "Watched", "command", "show_change", "told_of"]
+
+
+LISTS = ("tools", "prompts", "resources")
+_WORDS = {"outputSchema": "result", "_meta": "metadata", "mimeType": "type"}
+"""Members of a list's entries, where they are called otherwise for a person."""
+_Listed: TypeAlias = dict[str, dict[str, Any]]
+
+
+@frozen
+class Watched:
+    """What is watched.
+
+    Args:
+        uris: resources whose contents are.
+        lists: some of tools, prompts and resources.
+    """
+
+    uris: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, words: Sequence[str]) -> Watched:
+        """Tell names of lists from URIs, which have a colon.
+
+        Raises:
+            ConfigError: a word is neither.
+        """
+        lists = tuple(word for word in words if word in LISTS)
+        uris = tuple(word for word in words if word not in LISTS)
+        for word in uris:
+            if ":" not in word:
+                raise ConfigError(
+                    f"expected a URI, tools, prompts or resources, got {quote(word)}{suggest(word, LISTS)}"
+                )
+        return cls(uris, lists)
+
+    def subscribe(self, visit: Visit) -> AbstractAsyncContextManager[Changes]:
+        """Ask the server for these changes."""
+        wanted = {name: name in self.lists for name in LISTS}
+        return visit.client.subscribe(self.uris, **wanted)
+
+
+@click.command("watch", cls=ClientCommand)
+@click.argument("words", nargs=-1, metavar="[tools|prompts|resources|URI]...")
+@click.option("--count", type=click.IntRange(min=1), metavar="NUMBER", help="End after so many changes.")
+async def command(visit: Visit, words: tuple[str, ...], count: int | None) -> None:
+    """Show what changes: lists, and the contents of the resources named.
+
+    Without any of them, every list that the server tells of. Ends with Ctrl-C.
+    """
+    watched = Watched.read(words) if words else Watched(lists=tuple(told_of(visit)))
+    if watched == Watched():
+        raise ConfigError("the server tells of no changes to its lists; name a resource to watch")
+    async with watched.subscribe(visit) as changes:
+        lists = {} if visit.as_json else {name: await _listed(visit, name) for name in watched.lists}
+        _show_begin(visit, changes)
+        seen = 0
+        async for change in changes:
+            if change.kind in lists:
+                await _show_difference(visit, change.kind, lists)
+            else:
+                show_change(visit, change)
+            seen += 1
+            if seen == count:
+                return
+
+
+def told_of(visit: Visit) -> list[str]:
+    """The lists whose changes the server says it tells of."""
+    capabilities = visit.client.capabilities
+    kinds = {"tools": capabilities.tools, "prompts": capabilities.prompts, "resources": capabilities.resources}
+    return [kind for kind, capability in kinds.items() if capability is not None and capability.list_changed]
+
+
+def show_change(visit: Visit, change: Change) -> None:
+    """One line, or one JSON object."""
+    if visit.as_json:
+        visit.console.print_json({"kind": change.kind, **({"uri": change.uri} if change.uri is not None else {})})
+    else:
+        visit.console.print(printable(f"{change.kind} {change.uri}" if change.uri is not None else change.kind))
+
+
+async def _listed(visit: Visit, name: str) -> _Listed:
+    """Return a list as JSON objects by name, or by URI or template."""
+    kinds = ("resources", "templates") if name == "resources" else (name,)
+    items = [visit.wire(item) for kind in kinds for item in await fetch(visit, kind)]
+    return {item.get("uri") or item.get("uriTemplate") or item["name"]: item for item in items}
+
+
+async def _show_difference(visit: Visit, name: str, lists: dict[str, _Listed]) -> None:
+    """Read a list again, and show what was added, removed and changed since the last time, one line each."""
+    try:
+        now = await _listed(visit, name)
+    except MCPError as error:
+        visit.console.print(f"{name}: the list cannot be read: {line_of(error)}")
+        return
+    before, lists[name] = lists[name], now
+    lines: list[tuple[str, Style, str]] = []
+    lines.extend((f"{name}: added ", "green", each) for each in now if each not in before)
+    lines.extend((f"{name}: removed ", "red", each) for each in before if each not in now)
+    for each, item in now.items():
+        if each in before and (how := _changed(before[each], item)):
+            lines.append((f"{name}: changed ", "yellow", f"{each} ({how})"))
+    look = visit.console.look
+    for label, style, text in lines:
+        visit.console.print_painted(look.wrap(printable(text), style, label=label))
+    if not lines:
+        visit.console.print(f"{name}: no difference")
+
+
+def _changed(before: dict[str, Any], now: dict[str, Any]) -> str:
+    keys = (key for key in {**before, **now} if before.get(key) != now.get(key))
+    return ", ".join(_arguments(before, now) if key == "inputSchema" else _WORDS.get(key, key) for key in keys)
+
+
+def _arguments(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """Return which arguments of a tool differ."""
+    old, new = ({**properties(each["inputSchema"], each["inputSchema"])} for each in (before, now))
+    told = [f"+{name}" for name in new if name not in old] + [f"-{name}" for name in old if name not in new]
+    told += [name for name in new if name in old and old[name] != new[name]]
+    return f"arguments {' '.join(told)}" if told else "arguments"
+
+
+def _show_begin(visit: Visit, changes: Changes) -> None:
+    """Say which changes the server does not report."""
+    refused = changes.missing
+    if refused:
+        visit.console.note(f"the server does not tell of: {', '.join(refused)}", "yellow")
+    visit.console.note("watching", "dim")

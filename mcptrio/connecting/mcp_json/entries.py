@@ -1,0 +1,215 @@
+"""One server of an ``mcp.json``, as a target.
+
+Used for each entry of a file, and by ``connect`` for an entry given as it is.
+The one rule: what would make the server run otherwise than its host would run it is an error; what a host merely keeps
+for itself (``alwaysAllow``, ``timeout``, ``gallery``) is passed over.
+
+Source: VS Code, "MCP configuration reference"; Claude Code, Cursor, Windsurf, Gemini CLI, Cline: their pages on MCP
+servers.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from mcptrio.client.printable import printable
+from mcptrio.connecting.mcp_json.env_files import read_env_file
+from mcptrio.connecting.mcp_json.places import Place, kind_of
+from mcptrio.connecting.mcp_json.variables import Variables
+from mcptrio.connecting.targets import Command, Endpoint, Socket
+from mcptrio.transports.socket_dialing import check_socket_address
+
+__all__ = ["read_entry", "read_entry_at"]
+
+_URLS = ("url", "serverUrl", "httpUrl")
+"""Windsurf and Antigravity write the second, Gemini CLI the third."""
+_ENVS = ("env", "environment")
+"""opencode writes the second."""
+_KNOWN = ("type", "transport", "command", "args", *_ENVS, "envFile", "cwd", *_URLS, "headers", "disabled")
+
+_log = logging.getLogger("mcptrio.mcp_json")
+
+_UNREAD = ("auth", "headersHelper", "oauth")
+"""Ways to authorize requests that only the host knows: FastMCP's and Cursor's, Claude Code's, and opencode's."""
+
+_Transport = Literal["auto", "http", "sse"]
+
+_STDIO = ("stdio", "local")
+_TRANSPORTS: dict[str, _Transport] = {
+    "http": "auto",  # VS Code tries HTTP with SSE where Streamable HTTP is refused
+    "streamable-http": "http",
+    "streamableHttp": "http",
+    "streamable_http": "http",
+    "sse": "sse",
+    "remote": "auto",
+    "ws": "auto",
+    "websocket": "auto",
+}
+_WEBSOCKET = ("ws", "websocket")
+
+
+def read_entry(entry: Mapping[str, Any]) -> Command | Endpoint | Socket:
+    """The target an entry of ``mcpServers`` or ``servers`` names.
+
+    Variables are taken from our environment, and ``${workspaceFolder}`` is our directory.
+
+    Raises:
+        ConfigError: a key is missing or has another value than expected, or the entry is disabled.
+    """
+    return read_entry_at(entry, Place(source="entry"), Variables(os.environ, Path.cwd()))
+
+
+def read_entry_at(entry: Any, place: Place, variables: Variables) -> Command | Endpoint | Socket:
+    """The same for an entry of a file.
+
+    Raises:
+        ConfigError: as above; it says where.
+    """
+    if not isinstance(entry, Mapping):
+        raise place.error(f"expected an object, got {kind_of(entry)}")
+    return _Entry(entry, place, variables).read()
+
+
+class _Entry:
+    def __init__(self, entry: Mapping[str, Any], place: Place, variables: Variables) -> None:
+        self._entry = {key: value for key, value in entry.items() if value is not None}
+        self._place = place
+        self._variables = variables
+        self._type_key = "type" if "type" in self._entry else "transport"
+        """FastMCP writes the second."""
+
+    def read(self) -> Command | Endpoint | Socket:
+        self._check_names()
+        disabled = self._entry.get("disabled", False)
+        if disabled is not False:
+            got = "one that is disabled" if disabled is True else kind_of(disabled)
+            raise self._place.at("disabled").error(f"expected false for a server that is to be used, got {got}")
+        if self._entry.get("enabled", True) is False:
+            raise self._place.at("enabled").error("expected true for a server that is to be used, got false")
+        urls = [key for key in _URLS if key in self._entry]
+        given = [key for key in ("command", *urls) if key in self._entry]
+        if len(given) != 1:
+            if not given and (self._entry.get("source") == "extension" or "settings" in self._entry):
+                raise self._place.error("expected either command or url, got a server that an extension of Zed starts")
+            got = " and ".join(given) or "none"
+            raise self._place.error(f"expected either command or url, got {got}")
+        kind = self._type()
+        if kind is not None and (kind in _STDIO) != (given == ["command"]):
+            expected = "command" if kind in _STDIO else "url"
+            raise self._place.at(self._type_key).error(f"expected {expected} beside the type {kind}, got {given[0]}")
+        for key in _UNREAD:
+            if self._entry.get(key, False) is not False:
+                _log.warning("%s", self._place.at(key).error("is passed over: write the header in headers instead"))
+        if given == ["command"]:
+            return self._command()
+        if (text := self._text(given[0])).startswith(("tcp://", "unix:")):
+            return self._socket(given[0], text)
+        default: _Transport = "http" if given == ["httpUrl"] else "auto"
+        return self._endpoint(given[0], default if kind is None else _TRANSPORTS[kind])
+
+    def _command(self) -> Command:
+        env: dict[str, str] = {}
+        if "envFile" in self._entry:
+            env |= read_env_file(self._path("envFile"), self._place.at("envFile"))
+        for key in _ENVS:
+            env |= self._texts(key)
+        for name in env:
+            if not name or "=" in name or "\0" in name:
+                raise self._place.at("env", name).error("expected the name of a variable, without =, got another")
+        given = self._list("command") if isinstance(self._entry["command"], list) else [self._text("command")]
+        command = os.path.expanduser("".join(given[:1]))
+        if not command:
+            raise self._place.at("command").error("expected a program, got an empty text")
+        args = (command, *given[1:], *self._list("args"))
+        return Command(args=args, env=env, cwd=self._path("cwd") if "cwd" in self._entry else None)
+
+    def _endpoint(self, key: str, transport: _Transport) -> Endpoint:
+        url, scheme = self._text(key), ""
+        try:
+            parts = urlsplit(url)
+            _ = parts.port  # raises where it is none
+            scheme = parts.scheme if parts.hostname else ""
+        except ValueError:
+            pass  # no URL
+        is_url = scheme in ("http", "https", "ws", "wss")
+        if not is_url or not url.isascii() or not url.isprintable() or " " in url:
+            raise self._place.at(key).error("expected an http, https, ws or wss URL in ASCII, got something else")
+        kind = self._type()
+        if kind is not None and (kind in _WEBSOCKET) != (scheme in ("ws", "wss")):
+            expected = "a ws or wss URL" if kind in _WEBSOCKET else "an http or https URL"
+            raise self._place.at(key).error(f"expected {expected} beside the type {kind}, got one of {scheme}")
+        headers = self._texts("headers")
+        for name, value in headers.items():
+            if not name or not (name + value).isprintable():
+                raise self._place.at("headers", name).error("expected a header on one line, got something else")
+        return Endpoint(url=url, headers=headers, transport=transport)
+
+    def _socket(self, key: str, address: str) -> Socket:
+        """A server on a socket. No host has such entries; ours has."""
+        for other in ("type", "headers"):
+            if self._entry.get(other):
+                raise self._place.at(other).error(f"expected none beside a socket as {key}, got one")
+        try:
+            check_socket_address(address)
+        except ValueError as error:
+            raise self._place.at(key).error(str(error)) from error
+        return Socket(address=address)
+
+    def _check_names(self) -> None:
+        """A slip of the pen is found here; a key that only looks like none of ours is its host's own."""
+        for key in self._entry:
+            if key not in _KNOWN and (near := get_close_matches(key, _KNOWN, 1, cutoff=0.85)):
+                raise self._place.at(key).error(f"expected a key that is known; did you mean {near[0]}?")
+        for key in ("sandboxEnabled", "sandbox"):
+            if self._entry.get(key, False) is not False:
+                # To leave the sandbox out would give the server more than its owner meant to give.
+                raise self._place.at(key).error("expected no sandbox, since there is none here, got one")
+
+    def _type(self) -> str | None:
+        kind = self._entry.get(self._type_key)
+        if kind is not None and kind not in (*_STDIO, *_TRANSPORTS):
+            got = printable(kind[:40]) if isinstance(kind, str) else kind_of(kind)
+            raise self._place.at(self._type_key).error(
+                f"expected one of {', '.join((*_STDIO, *_TRANSPORTS))}, got {got}"
+            )
+        return kind
+
+    def _path(self, key: str) -> Path:
+        return self._variables.workspace / os.path.expanduser(self._text(key))
+
+    def _text(self, key: str) -> str:
+        return self._expanded(self._entry[key], self._place.at(key))
+
+    def _list(self, key: str) -> list[str]:
+        values = self._entry.get(key, [])
+        if not isinstance(values, list | tuple):
+            raise self._place.at(key).error(f"expected a list of texts, got {kind_of(values)}")
+        return [self._expanded(value, self._place.at(key, number)) for number, value in enumerate(values)]
+
+    def _texts(self, key: str) -> dict[str, str]:
+        values = self._entry.get(key, {})
+        if not isinstance(values, Mapping):
+            raise self._place.at(key).error(f"expected an object of texts, got {kind_of(values)}")
+        return {
+            name: self._expanded(value, self._place.at(key, name), numbers=True)
+            for name, value in values.items()
+            if value is not None
+        }
+
+    def _expanded(self, value: Any, place: Place, *, numbers: bool = False) -> str:
+        if numbers and isinstance(value, bool):
+            return "true" if value else "false"
+        if numbers and isinstance(value, int | float):
+            return str(value)
+        if not isinstance(value, str):
+            raise place.error(f"expected a text, got {kind_of(value)}")
+        text = self._variables.expand(value, place, whole=numbers)
+        if "\0" in text:
+            raise place.error("expected a text without NUL, got one with it")
+        return text

@@ -1,0 +1,66 @@
+"""A file of environment variables, one on a line: ``NAME=value``.
+
+Read where an entry names one (``envFile``).
+The one rule: values are taken as they stand; there are no variables in them, and no error repeats one.
+
+Source: VS Code, "MCP configuration reference", envFile; the .env files of Node (``--env-file``).
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from mcptrio.connecting.mcp_json.places import Place
+from mcptrio.errors import ConfigError
+
+__all__ = ["read_env_file"]
+
+_MOST_BYTES = 256 * 1024
+_LINE = re.compile(r"""(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(?P<value>.*)""")
+_QUOTED = re.compile(
+    r"""(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>[^']*)'|`(?P<back>[^`]*)`)\s*(?:\#.*)?""",
+)
+_ESCAPES = {"\\n": "\n", "\\r": "\r", "\\t": "\t", '\\"': '"', "\\\\": "\\"}
+
+
+def read_env_file(path: Path, place: Place) -> dict[str, str]:
+    """The variables of a file. A value may be quoted; ``#`` begins a comment; of a name given twice the last counts.
+
+    Args:
+        place: where the file is named.
+
+    Raises:
+        ConfigError: it cannot be read, is too large, or has a line that is no variable.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "no path"
+        raise place.error(f"expected a file that can be read, got one that cannot: {why}") from None
+    if len(data) > _MOST_BYTES:
+        raise place.error(f"expected a file of at most {_MOST_BYTES} bytes, got a larger one")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise place.error(f"expected a file in UTF-8, got other bytes at {error.start}") from None
+    variables: dict[str, str] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        found = _LINE.fullmatch(line)
+        if found is None:
+            raise ConfigError(f"{path}:{number}: expected NAME=value, got something else")
+        variables[found["name"]] = _value(found["value"])
+    return variables
+
+
+def _value(written: str) -> str:
+    quoted = _QUOTED.fullmatch(written)
+    if quoted is None:
+        return re.split(r"\s#", written, maxsplit=1)[0].strip()
+    if quoted["double"] is not None:
+        return re.sub(r"\\[nrt\"\\]", lambda found: _ESCAPES[found[0]], quoted["double"])
+    return quoted["single"] if quoted["single"] is not None else quoted["back"]

@@ -1,0 +1,203 @@
+"""A whole ``mcp.json``: which servers it has, and each as a target.
+
+Read by the host, and by the command line for ``file.json#name``.
+Each entry is read alone: an error in one does not affect the others.
+
+Source: VS Code, "MCP configuration reference"; Claude Code, ".mcp.json"; Zed, "Model Context Protocol"; opencode,
+"MCP servers"; the files named in their documentation.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mcptrio.client.printable import printable
+from mcptrio.connecting.mcp_json.entries import read_entry_at
+from mcptrio.connecting.mcp_json.inputs import AskInput, Input, Inputs
+from mcptrio.connecting.mcp_json.jsonc import JSONProblem, parse
+from mcptrio.connecting.mcp_json.places import Place, kind_of
+from mcptrio.connecting.mcp_json.variables import Variables
+from mcptrio.connecting.targets import Command, Endpoint, Socket
+from mcptrio.errors import ConfigError
+
+__all__ = ["MOST_BYTES", "ServerFile", "is_reference", "load_mcp_json", "read_mcp_json", "read_reference"]
+
+MOST_BYTES = 4 * 1024 * 1024
+"""Of a file; those that a host keeps its own things in as well are the largest."""
+
+_SHAPES = ("mcpServers", "servers", "context_servers", "mcp")
+"""The second is VS Code's, the third Zed's; the fourth is opencode's, and VS Code's in its settings.json."""
+_EXPECTED = "mcpServers, servers, context_servers (Zed) or mcp (opencode, and VS Code's settings.json)"
+_REFERENCE = re.compile(r"(?P<file>.+?\.jsonc?)(?:#(?P<name>.+))?", re.DOTALL | re.IGNORECASE)
+_NAMED = 20
+"""Names an error lists."""
+
+
+class ServerFile:
+    """The servers of a file. Made by :func:`load_mcp_json`."""
+
+    def __init__(self, entries: Mapping[str, Any], place: Place, inputs: Inputs, variables: Variables) -> None:
+        self._entries = entries
+        self._place = place
+        self._inputs = inputs
+        self._variables = variables
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The servers that are not disabled, in the file's order."""
+        return tuple(name for name in self._entries if not self._is_disabled(name))
+
+    @property
+    def disabled(self) -> tuple[str, ...]:
+        """The others."""
+        return tuple(name for name in self._entries if self._is_disabled(name))
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """What the file may have asked of the user."""
+        return self._inputs.declared
+
+    def read(self, name: str) -> Command | Endpoint | Socket:
+        """One of its servers.
+
+        Raises:
+            ConfigError: there is none of that name, or its entry is wrong; where, and how.
+        """
+        if name not in self._entries:
+            names = ", ".join(printable(each[:80]) for each in list(self._entries)[:_NAMED]) or "none"
+            raise self._place.error(f"expected the name of a server ({names}), got {printable(name[:80])}")
+        return read_entry_at(self._entries[name], self._place.at(name), self._variables)
+
+    def _is_disabled(self, name: str) -> bool:
+        entry = self._entries[name]
+        return isinstance(entry, Mapping) and (entry.get("disabled") is True or entry.get("enabled") is False)
+
+
+def load_mcp_json(
+    path: Path | str,
+    *,
+    ask: AskInput | None = None,
+    environ: Mapping[str, str] | None = None,
+    workspace: Path | str | None = None,
+) -> ServerFile:
+    """Read a file; its entries are read one by one, later.
+
+    Args:
+        ask: asks the user for the file's inputs (``${input:id}``); without it, an entry that needs one is wrong.
+        environ: where variables come from; by default our environment.
+        workspace: ``${workspaceFolder}``, and where relative paths begin; by default the folder of the file, or the one
+            above where that folder's name begins with a dot (``.vscode``).
+
+    Raises:
+        ConfigError: it cannot be read, is no JSON (comments and trailing commas aside), or has no servers.
+    """
+    path = Path(path)
+    place = Place(source=str(path))
+    text = _read(path, place)
+    try:
+        document = parse(text)
+    except JSONProblem as problem:
+        raise ConfigError(f"{path}:{problem.line}: {problem}") from None
+    place = Place(source=str(path), document=document)
+    tables = document.value
+    if not isinstance(tables, dict):
+        raise place.error(f"expected an object, got {kind_of(tables)}")
+    keys, is_opencode = _servers_at(tables, place)
+    for key in keys[:-1]:
+        tables, place = tables[key], place.at(key)
+    entries = tables[keys[-1]]
+    if not isinstance(entries, dict):
+        raise place.at(keys[-1]).error(f"expected an object, got {kind_of(entries)}")
+    inputs = Inputs(None if is_opencode else tables.get("inputs"), place.at("inputs"), ask)
+    folder = Path(workspace) if workspace is not None else _workspace_of(path)
+    variables = Variables(os.environ if environ is None else environ, folder, inputs, is_opencode=is_opencode)
+    return ServerFile(entries, place.at(keys[-1]), inputs, variables)
+
+
+def read_mcp_json(
+    path: Path | str,
+    *,
+    ask: AskInput | None = None,
+    environ: Mapping[str, str] | None = None,
+    workspace: Path | str | None = None,
+) -> dict[str, Command | Endpoint | Socket]:
+    """All servers of a file that are not disabled, by name. See :func:`load_mcp_json`.
+
+    Raises:
+        ConfigError: the file or one of them is wrong; with file, line, server and key, and without values.
+    """
+    file = load_mcp_json(path, ask=ask, environ=environ, workspace=workspace)
+    return {name: file.read(name) for name in file.names}
+
+
+def is_reference(text: str) -> bool:
+    """Whether a text names a server in a file: ``mcp.json#fs``, or ``mcp.json`` where there is only one."""
+    return _REFERENCE.fullmatch(text) is not None
+
+
+def read_reference(
+    text: str,
+    *,
+    ask: AskInput | None = None,
+    environ: Mapping[str, str] | None = None,
+    workspace: Path | str | None = None,
+) -> tuple[str, Command | Endpoint | Socket]:
+    """The server that ``file.json#name`` names, and its name.
+
+    Raises:
+        ConfigError: the text names none, or not one alone; or the file or the entry is wrong.
+    """
+    found = _REFERENCE.fullmatch(text)
+    if found is None:
+        raise ConfigError(f"expected file.json#name, got {printable(text[:80])}")
+    file = load_mcp_json(found["file"], ask=ask, environ=environ, workspace=workspace)
+    name = found["name"]
+    if name is None:
+        if len(file.names) != 1:
+            names = ", ".join(printable(each[:80]) for each in file.names[:_NAMED]) or "none"
+            raise ConfigError(f"{found['file']}: expected #name of one of its servers ({names}), got no name")
+        [name] = file.names
+    return name, file.read(name)
+
+
+def _servers_at(tables: Mapping[str, Any], place: Place) -> tuple[tuple[str, ...], bool]:
+    """The keys that lead to the servers, and whether opencode writes such files.
+
+    Raises:
+        ConfigError: the file has no servers, or has them in two places.
+    """
+    shapes = [shape for shape in _SHAPES if shape in tables]
+    if len(shapes) > 1 and shapes[-1] == "mcp":
+        shapes.pop()  # Gemini CLI keeps its limits in "mcp", beside its mcpServers
+    if len(shapes) != 1:
+        raise place.error(f"expected one of {_EXPECTED}, got {' and '.join(shapes) or 'none'}")
+    if shapes != ["mcp"]:
+        return tuple(shapes), False
+    servers = tables["mcp"].get("servers") if isinstance(tables["mcp"], dict) else None
+    # In opencode's file, "servers" may also be the name of a server.
+    is_opencode = not isinstance(servers, dict) or not {"type", "command", "url", "enabled"}.isdisjoint(servers)
+    return (("mcp",) if is_opencode else ("mcp", "servers")), is_opencode
+
+
+def _read(path: Path, place: Place) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "no path"
+        raise place.error(f"cannot be read: {why}") from error
+    if len(data) > MOST_BYTES:
+        raise place.error(f"expected at most {MOST_BYTES} bytes, got more")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise place.error(f"expected UTF-8, got other bytes at {error.start}") from None
+
+
+def _workspace_of(path: Path) -> Path:
+    folder = path.absolute().parent
+    return folder.parent if folder.name.startswith(".") else folder

@@ -1,0 +1,1 @@
+"""Small modules that every room may use, and that use none."""

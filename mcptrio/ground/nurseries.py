@@ -1,0 +1,78 @@
+"""Nurseries that a caller need not know of, and the check that Trio runs.
+
+Used by what opens a nursery of its own around somebody else's ``async with`` body.
+The one rule: what the body raises comes out as it was raised, as if there were no nursery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+import trio
+
+from mcptrio.ground.tracebacks import raise_single
+
+__all__ = ["first_of", "open_hidden_nursery", "outlasting", "raised_alone", "require_trio"]
+
+
+@asynccontextmanager
+async def open_hidden_nursery() -> AsyncIterator[trio.Nursery]:
+    """A nursery out of which one exception comes alone; several still come in a group.
+
+    For tasks that do not fail: when the body is done, or has raised, they are cancelled.
+    """
+    with raised_alone():
+        async with trio.open_nursery() as nursery:
+            try:
+                yield nursery
+            finally:
+                nursery.cancel_scope.cancel()
+
+
+@contextmanager
+def raised_alone() -> Iterator[None]:
+    """Raise an exception that the body raises in groups of one as it is, without the groups."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        raise_single(group)
+
+
+def require_trio(what: str) -> None:
+    """
+    Raises:
+        RuntimeError: Trio does not run this code: asyncio does, or a thread, or nothing.
+    """
+    if not trio.lowlevel.in_trio_task():
+        raise RuntimeError(
+            f"{what} must be called in a Trio task, started by trio.run; an asyncio program runs Trio in a thread:"
+            " see docs/client.md#in-an-asyncio-application"
+        )
+
+
+@asynccontextmanager
+async def outlasting(seconds: float) -> AsyncIterator[None]:
+    """Give the body ``seconds`` more when the caller is cancelled: for work that must not stop half way.
+
+    The cancellation is raised at the end of the body, or where the body is when the seconds are over.
+    """
+    async with open_hidden_nursery() as nursery:
+        scope = trio.CancelScope(shield=True)
+        nursery.start_soon(_bound, scope, seconds)
+        with scope:
+            yield
+
+
+async def _bound(scope: trio.CancelScope, seconds: float) -> None:
+    try:
+        await trio.sleep_forever()
+    finally:
+        scope.deadline = trio.current_time() + seconds
+
+
+def first_of(error: BaseException) -> BaseException:
+    """The exception itself, or the first one of the group, where all of them would be told alike."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

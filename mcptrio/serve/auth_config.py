@@ -1,0 +1,350 @@
+"""What ``[auth]`` in ``mcptrio.toml`` says, made into the guard of an endpoint.
+
+Used by the commands that serve.
+The one rule: where there is an ``[auth]``, there is a guard. Whatever is wrong with it ends the start, and nothing is
+ever served open because a value was not understood.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, MutableMapping, Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+from attrs import field, fields, frozen
+
+from mcptrio.abc import Fetch, Principal, TokenVerifier
+from mcptrio.auth.server.certificates import CertificateNames, CertificatePrincipals
+from mcptrio.auth.server.failures import FailureLimit
+from mcptrio.auth.server.introspection import IntrospectedTokens, IntrospectionBounds
+from mcptrio.auth.server.issuer_keys import IssuerKeys, KeyTimes
+from mcptrio.auth.server.jwt_tokens import ClaimRules, JWTTokens
+from mcptrio.auth.server.replay_cache import ReplayBounds
+from mcptrio.auth.server.resource_options import DPoPRule, ResourceServerOptions
+from mcptrio.auth.server.resource_server import ResourceServer
+from mcptrio.auth.server.static_tokens import StaticTokens, read_tokens
+from mcptrio.auth.token_requests import ClientIdentity
+from mcptrio.errors import AuthorizationError, ConfigError, Overloaded
+from mcptrio.ground.expected import integer, number
+from mcptrio.ground.secret import Secret
+from mcptrio.serve.config import Config, check_variables
+from mcptrio.settings.reader import SettingsReader, keys_of_class, variable_of
+from mcptrio.transports.http.fetching import Fetcher
+from mcptrio.transports.http.reach import AddressPolicy
+
+__all__ = [
+    "TOKEN",
+    "AuthLimits",
+    "AuthSettings",
+    "Introspection",
+    "guard_of",
+    "principal_of_environment",
+    "read_settings",
+]
+
+TOKEN: Final = "MCPTRIO_TOKEN"
+"""The variable that holds the access token of a client over standard input and output."""
+
+_TABLE: Final = "auth"
+
+_log = logging.getLogger("mcptrio.auth")
+
+
+@frozen(kw_only=True)
+class Introspection:
+    """The table ``[auth.introspection]``.
+
+    Args:
+        client_id: as which this server asks there.
+        client_secret: the secret of that client.
+        method: how it authenticates; by default, as the issuer's metadata says.
+        issuer: whose tokens are asked about; by default the only one of ``issuers``.
+        endpoint: where; by default where the issuer's metadata says.
+        audience: whether an answer has to name one of ours; ``false`` where the issuer serves this server alone.
+        remember: seconds for which an answer is used, and after which the token of a connection that stays open is
+            verified again, unless ``limits.remember`` is less.
+    """
+
+    client_id: str = ""
+    client_secret: Secret | None = None
+    method: Literal["client_secret_basic", "client_secret_post"] | None = None
+    issuer: str | None = None
+    endpoint: str | None = None
+    audience: bool = True
+    remember: float = field(default=30.0, validator=number(0, 3600))
+
+
+@frozen(kw_only=True)
+class AuthLimits:
+    """The table ``[auth.limits]``.
+
+    Args:
+        failures_per_minute: failed authentications of one address; 0 for no bound.
+        failures_burst: as many may come at once.
+        addresses: whose failures are remembered.
+        proofs: DPoP proofs that are remembered.
+        proofs_per_key: of one key.
+        tokens: verified tokens that are remembered.
+        remember: seconds for which a signed token is not verified again; also those after which the token of a
+            connection that stays open is.
+        keys_fresh: seconds after which an issuer's keys are fetched again.
+        keys_stale: seconds for which they are used if that fails.
+        keys_refetch_after: seconds between two attempts.
+    """
+
+    failures_per_minute: float = field(default=30.0, validator=number(0))
+    failures_burst: int = field(default=30, validator=integer(1))
+    addresses: int = field(default=10_000, validator=integer(1))
+    proofs: int = field(default=100_000, validator=integer(1))
+    proofs_per_key: int = field(default=10_000, validator=integer(1))
+    tokens: int = field(default=10_000, validator=integer(0))
+    remember: float = field(default=60.0, validator=number(0, 3600))
+    keys_fresh: float = field(default=3600.0, validator=number(above=0))
+    keys_stale: float = field(default=86400.0, validator=number(0))
+    keys_refetch_after: float = field(default=30.0, validator=number(above=0))
+
+
+@frozen(kw_only=True)
+class AuthSettings:
+    """The table ``[auth]``.
+
+    Args:
+        resource: the address of the endpoint as clients write it; a list where it is mounted several times.
+        issuers: whose tokens are good, and where clients get them.
+        audience: what tokens must be made out to, any of these; by default ``resource``.
+        jwks: where the keys of the only issuer are; by default where its metadata says.
+        introspection: asks an issuer about its tokens, instead of verifying them by its keys.
+        tokens: a file of tokens that ``mcptrio token`` keeps.
+        scopes: that everybody needs.
+        scopes_supported: published; by default ``scopes``.
+        scope_prefix: what clients have to write before a scope, and tokens leave out.
+        includes: by scope those that it stands for.
+        algorithms: that tokens may be signed with.
+        types: of tokens, as their header's ``typ`` says, in lower case; ``["at+jwt"]`` takes those of RFC 9068
+            alone; by default these, ``jwt`` and tokens that say nothing.
+        scope_claims: where tokens have their scopes.
+        clock_skew: seconds that an issuer's clock may differ.
+        dpop: tokens bound to a key: ``off``, ``accepted`` or ``required``.
+        dpop_nonces: seconds for which a nonce for proofs is given out; 0: proofs need none.
+        certificates: which name in a client's TLS certificate says who it is; without, certificates let nobody in.
+        certificate_scopes: what those clients may.
+        private_networks: whether an issuer's metadata may lead into private networks.
+        name: published, for people.
+        documentation: a URL, published, for people.
+        limits: see there.
+    """
+
+    resource: str | tuple[str, ...] = ()
+    issuers: tuple[str, ...] = ()
+    audience: tuple[str, ...] = ()
+    jwks: str | None = None
+    introspection: Introspection | None = None
+    tokens: Path | None = None
+    scopes: tuple[str, ...] = ()
+    scopes_supported: tuple[str, ...] | None = None
+    scope_prefix: str = ""
+    includes: Mapping[str, tuple[str, ...]] = field(factory=dict)
+    algorithms: tuple[str, ...] = ClaimRules().algorithms
+    types: tuple[str, ...] = ()
+    scope_claims: tuple[str, ...] = ClaimRules().scope_claims
+    clock_skew: float = field(default=60.0, validator=number(0, 600))
+    dpop: Literal["off", "accepted", "required"] = "accepted"
+    dpop_nonces: int = field(default=0, validator=integer(0))
+    certificates: CertificateNames | None = None
+    certificate_scopes: tuple[str, ...] = ()
+    private_networks: bool = False
+    name: str | None = None
+    documentation: str | None = None
+    limits: AuthLimits = field(factory=AuthLimits)
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        return (self.resource,) if isinstance(self.resource, str) else self.resource
+
+
+def read_settings(config: Config, environ: Mapping[str, str] | None = None) -> AuthSettings | None:
+    """The table ``[auth]`` with the environment before it; ``None`` where neither says anything.
+
+    Raises:
+        ConfigError: something in it does not fit; names file, line and key.
+    """
+    variables = os.environ if environ is None else environ
+    if not config.asks_for_auth(variables):
+        return None
+    reader = SettingsReader(folder=config.beside("."), error=config.error, environ=variables)
+    settings = reader.read(AuthSettings, config.auth or {}, (_TABLE,), variables=(_TABLE,))
+    check_variables(variables, {variable_of((_TABLE, *key)) for key in keys_of_class(AuthSettings)}, (_TABLE,))
+    return settings
+
+
+def guard_of(
+    config: Config,
+    *,
+    key: bytes | None = None,
+    fetch: Fetch | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> ResourceServer | None:
+    """The guard that ``[auth]`` describes; ``None`` where there is no such table.
+
+    Args:
+        key: a secret of the service, the same on all its replicas; makes the nonces of proofs good on all of them.
+        fetch: sends requests to issuers; by default over the network, to those named and to public addresses.
+        environ: the environment; by default the process's.
+
+    Raises:
+        ConfigError: something in it does not fit; names file, line and key.
+    """
+    settings = read_settings(config, environ)
+    if settings is None:
+        return None
+    try:
+        return _guard(settings, key, fetch)
+    except ConfigError as error:
+        raise config.error((_TABLE, "tokens"), str(error)) from error
+    except ValueError as error:
+        # What is wrong with a value names it first: "resource: expected ...".
+        name, _, problem = str(error).partition(": ")
+        known = {each.name for each in fields(AuthSettings)}
+        where = {"authorization_servers": "issuers", "issuer": "issuers", "introspection_endpoint": "introspection"}
+        name = where.get(name, name)
+        if name in known and problem:
+            raise config.error((_TABLE, name), problem) from error
+        raise config.error((_TABLE,), str(error)) from error
+
+
+async def principal_of_environment(
+    config: Config, *, fetch: Fetch | None = None, environ: MutableMapping[str, str] | None = None
+) -> Principal | None:
+    """Who uses this process over standard input and output: whose the token in ``MCPTRIO_TOKEN`` is.
+
+    The variable is taken out of the environment, so that no plugin and no child of one gets it.
+
+    Returns:
+        ``None`` where there is no ``[auth]``, or no token: then nobody is authenticated.
+
+    Raises:
+        ConfigError: the token is not good, or cannot be verified; or something in ``[auth]`` does not fit.
+    """
+    variables = os.environ if environ is None else environ
+    token = variables.pop(TOKEN, "")
+    guard = guard_of(config, fetch=fetch, environ=variables)
+    if guard is None or not token:
+        return None
+    try:
+        return await guard.admit_token(token)
+    except AuthorizationError as error:
+        raise ConfigError(f"{TOKEN}: {error}") from error
+    except Overloaded as error:
+        raise ConfigError(f"{TOKEN}: {error.message}; the log says why") from error
+
+
+def _guard(settings: AuthSettings, key: bytes | None, fetch: Fetch | None) -> ResourceServer:
+    limits = settings.limits
+    if settings.issuers and not settings.scopes:
+        _log.warning("auth.scopes is empty: any token that an issuer gives out for this audience lets its owner in")
+    verifiers = [*_of_issuers(settings, fetch), *_of_file(settings.tokens)]
+    if settings.dpop_nonces and settings.dpop == "off":
+        raise ValueError("dpop_nonces: expected dpop to be accepted or required")
+    certificates = None
+    if settings.certificates is not None:
+        scopes = frozenset(settings.certificate_scopes)
+        certificates = CertificatePrincipals(name=settings.certificates, scopes=scopes)
+    elif settings.certificate_scopes:
+        raise ValueError("certificate_scopes: expected certificates to say which name is taken")
+    if not verifiers and certificates is None:
+        raise ValueError("expected issuers, tokens or certificates, got none: else nobody is let in")
+    return ResourceServer(
+        settings.resources,
+        tokens=verifiers,
+        authorization_servers=settings.issuers,
+        scopes=settings.scopes,
+        options=ResourceServerOptions(
+            includes=settings.includes,
+            scopes_supported=settings.scopes_supported,
+            scope_prefix=settings.scope_prefix,
+            dpop=DPoPRule(
+                use=settings.dpop,
+                nonces=settings.dpop_nonces or None,
+                nonce_key=key,
+                bounds=ReplayBounds(proofs=limits.proofs, proofs_per_key=limits.proofs_per_key),
+            ),
+            certificates=certificates,
+            failures=FailureLimit(
+                per_minute=limits.failures_per_minute, burst=limits.failures_burst, addresses=limits.addresses
+            ),
+            recheck=_recheck(settings),
+            name=settings.name,
+            documentation=settings.documentation,
+        ),
+    )
+
+
+def _recheck(settings: AuthSettings) -> float:
+    """Seconds between two looks at the token of a connection that stays open: as often as a request would look."""
+    asked = settings.introspection
+    remember = settings.limits.remember
+    return max(1.0, remember if asked is None else min(remember, asked.remember))
+
+
+def _of_issuers(settings: AuthSettings, fetch: Fetch | None) -> Sequence[TokenVerifier]:
+    introspection, audience = settings.introspection, settings.audience or settings.resources
+    if not settings.issuers:
+        for name, given in (("jwks", settings.jwks), ("introspection", introspection), ("audience", settings.audience)):
+            if given:
+                raise ValueError(f"{name}: expected issuers to name whose tokens these are")
+        return []
+    if not audience:
+        raise ValueError("resource: expected the address of the endpoint, which its clients ask tokens for")
+    if settings.jwks is not None and len(settings.issuers) != 1:
+        raise ValueError("jwks: expected one issuer, whose keys these are")
+    if fetch is None:
+        named = [*settings.issuers, settings.jwks, introspection.endpoint if introspection else None]
+        reach = AddressPolicy(private=settings.private_networks, origins=[each for each in named if each is not None])
+        fetch = Fetcher(reach)
+    rules = ClaimRules(
+        algorithms=settings.algorithms,
+        types=settings.types or ClaimRules().types,
+        scope_claims=settings.scope_claims,
+        clock_skew=settings.clock_skew,
+        remember=settings.limits.remember,
+        remembered=settings.limits.tokens,
+    )
+    return [_of_issuer(settings, each, fetch, audience, rules) for each in settings.issuers]
+
+
+def _of_issuer(
+    settings: AuthSettings, issuer: str, fetch: Fetch, audience: Sequence[str], rules: ClaimRules
+) -> TokenVerifier:
+    asked, limits = settings.introspection, settings.limits
+    if asked is not None:
+        if asked.issuer is None and len(settings.issuers) != 1:
+            raise ValueError("introspection: issuer: expected one of issuers, whose tokens are asked about")
+        if asked.issuer is not None and asked.issuer not in settings.issuers:
+            raise ValueError("introspection: issuer: expected one of issuers")
+        if not asked.client_id:
+            raise ValueError("introspection: client_id: expected the client as which this server asks")
+        if asked.issuer in (None, issuer):
+            return IntrospectedTokens(
+                issuer,
+                ClientIdentity(client_id=asked.client_id, client_secret=asked.client_secret, method=asked.method),
+                fetch,
+                audience=audience if asked.audience else (),
+                endpoint=asked.endpoint,
+                rules=rules,
+                bounds=IntrospectionBounds(remember=asked.remember, remembered=limits.tokens),
+            )
+    times = KeyTimes(fresh=limits.keys_fresh, stale=limits.keys_stale, refetch_after=limits.keys_refetch_after)
+    return JWTTokens(IssuerKeys(issuer, fetch, jwks=settings.jwks, times=times), audience=audience, rules=rules)
+
+
+def _of_file(path: Path | None) -> Sequence[TokenVerifier]:
+    """
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    if path is None:
+        return []
+    read_tokens(path)
+    return [StaticTokens(path)]

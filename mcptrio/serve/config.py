@@ -1,0 +1,355 @@
+"""The configuration of a server: ``mcptrio.toml`` and the environment, one class for each table.
+
+Used by the command line. Its options win over the environment, the environment wins over the file. Whatever is wrong is
+an error with file, line and key, or with the variable, before anything starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+from attrs import field, fields, frozen
+
+from mcptrio.errors import ConfigError
+from mcptrio.ground.expected import integer
+from mcptrio.plugins.policy import ToolPolicy
+from mcptrio.protocol.limits import MessageLimits
+from mcptrio.runtime.settings import ServerSettings
+from mcptrio.settings.problems import Key, shown
+from mcptrio.settings.reader import SettingsReader, keys_of_class, variable_of
+from mcptrio.settings.toml_source import TOMLSource, read_toml
+
+if TYPE_CHECKING:
+    from mcptrio.serve.http_options import HTTPTable
+    from mcptrio.serve.stream_options import StreamTable
+
+__all__ = [
+    "LOG_LEVELS",
+    "Config",
+    "LogTable",
+    "MessageTable",
+    "ServerTable",
+    "ToolsTable",
+    "check_variables",
+    "keys",
+    "load_config",
+]
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+LOG_LEVELS: Final[tuple[str, ...]] = get_args(LogLevel)
+
+_CLASSES: Final = MappingProxyType(
+    {
+        "server": ("mcptrio.serve.config", "ServerTable"),
+        "tools": ("mcptrio.serve.config", "ToolsTable"),
+        "http": ("mcptrio.serve.http_options", "HTTPTable"),
+        "stream": ("mcptrio.serve.stream_options", "StreamTable"),
+        "log": ("mcptrio.serve.config", "LogTable"),
+    }
+)
+"""By table: the module and the name of its class. What serves HTTP is not imported where no table asks for it."""
+_OTHERS: Final = ("auth", "plugins", "mount")
+"""Tables that are read by those that use them."""
+_AUTH_VARIABLES: Final = "MCPTRIO_AUTH_"
+
+
+class _PluginName(str):
+    """A plugin by name, or as a file with its path."""
+
+    __slots__ = ()
+
+    @classmethod
+    def from_setting(cls, value: object, folder: Path) -> _PluginName:
+        if not isinstance(value, str):
+            raise ValueError("Expected `str`")
+        return cls(folder / Path(value).expanduser()) if value.endswith(".py") else cls(value)
+
+
+@frozen(kw_only=True)
+class MessageTable(MessageLimits):
+    """The table ``[server.message]``. Smaller bounds would refuse ``initialize``."""
+
+    bytes: int = field(default=fields(MessageLimits).bytes.default, validator=integer(1024))
+    depth: int = field(default=fields(MessageLimits).depth.default, validator=integer(8))
+
+
+@frozen(kw_only=True)
+class ServerTable(ServerSettings):
+    """The table ``[server]``: the settings of the server, and which plugins it has.
+
+    Args:
+        name: the name that clients see.
+        instructions: how its tools are meant to be used, for the model.
+        enable: the plugins to load; ``None``: all that are installed.
+        disable: installed plugins that are left out.
+        only: as ``enable``, and none of them may fail.
+        key_files: files with a sealing key each.
+        message: bounds of one message, over whatever transport it comes.
+    """
+
+    name: str = "mcptrio"
+    instructions: str | None = None
+    enable: tuple[_PluginName, ...] | None = None
+    disable: tuple[str, ...] = ()
+    only: tuple[_PluginName, ...] | None = None
+    key_files: tuple[Path, ...] = ()
+    message: MessageTable = field(factory=MessageTable)
+
+    def __attrs_post_init__(self) -> None:
+        if self.enable is not None and self.only is not None:
+            raise ValueError("only: expected this or enable, got both")
+        if both := sorted({*(self.only or ())} & {*self.disable}):
+            raise ValueError(f"only: expected plugins that are not in disable, got {both[0]}")
+
+
+@frozen(kw_only=True)
+class ToolsTable(ToolPolicy):
+    """The table ``[tools]``: which tools are offered.
+
+    Args:
+        locked: whether only those of the lock file are.
+    """
+
+    locked: bool = False
+
+
+@frozen(kw_only=True)
+class LogTable:
+    """The table ``[log]``.
+
+    Args:
+        level: the least severe records that are written.
+        format: ``text``, or ``json`` for a JSON object a line.
+    """
+
+    level: LogLevel = "info"
+    format: Literal["text", "json"] = "text"
+
+
+class Config:
+    """The settings of the file and the environment.
+
+    Args:
+        source: the file; ``None`` if no file is read.
+        tables: those of the file, unread.
+        environ: the environment, which wins over the file.
+    """
+
+    def __init__(
+        self,
+        source: TOMLSource | None = None,
+        tables: Mapping[str, Any] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.source = source
+        self.tables: Mapping[str, Any] = tables or {}
+        self._environ = environ or {}
+
+    @cached_property
+    def server(self) -> ServerTable:
+        table: ServerTable = self._read("server")
+        return table
+
+    @cached_property
+    def tools(self) -> ToolsTable:
+        table: ToolsTable = self._read("tools")
+        return table
+
+    @cached_property
+    def http(self) -> HTTPTable:
+        table: HTTPTable = self._read("http")
+        return table
+
+    @cached_property
+    def stream(self) -> StreamTable:
+        table: StreamTable = self._read("stream")
+        return table
+
+    @cached_property
+    def log(self) -> LogTable:
+        table: LogTable = self._read("log")
+        return table
+
+    @property
+    def plugins(self) -> Mapping[str, Mapping[str, Any]]:
+        """The table of each plugin, unread."""
+        return self._tables("plugins")
+
+    @property
+    def mount(self) -> Mapping[str, Mapping[str, Any]]:
+        """The table of each server that is mounted, unread; see :mod:`mcptrio.mounting.tables`."""
+        return self._tables("mount")
+
+    @property
+    def auth(self) -> Mapping[str, Any] | None:
+        """The table, unread; see :mod:`mcptrio.serve.auth_config`."""
+        return self._table(self.tables, ("auth",)) if "auth" in self.tables else None
+
+    def asks_for_auth(self, environ: Mapping[str, str]) -> bool:
+        """Whether there is an ``[auth]``, or a variable that may be one of its own.
+
+        A misspelt one among them must not leave the server open: without a table, it is an empty one.
+        """
+        return self.auth is not None or any(name.startswith(_AUTH_VARIABLES) for name in environ)
+
+    def is_set(self, *key: str) -> bool:
+        """Whether the file or the environment sets a key of a table."""
+        return variable_of(key) in self._environ or key[-1] in self.tables.get(key[0], {})
+
+    def beside(self, name: str) -> Path:
+        """A path in the file means one from the file's own folder."""
+        return self.source.path.parent / name if self.source is not None else Path(name)
+
+    def where(self, key: Key) -> str | None:
+        """The file and the line of a key; ``None`` if no file was read."""
+        return self.source.where(key) if self.source is not None else None
+
+    def error(self, key: Key, problem: str) -> ConfigError:
+        """An error about a key, which names the file and the line, or the variable."""
+        if (variable := variable_of(key)) in self._environ:
+            return ConfigError(f"{variable}: {problem}")
+        return (
+            self.source.error(key, problem) if self.source is not None else ConfigError(f"{'.'.join(key)}: {problem}")
+        )
+
+    def check(self, prefix: Key = ()) -> None:
+        """Read every table that the file or the environment has.
+
+        Args:
+            prefix: the key of the table that holds these: a profile's.
+
+        Raises:
+            ConfigError: something in them does not fit.
+        """
+        known = (*_CLASSES, *_OTHERS)
+        for key, table in self.tables.items():
+            if key not in known:
+                near = get_close_matches(key, known, 1)
+                hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
+                raise self.error((*prefix, key), f"there is no such table; {hint}")
+            if key in _CLASSES:
+                self._read(key, prefix)
+            elif key == "auth":
+                self._table(self.tables, (key,), prefix)
+            else:
+                for name in self._table(self.tables, (key,), prefix):
+                    self._table(table, (key, name), prefix)
+        for name in _CLASSES:
+            if name not in self.tables and any(each.startswith(f"{variable_of((name,))}_") for each in self._environ):
+                self._read(name)
+        if any(name.startswith("MCPTRIO_") for name in self._environ):
+            check_variables(self._environ, {variable_of(key) for key in keys()}, _CLASSES)
+
+    def _read(self, name: str, prefix: Key = ()) -> Any:
+        reader = SettingsReader(folder=self.beside("."), error=self.error, environ=self._environ)
+        table = self._table(self.tables, (name,), prefix)
+        return reader.read(_class_of(name), table, (*prefix, name), variables=(name,))
+
+    def _tables(self, name: str) -> Mapping[str, Mapping[str, Any]]:
+        found: Mapping[str, Mapping[str, Any]] = self.tables.get(name, {})
+        return found
+
+    def _table(self, tables: Mapping[str, Any], key: Key, prefix: Key = ()) -> Mapping[str, Any]:
+        table = tables.get(key[-1], {})
+        if not isinstance(table, dict):
+            raise self.error((*prefix, *key), f"expected a table, got {shown(table, ())}")
+        return table
+
+
+def keys() -> Iterator[Key]:
+    """Every key of the tables of the server, without ``[auth]`` and the tables of plugins and mounts."""
+    for name in _CLASSES:
+        yield from ((name, *key) for key in keys_of_class(_class_of(name)))
+
+
+def load_config(path: Path | None, profile: str | None = None, environ: Mapping[str, str] | None = None) -> Config:
+    """Read and check a file, and the environment, which wins over it.
+
+    Args:
+        path: ``None`` reads the environment alone.
+        profile: the table ``[profiles.NAME]`` wins over the rest of the file.
+        environ: the environment; ``None`` reads the file alone.
+
+    Raises:
+        ConfigError: it cannot be read, is not TOML, or a value is not as expected; or there is no such profile.
+    """
+    source, tables = (None, {}) if path is None else read_toml(path)
+    if source is not None:
+        tables = _with_profile(source, tables, profile)
+    for name, other in (("only", "enable"), ("enable", "only")):
+        if environ and variable_of(("server", name)) in environ:
+            tables.get("server", {}).pop(other, None)
+    read = Config(source, tables, environ)
+    read.check()
+    return read
+
+
+def check_variables(
+    environ: Mapping[str, str], known: Collection[str], tables: Iterable[str], page: str = "deployment"
+) -> None:
+    """Check that each variable of some tables is a setting.
+
+    Args:
+        tables: the variables that begin with one of their names are settings.
+        page: the page of the documentation that lists them.
+
+    Raises:
+        ConfigError: a variable with such a beginning is no setting.
+    """
+    prefixes = tuple(f"{variable_of((name,))}_" for name in tables)
+    for variable in environ:
+        if variable.startswith(prefixes) and variable not in known:
+            near = get_close_matches(variable, known, 1)
+            hint = f"did you mean {near[0]}?" if near else f"docs/{page}.md lists the keys"
+            raise ConfigError(f"{variable}: there is no such setting; {hint}")
+
+
+def _class_of(name: str) -> type[Any]:
+    module, cls = _CLASSES[name]
+    found: type[Any] = getattr(import_module(module), cls)
+    return found
+
+
+def _with_profile(source: TOMLSource, tables: dict[str, Any], profile: str | None) -> dict[str, Any]:
+    """The tables with those of a profile merged in; every profile is checked."""
+    profiles = tables.pop("profiles", {})
+    if not isinstance(profiles, dict):
+        raise source.error(("profiles",), f"expected a table, got {shown(profiles, ())}")
+    for name, table in profiles.items():
+        if not isinstance(table, dict):
+            raise source.error(("profiles", name), f"expected a table, got {shown(table, ())}")
+        Config(source, table).check(("profiles", name))
+    Config(source, tables).check()
+    if profile is None:
+        return tables
+    if profile not in profiles:
+        near = get_close_matches(profile, profiles, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(profiles) or 'none'}"
+        raise ConfigError(f"{source.path}: there is no profile {profile!r}; {hint}")
+    source.overlay = (("profiles", profile), profiles[profile])
+    for name, other in (("only", "enable"), ("enable", "only")):
+        if name in profiles[profile].get("server", {}):
+            tables.get("server", {}).pop(other, None)
+    return _merged(tables, profiles[profile])
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Two tables as one. If both have a value, or a reference to a variable or a file, the one above counts."""
+    merged = dict(below)
+    for key, value in above.items():
+        under = merged.get(key)
+        merged[key] = value
+        if isinstance(value, dict) and isinstance(under, dict) and not _is_reference(value | under):
+            merged[key] = _merged(under, value)
+    return merged
+
+
+def _is_reference(table: Mapping[str, Any]) -> bool:
+    """Whether it stands for a variable or a file: ``{ "$env" = "NAME" }``."""
+    return any(name.startswith("$") for name in table)
