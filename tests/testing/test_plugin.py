@@ -111,7 +111,8 @@ def test_a_project_that_does_not_use_it_loads_next_to_nothing(tmp_path: Path) ->
     )
     [loaded] = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("LOADED")]
 
-    ours = ("errors", "lazy_names", "testing", "testing.plugin", "tracebacks")
+    ground = ("ground", "ground.lazy_names", "ground.tracebacks", "ground.version")
+    ours = ("errors", *ground, "testing", "testing.plugin")
     assert loaded == ["mcptrio", *(f"mcptrio.{name}" for name in ours)]
 
 
